@@ -13,12 +13,12 @@ from nvflare.fuel.f3.cellnet.defs import ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 
 from silot.sites.engine import CHANNEL
-from silot.sites.flare import Answering, Relaying
+from silot.sites.flare import ServerComponent, SiteComponent
 
 ECHO, TIME = "echo", "time"
 
 
-class EchoAtSite(Answering):
+class EchoAtSite(SiteComponent):
     """Answers a number with so many bytes, too."""
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
@@ -27,7 +27,7 @@ class EchoAtSite(Answering):
             _cell(fl_ctx).register_request_cb(channel=CHANNEL, topic=ECHO, cb=_echo)
 
 
-class EchoAtServer(Relaying):
+class EchoAtServer(ServerComponent):
     """Times exchanges with all sites, too."""
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:

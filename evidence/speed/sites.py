@@ -51,7 +51,7 @@ def _round_trips(there: Deployment) -> None:
         sites.run(asking(names, ROUNDS, Records(embedding="none")))
         # In turns: what else the machine does meets both.
         for _ in range(BLOCKS):
-            reply = wire.connected(10.0).send_request(
+            reply = wire.connect(10.0).send_request(
                 channel=CHANNEL, topic=TIME, target="server", timeout=120.0,
                 request=new_cell_message({}, body),
             )  # fmt: skip

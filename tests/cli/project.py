@@ -22,7 +22,7 @@ PLAN = "name: wards\nhost: localhost\nport: {port}\nsites: [north, south]\nasker
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are slow to make."""
     made = count()
-    monkeypatch.setattr(module, "new_key", lambda: private(f"kit{next(made)}"))
+    monkeypatch.setattr(module, "create_key", lambda: private(f"kit{next(made)}"))
     monkeypatch.setattr(Authority, "new", lambda project: authority())
 
 

@@ -16,10 +16,11 @@ from cryptography import x509
 from silot.errors import ExtraError
 from silot.sites import authority as authorities
 from silot.sites import engine
-from silot.sites.authority import revoked_in
+from silot.sites.authority import Role, read_revocations
+from silot.sites.checks import find_server_fault
 from silot.sites.deployment import Deployment
-from silot.sites.kit import Kit, Project, sign
-from silot.sites.reach import reach
+from silot.sites.kit import Kit
+from silot.sites.project import Project, sign
 
 from ..sites.project import authority
 from .project import provisioned, quick, signed, silot
@@ -101,11 +102,11 @@ def test_revoked_is_who_ever_was(tmp_path: Path) -> None:
     silot("deploy", "sign", folder, tmp_path / "anew.request")
     silot("deploy", "revoke", folder, "south")
     root = authority().certificate
-    found = revoked_in((folder / "authority/revoked.crl").read_bytes(), root)
+    found = read_revocations((folder / "authority/revoked.crl").read_bytes(), root)
     issued = Deployment.load(folder).issued
     assert found == {int(each.serial, 16) for each in issued if each.revoked}
     assert [each.revoked for each in issued if each.name == "north"] == [True, False]
-    assert found == Kit.load(folder / "server").revoked()
+    assert found == Kit.load(folder / "server").identity().revoked.read()
     assert "localhost" not in {each.name for each in issued if each.revoked}
     assert len(kits) == len(found) == 2
 
@@ -144,7 +145,7 @@ def test_all_is_done_where_the_server_is_on_another_machine(tmp_path: Path) -> N
     silot("site", "join", kit, folder / "server.signed")
     silot("deploy", "revoke", folder, "north")
     silot("site", "revoke", kit, folder / "authority/revoked.crl")
-    assert len(Kit.load(kit).revoked()) == 1 and north.exists()
+    assert len(Kit.load(kit).identity().revoked.read()) == 1 and north.exists()
     plan = folder / "project.yml"
     plan.write_text(plan.read_text().replace("9000", "9001"))
     assert "[project-changed]" in silot("deploy", "renew", folder, status=3)
@@ -181,7 +182,7 @@ def test_without_the_extra_the_error_names_it(
     folder = provisioned(tmp_path)
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
     with pytest.raises(ExtraError, match=r"silot\[nvflare\]") as caught:
-        engine.command(Kit.load(folder / "server"))
+        engine.build_command(folder / "server", "server", Role.SERVER)
     assert caught.value.code == "extra-nvflare"
 
 
@@ -221,7 +222,7 @@ def test_why_the_server_cannot_be_used(
             assert "[certificate-expired]" in silot("deploy", "run", folder / "server", status=5)
         if case == "nothing":
             listener.close()
-            found = reach(Kit.load(kit))
+            found = find_server_fault(Kit.load(kit))
             assert found is not None and found.code == "server-unreachable"
             assert "[server-unreachable]" in silot("deploy", "check", kit, status=6)
             return
@@ -234,7 +235,7 @@ def test_why_the_server_cannot_be_used(
             context.load_verify_locations(cadata=root.pem.decode())
         listener.listen()
         thread = listening(context, listener)
-        found = reach(Kit.load(kit))
+        found = find_server_fault(Kit.load(kit))
         thread.join()
         if case == "own":
             assert found is None
@@ -255,7 +256,7 @@ def test_what_was_revoked_stays_so_without_the_register(tmp_path: Path, body: by
         signed(tmp_path, name)
     silot("deploy", "revoke", folder, "north")
     list_, register = folder / "authority/revoked.crl", folder / "authority/issued.json"
-    before = revoked_in(list_.read_bytes(), authority().certificate)
+    before = read_revocations(list_.read_bytes(), authority().certificate)
     if body is None:
         register.unlink()
     else:
@@ -263,10 +264,10 @@ def test_what_was_revoked_stays_so_without_the_register(tmp_path: Path, body: by
     if body == b"{}":
         silot("deploy", "sign", folder, tmp_path / "south.request")
         silot("deploy", "revoke", folder, "south")
-        assert before < revoked_in(list_.read_bytes(), authority().certificate)
+        assert before < read_revocations(list_.read_bytes(), authority().certificate)
         return
     status = 3 if body and b"certificates" in body else 4
     for words in (("sign", folder, tmp_path / "south.request"), ("revoke", folder, "south")):
         text = silot("deploy", *words, status=status)
         assert "[kit-format]" in text or "[project-field]" in text
-    assert revoked_in(list_.read_bytes(), authority().certificate) == before
+    assert read_revocations(list_.read_bytes(), authority().certificate) == before

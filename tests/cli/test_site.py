@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from silot.privacy import Ledger
-from silot.sites.joined import LOG, Joined, Log
-from silot.sites.kit import Kit, Project, sign
+from silot.sites.configuration import LOG, QuestionLog, SiteConfiguration
+from silot.sites.kit import Kit
+from silot.sites.project import Project, sign
 
 from ..sites import project
 from .project import answers, joined, provisioned, quick, signed, silot
@@ -46,11 +47,12 @@ def test_joining_names_files_by_whole_paths(
     joined(tmp_path)
     silot("site", "join", "north", "north.signed", "--data", "north.npz", "--ledger",
           "north.ledger")  # fmt: skip
-    found = Joined.load(Kit.load("north"))
+    found = SiteConfiguration.load(Kit.load("north"))
     assert found.data == tmp_path / "north.npz"
     assert found.policy is None
     monkeypatch.chdir("/")
-    assert found.holder().limits.records == 60
+    with found.open_ledger() as ledger:
+        assert found.build_holder(ledger).limits.records == 60
 
 
 def test_a_certificate_is_renewed_and_the_rest_stays(tmp_path: Path) -> None:
@@ -59,7 +61,7 @@ def test_a_certificate_is_renewed_and_the_rest_stays(tmp_path: Path) -> None:
     silot("deploy", "sign", tmp_path / "wards", tmp_path / "north.request")
     text = silot("site", "join", kit, tmp_path / "north.signed")
     assert Kit.load(kit).identity().member().serial != before
-    assert Joined.load(Kit.load(kit)).data == tmp_path / "north.npz"
+    assert SiteConfiguration.load(Kit.load(kit)).data == tmp_path / "north.npz"
     assert "until" in text
 
 
@@ -212,7 +214,7 @@ def test_who_decided_and_when_is_in_the_log(
 
 def test_the_log_is_paged(tmp_path: Path) -> None:
     kit = joined(tmp_path)
-    log = Log(kit / "silot" / LOG)
+    log = QuestionLog(kit / "silot" / LOG)
     for k in range(100):
         log.note({"asker": f"q{k:03}", "question": "records"})
     assert "100 questions, 0 decisions; 40 are shown" in silot("site", "log", "--kit", kit)
@@ -245,7 +247,7 @@ def test_pausing(tmp_path: Path) -> None:
 
 def test_the_log_says_who_asked_what(tmp_path: Path) -> None:
     kit = joined(tmp_path)
-    log = Log(kit / "silot" / LOG)
+    log = QuestionLog(kit / "silot" / LOG)
     log.note(
         {"asker": "uni@x.org", "question": "records", "level": "record", "bytes": 10, "mu": 0.1}
     )
@@ -255,14 +257,14 @@ def test_the_log_says_who_asked_what(tmp_path: Path) -> None:
         assert word in text
     assert all(len(line) <= 80 for line in text.splitlines())
     lines = json.loads(silot("site", "log", "--kit", kit, "--json"))
-    assert lines == log.lines() and len(lines) == 2
+    assert lines == log.read_lines() and len(lines) == 2
 
 
 HOLDING = """
 import sys
-from silot.sites.kit import Kit, Project, sign
-from silot.sites.running import hold
-hold(Kit.load(sys.argv[1]))
+from silot.sites.kit import Kit
+from silot.sites.process_lock import lock_kit
+lock_kit(Kit.load(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -300,7 +302,7 @@ def test_a_list_of_revoked_certificates_is_taken_over(tmp_path: Path) -> None:
     silot("deploy", "revoke", tmp_path / "wards", "south")
     list_ = tmp_path / "wards/authority/revoked.crl"
     assert "1 certificates" in silot("site", "revoke", kit, list_)
-    assert len(Kit.load(kit).revoked()) == 1
+    assert len(Kit.load(kit).identity().revoked.read()) == 1
     assert "[file-missing]" in silot("site", "revoke", kit, tmp_path / "no", status=4)
     assert "[revocation-format]" in silot("site", "revoke", kit, tmp_path / "policy.yml", status=4)
     silot("deploy", "revoke", tmp_path / "wards", "north")

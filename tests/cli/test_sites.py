@@ -16,7 +16,7 @@ from silot.data.reading import Schema
 from silot.errors import FileError, HolderError, InputError, MismatchError, WaitingError
 from silot.federation.exchange import Unreached
 from silot.privacy import Ledger
-from silot.sites.joined import Joined
+from silot.sites.configuration import SiteConfiguration
 from silot.sites.kit import Kit
 from silot.sites.runs import all_runs
 
@@ -113,9 +113,9 @@ def test_a_command_over_sites_prints_what_it_prints_of_files(
     else:
         assert there == here
     (run,) = all_runs()
-    assert (run.state, run.begun.names) == ("done", tuple(named) or NAMES)
+    assert (run.state, run.request.names) == ("done", tuple(named) or NAMES)
     # From the journal alone: the sites are gone.
-    assert timeless(silot_("resume", run.begun.run[:6])) == there
+    assert timeless(silot_("resume", run.request.run[:6])) == there
 
 
 def test_no_option_asks_for_records_that_are_at_sites(desk: Path, silot_: Silot) -> None:
@@ -149,17 +149,17 @@ def test_a_run_waits_for_a_person_and_goes_on(desk: Path, silot_: Silot) -> None
         silot_(*words)
     (run,) = all_runs()
     assert run.state == "waiting for north"
-    assert caught.value.message.endswith(f"`silot resume {run.begun.run}` goes on.")
+    assert caught.value.message.endswith(f"`silot resume {run.request.run}` goes on.")
     assert json.loads(silot_("runs", "--json"))[0]["state"] == "waiting for north"
-    assert run.begun.run in silot_("runs")
+    assert run.request.run in silot_("runs")
     with pytest.raises(WaitingError):
-        silot_("resume", run.begun.run)
+        silot_("resume", run.request.run)
     with Ledger(desk / "north.ledger") as ledger:
         (held,) = ledger.waiting
         # Who decides sees of which computation it is, and the name that who asked sees.
-        assert held.run == f"distance-{run.begun.run}"
+        assert held.run == f"distance-{run.request.run}"
         ledger.decide(held.id, approved=True)
-    found = timeless(silot_("resume", run.begun.run, "--report", "r.html"))
+    found = timeless(silot_("resume", run.request.run, "--report", "r.html"))
     assert found == timeless(silot_("distance", "north.npz", "south.npz", "--json"))
     assert (desk / "r.html").exists()
     assert run.state == "done"
@@ -173,7 +173,7 @@ def test_a_run_that_is_cancelled_stays_so(desk: Path, silot_: Silot, monkeypatch
         if asked[0] == 9:
             (run,) = all_runs()
             assert run.state == "running"
-            silot_("cancel", run.begun.run)
+            silot_("cancel", run.request.run)
         return through(name, data, seconds)
 
     monkeypatch.setattr(module, "_wire", lambda kit: cancelling)
@@ -185,7 +185,7 @@ def test_a_run_that_is_cancelled_stays_so(desk: Path, silot_: Silot, monkeypatch
     assert run.state == "cancelled"
     assert asked[0] < 15
     with pytest.raises(MismatchError, match="run-cancelled"):
-        silot_("resume", run.begun.run)
+        silot_("resume", run.request.run)
 
 
 def test_runs_that_cannot_be_gone_on_with(desk: Path, silot_: Silot) -> None:
@@ -194,13 +194,13 @@ def test_runs_that_cannot_be_gone_on_with(desk: Path, silot_: Silot) -> None:
             silot.resume(name)
     silot_(*["value", "--validation", "mine.npz", "--sites", "kits/asker"])
     (run,) = all_runs()
-    held = run.hold()
+    held = run.lock()
     with pytest.raises(InputError, match="run-running"):
-        silot.resume(run.begun.run)
+        silot.resume(run.request.run)
     held.close()
     (desk / "mine.npz").write_bytes((desk / "public.npz").read_bytes())
     with pytest.raises(MismatchError, match="run-changed"):
-        silot_("resume", run.begun.run)
+        silot_("resume", run.request.run)
     with silot.connect(desk / "kits" / "asker") as sites:
         assert sites.names == NAMES
         silot.distance("north", "south", federation=sites)
@@ -266,7 +266,7 @@ def read_by(desk: Path, **ends: int) -> None:
         (desk / f"{name}.csv").write_text("a\n" + "".join(f"{k}\n" for k in range(30)))
         (desk / f"{name}-schema.yml").write_text(SCHEMA.format(f"of-{name}", end))
         kit = Kit.load(desk / "kits" / name)
-        joined = Joined.load(kit).model_copy(
+        joined = SiteConfiguration.load(kit).model_copy(
             update={"data": desk / f"{name}.csv", "schema_file": desk / f"{name}-schema.yml"}
         )
         joined.save(kit)
@@ -317,5 +317,5 @@ def test_a_site_that_comes_back_with_another_schema_is_not_asked(
     (run,) = all_runs()
     monkeypatch.setattr(module, "_wire", lambda kit: wire_of(desk, gone=("north",)))
     with pytest.raises(MismatchError, match="schema-mismatch"):
-        silot_("resume", run.begun.run)
+        silot_("resume", run.request.run)
     assert told(desk, "south") == 0

@@ -19,7 +19,7 @@ from silot.errors import HolderError, WaitingError
 from silot.federation import party
 from silot.federation.exchange import Unreached
 from silot.privacy import Ledger
-from silot.sites.joined import site_of
+from silot.sites.configuration import open_site
 from silot.sites.kit import Kit
 from silot.sites.runs import all_runs
 from silot.sites.site import Site
@@ -95,7 +95,7 @@ class Sites:
         if name in self.gone:
             raise Unreached
         if name not in self.sites:
-            self.sites[name] = site_of(Kit.load(self.folder / name))
+            self.sites[name] = open_site(Kit.load(self.folder / name))
         return self.sites[name].handle(data)
 
 
@@ -134,7 +134,7 @@ def test_over_sites_it_prints_what_it_prints_of_files(
     (run,) = all_runs()
     asked = wire.asked
     # From the journal alone.
-    assert timeless(json.loads(silot_("resume", run.begun.run[:6]))) == timeless(there)
+    assert timeless(json.loads(silot_("resume", run.request.run[:6]))) == timeless(there)
     assert wire.asked == asked
 
 
@@ -183,7 +183,7 @@ def test_it_goes_on_without_a_site_and_says_so(
     assert caught.value.code == "teachers-few"
     wire.gone = set()
     (stopped,) = (run for run in all_runs() if run.state == "stopped")
-    assert json.loads(silot_("resume", stopped.begun.run))["excluded"] == {}
+    assert json.loads(silot_("resume", stopped.request.run))["excluded"] == {}
 
 
 def test_a_teacher_waits_for_a_person_and_refuses_who_it_does_not_know(
@@ -198,7 +198,7 @@ def test_a_teacher_waits_for_a_person_and_refuses_who_it_does_not_know(
             assert (held.asker, held.question, held.level) == ("uni@x.org", "predict", "record")
             ledger.decide(held.id, approved=True)
     (run,) = all_runs()
-    found = json.loads(silot_("resume", run.begun.run))
+    found = json.loads(silot_("resume", run.request.run))
     assert timeless(found) == timeless(of_files(question_batch=4096))
     teach(desk, "south", askers=["other@x.org"])
     wire.sites.clear()

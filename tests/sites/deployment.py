@@ -15,12 +15,13 @@ from typing import Any
 from silot.federation.answer import Failure
 from silot.federation.exchange import Limits, exchange
 from silot.sites.authority import Authority, Role
+from silot.sites.configuration import SiteConfiguration
 from silot.sites.connection import Sites
-from silot.sites.engine import command
+from silot.sites.engine import build_command
 from silot.sites.flare import Wire
-from silot.sites.joined import Joined
-from silot.sites.kit import Kit, Project, begin_kit, complete_kit, provision, sign
-from silot.sites.teaching import Taught
+from silot.sites.kit import Kit, begin_kit, complete_kit, provision
+from silot.sites.project import Project, sign
+from silot.sites.teacher import TeacherFiles
 
 ASKER = "uni@example.org"
 
@@ -38,7 +39,7 @@ class Deployment:
     folder: Path
     data: Mapping[str, Path]
     policies: Mapping[str, Path]
-    taught: Mapping[str, Callable[[Kit], Taught]] = field(default_factory=dict)
+    taught: Mapping[str, Callable[[Kit], TeacherFiles]] = field(default_factory=dict)
     authority: Authority = field(init=False)
     project: Project = field(init=False)
     server: Kit = field(init=False)
@@ -54,7 +55,7 @@ class Deployment:
         self.authority, self.server = provision(self.project, self.folder / "coordinator")
         for name in self.data:
             self.kits[name] = self.kit(name, Role.SITE)
-            joined = Joined(
+            joined = SiteConfiguration(
                 data=self.data[name], policy=self.policies[name],
                 ledger=self.folder / f"{name}.ledger",
                 teacher=self.taught[name](self.kits[name]) if name in self.taught else None,
@@ -72,7 +73,8 @@ class Deployment:
             kit = self.server if name == "server" else self.kits[name]
             with (self.folder / f"{name}.out").open("ab") as out:
                 self.processes[name] = subprocess.Popen(
-                    command(kit), stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                    build_command(kit.folder, kit.name, kit.role), stdout=out,
+                    stderr=subprocess.STDOUT, start_new_session=True,
                     env={**os.environ, "OMP_NUM_THREADS": "1", "SILOT_STATE": str(self.folder),
                          "PYTHONPATH": os.pathsep.join(map(str, sys.path))},
                 )  # fmt: skip

@@ -13,8 +13,9 @@ import pytest
 from silot.federation.exchange import Unreached
 from silot.sites import kit as kits
 from silot.sites.authority import Authority, Role
-from silot.sites.joined import Joined, site_of
-from silot.sites.kit import Kit, Project, begin_kit, complete_kit, provision, sign
+from silot.sites.configuration import SiteConfiguration, open_site
+from silot.sites.kit import Kit, begin_kit, complete_kit, provision
+from silot.sites.project import Project, sign
 from silot.sites.site import Site
 
 from .project import authority, private
@@ -27,7 +28,7 @@ def project_in(folder: Path, rows: Mapping[str, tuple[np.ndarray, np.ndarray]]) 
     numbers = count()
     with pytest.MonkeyPatch.context() as patch:
         # A private key takes half a second, so tests share those that this process generated.
-        patch.setattr(kits, "new_key", lambda: private(f"kit{next(numbers)}"))
+        patch.setattr(kits, "create_key", lambda: private(f"kit{next(numbers)}"))
         patch.setattr(Authority, "new", authority)
         return _project_in(folder, rows)
 
@@ -45,14 +46,14 @@ def _project_in(folder: Path, rows: Mapping[str, tuple[np.ndarray, np.ndarray]])
         policy = folder / f"{name}.yml"
         policy.write_text("level: record\nprivacy_epsilon: 10\n")
         ledger = folder / f"{name}.ledger"
-        Joined(data=folder / f"{name}.npz", ledger=ledger, policy=policy).save(kit)
+        SiteConfiguration(data=folder / f"{name}.npz", ledger=ledger, policy=policy).save(kit)
     place = folder / "kits" / "asker"
     return complete_kit(place, sign(made, project, begin_kit(place, ASKER, Role.ASKER)))
 
 
 @functools.cache
 def site_at(folder: Path, name: str) -> Site:
-    return site_of(Kit.load(folder / "kits" / name))
+    return open_site(Kit.load(folder / "kits" / name))
 
 
 def wire_of(folder: Path, *, gone: tuple[str, ...] = ()) -> Callable[[str, bytes, float], bytes]:

@@ -17,7 +17,7 @@ from nvflare.private.admin_defs import Message
 from nvflare.private.defs import SysCommandTopic, TrainingTopic
 
 from silot.sites.engine import CHANNEL
-from silot.sites.flare import Relaying
+from silot.sites.flare import ServerComponent
 
 TOPICS = {
     SysCommandTopic.SHELL: "ls local",
@@ -32,7 +32,7 @@ TOPICS = {
 }
 
 
-class Hostile(Relaying):
+class Hostile(ServerComponent):
     """Relays, and once a file says so sends a site every command, without asking for rights."""
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:

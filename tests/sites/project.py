@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from silot.federation.exchange import Unreached
 from silot.federation.keys import Key
 from silot.federation.party import Party
-from silot.sites.authority import Authority, Role, new_key, request
+from silot.sites.authority import Authority, Role, create_key, make_request
 from silot.sites.credential import Credential, Identity
 from silot.sites.site import Site
 
@@ -22,7 +22,7 @@ _NEW = Authority.new
 @cache
 def private(name: str) -> RSAPrivateKey:
     """A private key: slow to make, so once a name."""
-    return new_key()
+    return create_key()
 
 
 @cache
@@ -34,7 +34,7 @@ def authority(project: str = "wards") -> Authority:
 def identity(name: str, role: Role = Role.SITE, project: str = "wards") -> Identity:
     """A member of a project."""
     key, made = Key.new(), authority(project)
-    asked = request(private(name), name, role)
+    asked = make_request(private(name), name, role)
     certificate = made.sign(asked, [(name, role)])
     return Identity(Credential.of(certificate, private(name), key.public), key, made.certificate)
 

@@ -29,11 +29,11 @@ from silot.federation.exchange import Limits, Unreached
 from silot.federation.message import pack, unpack
 from silot.federation.sealed import Sealed
 from silot.privacy import Ledger
-from silot.sites import credential, reach
+from silot.sites import checks, credential
 from silot.sites import site as module
-from silot.sites.authority import Role, member_of
+from silot.sites.authority import Role, verify_member
 from silot.sites.connection import Carry, Sites
-from silot.sites.credential import presence, present
+from silot.sites.credential import read_presence, write_presence
 from silot.sites.journal import Journal
 from silot.sites.site import Site
 
@@ -268,9 +268,9 @@ def test_a_question_waits_and_the_run_goes_on(tmp_path: Path, local: LocalFedera
 def test_whatever_keeps_a_site_from_answering_has_a_cure() -> None:
     """Of codes alone nobody knows what to do."""
     codes = set[str]()
-    for source in (module, credential, reach):
+    for source in (module, credential, checks):
         codes |= set(re.findall(r'code="([a-z-]+)"', inspect.getsource(source)))
-    codes |= set(re.findall(r'"(certificate-[a-z]+)"', inspect.getsource(member_of)))
+    codes |= set(re.findall(r'"(certificate-[a-z]+)"', inspect.getsource(verify_member)))
     assert {"certificate-revoked", "server-expired", "silot-version", "question-site"} <= codes
     assert {code for code in codes if said_of_holder(code) == said_of_holder("")} == set()
 
@@ -299,23 +299,23 @@ def test_who_is_nobody_of_the_project_is_refused(tmp_path: Path) -> None:
 
 def test_a_site_signs_where_it_runs() -> None:
     north, south = identity("north"), identity("south")
-    said = presence(north, b"here")
-    assert present(said, south) == ("north", b"here")
+    said = write_presence(north, b"here")
+    assert read_presence(said, south) == ("north", b"here")
     elsewhere = pack(unpack(said) | {"place": b"there"})
-    borrowed = pack(unpack(said) | {"credential": south.credential.body()})
-    for data in (elsewhere, borrowed, presence(asker(), b"here")):
+    borrowed = pack(unpack(said) | {"credential": south.credential.pack()})
+    for data in (elsewhere, borrowed, write_presence(asker(), b"here")):
         with pytest.raises(MismatchError) as caught:
-            present(data, south)
+            read_presence(data, south)
         assert caught.value.code == "certificate-role"
     with pytest.raises(MismatchError) as caught:
-        present(said, revoking(south, north))
+        read_presence(said, revoking(south, north))
     assert caught.value.code == "certificate-revoked"
     with pytest.raises(MismatchError) as caught:
-        present(presence(identity("north", project="other"), b"here"), south)
+        read_presence(write_presence(identity("north", project="other"), b"here"), south)
     assert caught.value.code == "certificate-authority"
     for data in (b"", b"garbage", pack({"place": b"x"}), pack(unpack(said) | {"proof": 1})):
         with pytest.raises(WireError):
-            present(data, south)
+            read_presence(data, south)
 
 
 def test_sites_that_are_not_who_they_should_be(tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ def flipped(data: bytes, at: int) -> bytes:
 def test_garbage_is_refused_in_few_bytes(tmp_path: Path, data: bytes) -> None:
     noted: list[Any] = []
     there = Site(party("north", tmp_path), identity("north"), note=noted.append)
-    assert module.refused(there.handle(data)) in ("wire-format", "site-raised")
+    assert module.read_refusal(there.handle(data)) in ("wire-format", "site-raised")
     assert len(there.handle(data)) < 200
     assert set(noted[0]) <= {"refused", "error"}
 
@@ -451,7 +451,7 @@ def test_a_sealed_question_names_its_site(tmp_path: Path) -> None:
         kind="question", author=ASKER, question=b"", facts={"holder": "south"}, run="r"
     )
     data = asker().write(question, identity("north").credential.key)
-    assert module.refused(there.handle(data)) == "question-site"
+    assert module.read_refusal(there.handle(data)) == "question-site"
 
 
 def test_asked_again_while_it_computes_a_site_computes_once(tmp_path: Path) -> None:

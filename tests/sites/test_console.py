@@ -28,9 +28,10 @@ from silot.privacy import _ledger_waiting as waits
 from silot.privacy.ledger import Ledger
 from silot.sites import kit as kits
 from silot.sites.authority import Role
-from silot.sites.joined import LOG, Joined, Log
-from silot.sites.kit import Kit, Project, begin_kit, complete_kit, sign
-from silot.sites.words import KINDS, LEVELS
+from silot.sites.configuration import LOG, QuestionLog, SiteConfiguration
+from silot.sites.descriptions import KINDS, LEVELS
+from silot.sites.kit import Kit, begin_kit, complete_kit
+from silot.sites.project import Project, sign
 from tests.tiers import examples
 
 from .project import authority, private
@@ -51,20 +52,20 @@ def key(k: int) -> str:
 def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kit:
     """A site that joined, with an empty ledger."""
     monkeypatch.setenv("SILOT_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(kits, "new_key", lambda: private("console"))
+    monkeypatch.setattr(kits, "create_key", lambda: private("console"))
     asked = begin_kit(tmp_path / "north", "north", Role.SITE)
     made = complete_kit(tmp_path / "north", sign(authority(), PROJECT, asked))
     policy, ledger = tmp_path / "policy.yml", tmp_path / "north.ledger"
     policy.write_text(RULES)
     # There are no data: the page must do without.
-    Joined(data=tmp_path / "none.npz", ledger=ledger, policy=policy).save(made)
+    SiteConfiguration(data=tmp_path / "none.npz", ledger=ledger, policy=policy).save(made)
     Ledger(ledger).close()
     return made
 
 
 @pytest.fixture
 def ledger(kit: Kit) -> Iterator[Ledger]:
-    with Ledger(Joined.load(kit).ledger) as opened:
+    with Ledger(SiteConfiguration.load(kit).ledger) as opened:
         yield opened
 
 
@@ -389,7 +390,7 @@ def test_what_was_told_and_what_is_left(kit: Kit, inside: Browser, ledger: Ledge
     ledger.count(key(6), account="chosen", question="distance-to", **facts)
     ledger.tell(key(6), b"SECRET-ANSWER")
     ledger.refuse("records", "policy-level", "bank")
-    Log(kit.folder / "silot" / LOG).note(
+    QuestionLog(kit.folder / "silot" / LOG).note(
         {"asker": "uni", "run": "r", "round": 1, "question": "interpolate", "level": "record",
          "bytes": 1234, "mu": 0.0}
     )  # fmt: skip
@@ -424,7 +425,7 @@ def test_texts_of_others_are_texts(
     ledger.refuse(kind, code, asker)
     ledger.count(key(asked), account="record", question=kind, numbers=0, asker=asker)
     log = {"asker": asker, "question": kind, "level": code, "code": code, "bytes": kind}
-    Log(kit.folder / "silot" / LOG).note(log)
+    QuestionLog(kit.folder / "silot" / LOG).note(log)
     for page in (inside.get(), inside.get(f"/question/{waiting.id}")):
         assert page.status == 200
         for tag in ("<script", "<img", "</style>\n</style", "onerror=alert(1)>\n"):
@@ -448,7 +449,7 @@ def test_a_ledger_that_went_is_said_and_comes_back(inside: Browser, ledger: Ledg
 
 
 def test_a_policy_that_is_none_is_said(kit: Kit, inside: Browser) -> None:
-    policy = Joined.load(kit).policy
+    policy = SiteConfiguration.load(kit).policy
     assert policy is not None
     policy.write_text("levle: record\n")
     page = inside.get()
@@ -494,7 +495,7 @@ def test_the_command_prints_the_link_and_ends_well(
 ) -> None:
     import typer
 
-    from silot.cli.site_console import console_command
+    from silot.cli.site import console_command
 
     def interrupted(console: Console) -> None:
         console.close()

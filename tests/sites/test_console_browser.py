@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from silot.privacy.ledger import Ledger
-from silot.sites.joined import LOG, Log
+from silot.sites.configuration import LOG, QuestionLog
 from silot.sites.kit import Kit
 from tests.render.test_browser import CHROMIUM, DRIVER, browser
 
@@ -103,7 +103,7 @@ def fill(kit: Kit, ledger: Ledger) -> str:
     wait(ledger, 30)
     ledger.decide(ledger.waiting[-1].id, approved=False)
     log = {"asker": "x" * 200, "question": "interpolate", "level": "record", "bytes": 10, "mu": 0.1}
-    Log(kit.folder / "silot" / LOG).note(log)
+    QuestionLog(kit.folder / "silot" / LOG).note(log)
     return first.id
 
 

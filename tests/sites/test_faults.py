@@ -29,10 +29,11 @@ from silot.errors import HolderError, MismatchError, SilotError
 from silot.federation.exchange import Limits
 from silot.privacy import Ledger
 from silot.sites import authority as authorities
-from silot.sites.authority import read_key, request
+from silot.sites.authority import make_request, read_key
 from silot.sites.connection import Carry, Sites
-from silot.sites.engine import stem
-from silot.sites.kit import STARTUP, sign
+from silot.sites.engine import name_certificate
+from silot.sites.kit import STARTUP
+from silot.sites.project import sign
 from silot.sites.runs import all_runs
 
 if find_spec("nvflare") is None:
@@ -197,14 +198,14 @@ def test_an_asker_killed_at_every_message(
         words = ["-m", "tests.sites.dying", kit, name, str(seed), str(index), point]
         done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=ROOT)
         assert done.returncode in (0, ended), done.stderr
-        begun = [each for each in all_runs() if each.begun.run == done.stdout.strip()]
+        begun = [each for each in all_runs() if each.request.run == done.stdout.strip()]
         if not begun:
             # It was killed before anything was asked.
             assert done.returncode == ended and before == {
                 each: spent(there, each) for each in NAMES
             }
             continue
-        with silot.resume(begun[0].begun.run) as sites:
+        with silot.resume(begun[0].request.run) as sites:
             found = RUNS[name](sites, seed)
         if name == "sketch":
             for each in NAMES:
@@ -313,9 +314,9 @@ def test_a_certificate_out_of_its_time(
 ) -> None:
     """Ten minutes early is what a clock that is ten minutes behind makes of a new one."""
     kit = there.server if name == "server" else there.kits[name]
-    place = kit.folder / STARTUP / f"{stem(kit.role)}.crt"
+    place = kit.folder / STARTUP / f"{name_certificate(kit.role)}.crt"
     key, before = read_key(place.with_suffix(".key")), place.read_bytes()
-    asked = request(key, kit.name, kit.role, ["localhost"] if name == "server" else ())
+    asked = make_request(key, kit.name, kit.role, ["localhost"] if name == "server" else ())
     with monkeypatch.context() as then:
         for field, value in times.items():
             then.setattr(authorities, field, value)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, MismatchError, SilotError
 from silot.sites import kit as module
-from silot.sites.authority import Authority, Role, member_of, request, revoked_in
-from silot.sites.kit import Kit, Project, Signed, begin_kit, complete_kit, provision, sign
+from silot.sites.authority import Authority, Role, make_request, read_revocations, verify_member
+from silot.sites.kit import Kit, begin_kit, complete_kit, provision
+from silot.sites.project import Project, Signed, sign
 from tests.tiers import examples
 
 from .project import authority, private
@@ -29,7 +30,7 @@ PROJECT = Project(name="wards", host="localhost", port=9000, sites=["north", "so
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are slow to make."""
     made = iter(range(100))
-    monkeypatch.setattr(module, "new_key", lambda: private(f"kit{next(made)}"))
+    monkeypatch.setattr(module, "create_key", lambda: private(f"kit{next(made)}"))
     root = authority()
     monkeypatch.setattr(Authority, "new", lambda project: root)
 
@@ -86,7 +87,7 @@ def test_engines_may_carry_messages_and_nothing_else(tmp_path: Path) -> None:
 )
 def test_strangers_are_not_signed(name: str, role: Role) -> None:
     with pytest.raises(InputError, match="request-member"):
-        sign(authority(), PROJECT, request(private("a"), name, role))
+        sign(authority(), PROJECT, make_request(private("a"), name, role))
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n"])
@@ -98,7 +99,7 @@ def test_what_is_no_request(data: bytes) -> None:
 def test_only_the_server_has_names_of_machines() -> None:
     names = x509.SubjectAlternativeName([x509.DNSName("wards.example")])
     for role in (Role.SITE, Role.ASKER, Role.SERVER):
-        asked = x509.load_pem_x509_csr(request(private("north"), "north", role))
+        asked = x509.load_pem_x509_csr(make_request(private("north"), "north", role))
         again = x509.CertificateSigningRequestBuilder(asked.subject, [])
         again = again.add_extension(names, critical=False)
         data = again.sign(private("north"), hashes.SHA256()).public_bytes(
@@ -110,7 +111,7 @@ def test_only_the_server_has_names_of_machines() -> None:
 
 
 def test_a_request_that_was_changed_is_none() -> None:
-    asked = x509.load_pem_x509_csr(request(private("a"), "north", Role.SITE))
+    asked = x509.load_pem_x509_csr(make_request(private("a"), "north", Role.SITE))
     body = asked.public_bytes(serialization.Encoding.DER).replace(b"north", b"south")
     text = base64.encodebytes(body)
     changed = b"-----BEGIN CERTIFICATE REQUEST-----\n%b-----END CERTIFICATE REQUEST-----\n" % text
@@ -193,7 +194,11 @@ def test_a_list_that_changes_is_read_anew(tmp_path: Path) -> None:
 def test_a_long_list_of_revoked_certificates(tmp_path: Path) -> None:
     kit = made(tmp_path)
     many = set(range(1, 3000))
-    assert kit.revoke(authority().revoke(many)) == Kit.load(kit.folder).revoked() == many
+    assert (
+        kit.revoke(authority().revoke(many))
+        == Kit.load(kit.folder).identity().revoked.read()
+        == many
+    )
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -201,7 +206,7 @@ def test_a_long_list_of_revoked_certificates(tmp_path: Path) -> None:
 def test_garbage_has_codes(data: bytes) -> None:
     root = authority().certificate
     with pytest.raises(FileError, match="revocation-format"):
-        revoked_in(data, root)
+        read_revocations(data, root)
 
 
 def test_a_root_signs_no_root(tmp_path: Path) -> None:
@@ -209,10 +214,10 @@ def test_a_root_signs_no_root(tmp_path: Path) -> None:
     kit = made(tmp_path)
     certificate = x509.load_pem_x509_certificate(kit.identity().credential.certificate)
     forged = Authority(certificate, private("kit0")).sign(
-        request(private("b"), "south", Role.SITE), [("south", Role.SITE)]
+        make_request(private("b"), "south", Role.SITE), [("south", Role.SITE)]
     )
     with pytest.raises(MismatchError, match="certificate-authority"):
-        member_of(x509.load_pem_x509_certificate(forged), authority().certificate)
+        verify_member(x509.load_pem_x509_certificate(forged), authority().certificate)
 
 
 def test_what_comes_back_is_checked(tmp_path: Path) -> None:
@@ -220,7 +225,7 @@ def test_what_comes_back_is_checked(tmp_path: Path) -> None:
         file = tmp_path / f"{k}.signed"
         file.write_text(text)
         with pytest.raises(SilotError, match=r"kit-format|project-field"):
-            Signed.load(file)
+            Signed.read(file)
 
 
 @pytest.mark.parametrize(

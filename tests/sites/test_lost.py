@@ -18,8 +18,8 @@ from silot.api import connect as module
 from silot.errors import FileError, HolderError
 from silot.federation.exchange import Limits
 from silot.privacy import Ledger
+from silot.sites.configuration import LOG
 from silot.sites.connection import Sites
-from silot.sites.joined import LOG
 from silot.sites.journal import Journal
 from silot.sites.kit import Kit
 from silot.sites.runs import all_runs
@@ -115,7 +115,7 @@ def test_a_run_whose_journal_is_full_goes_on_once_there_is_room(
             silot.distance(*NAMES, method="fedwad", federation=sites)
     (run,) = all_runs()
     assert run.state == "stopped"
-    with module.resume(run.begun.run) as sites:
+    with module.resume(run.request.run) as sites:
         assert silot.distance(*NAMES, federation=sites).value == first.value
         assert silot.distance(*NAMES, method="fedwad", federation=sites).value > 0
 

@@ -21,8 +21,8 @@ from silot.federation.question import decode_question, question_kinds
 from silot.federation.run import Clock, Progress, Reply, Runtime, run
 from silot.privacy import Ledger
 from silot.sites.connection import Sites
-from silot.sites.seat import Seat
-from silot.sites.teaching import TeachingHolder
+from silot.sites.endpoint import Endpoint
+from silot.sites.teacher import TeachingHolder
 from silot.teaching.divergences import DIVERGENCES, divergences
 
 from .project import ASKER, asker, carry, sites
@@ -70,7 +70,7 @@ class Case:
             ledger=account, inputs=PUBLIC.points,
         )  # fmt: skip
         # Secure distances have an engine, and tests of their own.
-        seat = Seat(NAMES[place], (Path(),) * 3, asker().root, frozenset(), None, "")
+        seat = Endpoint(NAMES[place], (Path(),) * 3, asker().root, frozenset(), None, "")
         return TeachingHolder(teacher, data, self.rules, account, cloud(place, 100), seat)
 
 

@@ -22,10 +22,10 @@ from silot import Holder, LocalFederation, Measure, Policy
 from silot.errors import HolderError, RefusedError, WaitingError
 from silot.federation.exchange import Limits
 from silot.privacy import Ledger
+from silot.sites.configuration import SiteConfiguration
 from silot.sites.connection import Carry, Sites
-from silot.sites.joined import Joined
 from silot.sites.kit import OWN, Kit
-from silot.sites.teaching import Taught, keep
+from silot.sites.teacher import TeacherFiles, save_teacher
 
 if find_spec("nvflare") is None:
     pytest.skip("sites need silot[nvflare]", allow_module_level=True)
@@ -70,12 +70,12 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         made.close()
 
 
-def teaching(kit: Kit) -> Taught:
+def teaching(kit: Kit) -> TeacherFiles:
     """A teacher that was never trained."""
     from silot.distillation.recipes import Recipe
 
     recipe = Recipe("vectors", LABELS, {"dimension": 4, "hidden": [8]})
-    return keep(
+    return save_teacher(
         kit.folder / OWN, [(recipe.build(), recipe)], inputs=PUBLIC, size=300, askers=(ASKER,)
     )
 
@@ -161,9 +161,9 @@ def test_a_site_that_teaches_and_is_killed_changes_nothing(there: Deployment) ->
     wire = Killing(there, sites._carry, "north", 4)
     found = distilled(Sites(there.kits[ASKER].identity(), wire, ["north"]))
     assert wire.sent > wire.at
-    taught = Joined.load(there.kits["north"]).teacher
+    taught = SiteConfiguration.load(there.kits["north"]).teacher
     assert taught is not None
-    teacher = taught.teacher(Policy(**RULES["north"]), Ledger())
+    teacher = taught.build(Policy(**RULES["north"]), Ledger())
     same = distilled(LocalFederation({"north": teacher}, asker=ASKER))
     assert found.excluded == {}
     assert found.weights.tolist() == same.weights.tolist()

@@ -14,9 +14,10 @@ import pytest
 from silot.federation.exchange import Unreached
 from silot.sites.authority import Authority, Role
 from silot.sites.connection import Sites
-from silot.sites.kit import Kit, begin_kit, complete_kit, sign
-from silot.sites.lines import Lines
-from silot.sites.site import refused
+from silot.sites.flare import ConnectionGuard
+from silot.sites.kit import Kit, begin_kit, complete_kit
+from silot.sites.project import sign
+from silot.sites.site import read_refusal
 
 from .here import ASKER, project_in, site_at
 
@@ -79,7 +80,7 @@ def server(made: Path) -> Cell:
     cell = Cell(made)
     engine = SimpleNamespace(get_cell=lambda: cell, server=Server())
     context = SimpleNamespace(get_engine=lambda: engine)
-    flare.Relaying().handle_event(flare.EventType.SYSTEM_START, context)
+    flare.ServerComponent().handle_event(flare.EventType.SYSTEM_START, context)
     return cell
 
 
@@ -114,9 +115,9 @@ def revoke(made: Path, *kits: str) -> None:
 
 def test_members_are_relayed_and_strangers_get_a_code(made: Path, server: Cell, carry: Any) -> None:
     assert asking(made, carry).about("north").name == "north"
-    assert refused(carry("east", b"", 1.0)) == "site-unknown"
+    assert read_refusal(carry("east", b"", 1.0)) == "site-unknown"
     # What does not say who wrote it is for the site to refuse.
-    assert refused(carry("north", b"garbage", 1.0)) == "wire-format"
+    assert read_refusal(carry("north", b"garbage", 1.0)) == "wire-format"
 
 
 def test_no_asker_keeps_the_hands_of_the_server(made: Path, server: Cell, carry: Any) -> None:
@@ -176,10 +177,10 @@ def test_lines_of_a_revoked_site_are_cut_once_it_could_hear_why(made: Path) -> N
         core_cell=SimpleNamespace(communicator=SimpleNamespace(conn_manager=manager))
     )
     own = Kit.load(made / "coordinator/server").identity()
-    looking = Lines(cell, Server(), own, lambda: now[0])
+    looking = ConnectionGuard(cell, Server(), own, lambda: now[0])
 
     def cut() -> list[bool]:
-        looking.look()
+        looking.check()
         return [line.cut for line in lines]
 
     assert cut() == [False] * 3
@@ -189,7 +190,7 @@ def test_lines_of_a_revoked_site_are_cut_once_it_could_hear_why(made: Path) -> N
     assert cut() == [True, False, False]
     # It may come back, and is cut at once.
     manager.sfm_conns[3] = back = Line(kits[0])
-    looking.look()
+    looking.check()
     assert back.cut
     # A list that cannot be read revokes nobody: each message is refused, with a code.
     (made / "coordinator/server/silot/revoked.crl").write_bytes(b"none")
@@ -199,5 +200,5 @@ def test_lines_of_a_revoked_site_are_cut_once_it_could_hear_why(made: Path) -> N
 def test_a_server_that_was_heard_too_early_signs_what_it_sends() -> None:
     server, none = Server(), SimpleNamespace(conn_manager=SimpleNamespace(sfm_conns={}))
     cell = SimpleNamespace(core_cell=SimpleNamespace(communicator=none))
-    Lines(cell, server, None).look()  # type: ignore[arg-type]
+    ConnectionGuard(cell, server, None).check()  # type: ignore[arg-type]
     assert server.my_own_token_signature is None

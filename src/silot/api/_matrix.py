@@ -14,7 +14,7 @@ from ..federation.disclosure import Disclosure
 from ..federation.party import Own
 from ..federation.result import Bill, Run
 from ..federation.run import Progress
-from ..sites.secure._engine import absent
+from ..sites.secure._engine import missing_spu
 from ._holders import Parties
 from ._methods import Comparison
 
@@ -61,7 +61,7 @@ class HolderMap:
         if apart:
             self._comparison(self.parties)
         if apart and self.method == "secure" and find_spec("spu") is None:
-            raise absent()
+            raise missing_spu()
 
     def added(
         self, found: Contributions, progress: Callable[[Progress], None] | None

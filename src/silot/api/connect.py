@@ -15,11 +15,11 @@ from ..federation.answer import Failure
 from ..federation.exchange import Limits, exchange
 from ..federation.run import Clock, Reply
 from ..sites.authority import Role
-from ..sites.connection import PATIENCE, Carry, Sites
+from ..sites.connection import PATIENCE, Carry
 from ..sites.journal import Journal
 from ..sites.kit import Kit
-from ..sites.runs import DONE, STOPPED, Begun, Run, begun_now
-from ..sites.schemas import Schemas, told_by
+from ..sites.runs import DONE, STOPPED, Run, RunRequest
+from ..sites.secure_sites import SecureSites
 
 TIMEOUT = 120.0
 
@@ -103,9 +103,9 @@ def resume(
     InputError
         Another process runs it (``run-running``).
     """
-    found = Run.load(run)
-    kit, names, read = found.begun.kit, found.begun.names, Schema.coerce(schema)
-    return opened(kit, names, timeout=timeout, run=found, schema=read)
+    loaded = Run.load(run)
+    kit, names, read = loaded.request.kit, loaded.request.names, Schema.coerce(schema)
+    return opened(kit, names, timeout=timeout, run=loaded, schema=read)
 
 
 def opened(
@@ -131,15 +131,15 @@ def opened(
     if len(set(chosen)) < len(chosen) or not chosen:
         raise InputError("names of sites are needed, each given once.", code="holder-names")
     if run is not None:
-        run.begun.check_files()
-        return Connection(loaded, run.begun, timeout, schema, run)
+        run.request.check_files()
+        return Connection(loaded, run.request, timeout, schema, run)
     said = list(words)
-    begun = begun_now(said[0] if said else "python", loaded.folder, chosen)
+    request = RunRequest.new(said[0] if said else "python", loaded.folder, chosen)
     more = {"words": tuple(said), "files": dict(files or {})}
-    return Connection(loaded, begun.model_copy(update=more), timeout, schema)
+    return Connection(loaded, request.model_copy(update=more), timeout, schema)
 
 
-class Connection(Sites):
+class Connection(SecureSites):
     """Sites over a project's server: a federation, and a context manager.
 
     Its run begins with the first question. It is done where the context is left without an error;
@@ -149,18 +149,18 @@ class Connection(Sites):
     def __init__(
         self,
         kit: Kit,
-        begun: Begun,
+        request: RunRequest,
         timeout: float | None,
         schema: Schema | None = None,
         run: Run | None = None,
     ) -> None:
         self._wire = _wire(kit)
         super().__init__(
-            kit.identity(), self._wire, begun.names, limits=Limits(deadline=timeout),
+            kit.identity(), self._wire, request.names, limits=Limits(deadline=timeout),
             # What the admin of a site sees of it.
-            run=f"{begun.computation}-{begun.run}", kit=kit,
+            run=f"{request.computation}-{request.run}", kit=kit,
         )  # fmt: skip
-        self._begun, self._schemas = begun, Schemas(schema)
+        self._request, self._schemas = request, Schemas(schema)
         self._held: Any = None
         self._kept: Run | None = None
         if run is not None:
@@ -169,7 +169,7 @@ class Connection(Sites):
     @property
     def run_id(self) -> str:
         """Name of the run."""
-        return self._begun.run
+        return self._request.run
 
     @property
     def schema(self) -> Schema | None:
@@ -225,7 +225,7 @@ class Connection(Sites):
 
         def ask(name: str, _: bytes, seconds: float) -> bytes | Failure:
             try:
-                return told_by(self.about(name, min(seconds, PATIENCE)).facts)
+                return encode_schema(self.about(name, min(seconds, PATIENCE)).facts)
             except SilotError as error:
                 return Failure(error.code, "failed", type(error).__name__)
 
@@ -266,7 +266,7 @@ class Connection(Sites):
         trace: TracebackType | None,
     ) -> None:
         begun = self._kept is not None
-        goes_on = f"`silot resume {self.run_id}` goes on." if self._begun.words else (
+        goes_on = f"`silot resume {self.run_id}` goes on." if self._request.words else (
             f"silot.resume({self.run_id!r}) goes on."
         )  # fmt: skip
         if isinstance(error, SilotError) and begun and error.code != "run-cancelled":
@@ -276,11 +276,11 @@ class Connection(Sites):
         self.close(_state_of(error))
 
     def _begin(self) -> Run:
-        return self._keep(Run.begin(self._begun)) if self._kept is None else self._kept
+        return self._keep(Run.begin(self._request)) if self._kept is None else self._kept
 
     def _keep(self, run: Run) -> Run:
         """Hold the run, and read what sites replied before."""
-        self._held = run.hold()
+        self._held = run.lock()
         try:
             self._journal = Journal(run.journal, self._identity.key)
         except BaseException:
@@ -289,6 +289,56 @@ class Connection(Sites):
             raise
         self._kept, self._cancelled = run, _Cancelled(run)
         return run
+
+
+class Schemas:
+    """Schemas by which sites read their tables: those of one run must be the same.
+
+    A site without one, whose data are arrays, fits all.
+
+    Attributes
+    ----------
+    own
+        Of who asks, if any.
+    """
+
+    def __init__(self, own: Schema | None = None) -> None:
+        self.own = own
+        self._read: dict[str, tuple[str, str]] = {}
+        self._own = ("", "") if own is None else (own.hash, own.name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._read
+
+    @property
+    def vouched(self) -> frozenset[str]:
+        """Sites that read their tables by one."""
+        return frozenset(name for name, (digest, _) in self._read.items() if digest)
+
+    def add(self, name: str, statement: bytes) -> None:
+        """Record what a site says, in bytes of ``encode_schema``, and compare.
+
+        Raises
+        ------
+        MismatchError
+            ``schema-mismatch``, with the names of both.
+        """
+        digest, _, title = statement.decode("utf-8", "replace").partition(" ")
+        for other, (hash_, called) in {"--schema": self._own, **self._read}.items():
+            if digest and hash_ and digest != hash_:
+                raise MismatchError(
+                    f"{other!r} has the schema {called!r} ({hash_[:8]}), and {name!r} has "
+                    f"{title!r} ({digest[:8]}): their numbers mean other things, so nobody was "
+                    "asked. Agree on one schema, or leave one out.",
+                    code="schema-mismatch",
+                )
+        self._read[name] = digest, title
+
+
+def encode_schema(facts: Mapping[str, Any]) -> bytes:
+    """Encode what a site says of its schema, to be kept in the journal."""
+    digest, title = (str(facts.get(key, ""))[:200] for key in ("schema", "schema_name"))
+    return f"{digest} {title}".encode()
 
 
 class _Cancelled(threading.Event):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,15 +12,17 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError, SilotError, reason
-from ..sites.authority import Role, read_bytes
+from ..federation.keys import read_bytes
+from ..sites.authority import Role
 from ..sites.deployment import Deployment, Issued, check_port, write_template
 from ..sites.kit import Kit
+from ..sites.project import Project
 from .console import OUT, check_writable, say_where, show_rows
 from .options import JsonOption
 
 _SOON = timedelta(days=30)
-_SKEW = 60.0
-_PATIENCE = 20.0
+# Seconds that a site's clock may be off, and seconds to wait for a site.
+_SKEW, _PATIENCE = 60.0, 20.0
 
 FolderArgument = Annotated[Path, typer.Argument(help="Folder of `silot deploy provision`.")]
 
@@ -48,7 +51,7 @@ def init_command(
     """Write a project's file with comments, to fill in."""
     write_template(project)
     say_where(project=project)
-    _next(f"edit it, then: silot deploy provision {project}")
+    _print_next(f"edit it, then: silot deploy provision {project}")
 
 
 def provision_command(
@@ -58,18 +61,18 @@ def provision_command(
     ] = None,
 ) -> None:
     """Make the project's authority and the kit of its server, in a new folder."""
-    folder = out or _named(project)
-    made = Deployment.new(project, folder)
-    plan = made.project
+    folder = out or Path(Project.load(project).name)
+    deployment = Deployment.new(project, folder)
+    plan = deployment.project
     show_rows(
         {
             "project": plan.name,
             "server": f"{plan.host}:{plan.port}, its kit in {folder}/server",
             "authority": f"{folder}/authority; who has rootCA.key makes members: keep it offline",
-            "fingerprint": f"{made.authority.fingerprint}: tell it by telephone",
+            "fingerprint": f"{deployment.authority.fingerprint}: tell it by telephone",
         }
     )
-    _next(
+    _print_next(
         f"on the server: silot deploy run {folder}/server",
         *(f"at {name}: silot site request {name}" for name in plan.sites),
         *(f"{name}: silot site request {name} --asker" for name in plan.askers),
@@ -88,25 +91,25 @@ def sign_command(
     """Certify members: what comes out is sent back, and is not secret."""
     if out is not None and len(requests) > 1:
         raise InputError("--out is for one request. Leave it out.", code="option-out")
-    made = Deployment.load(folder)
-    # All are read before the first is signed.
-    read = [read_bytes(path) for path in requests]
-    for path, data in zip(requests, read, strict=True):
+    deployment = Deployment.load(folder)
+    # All are read before the first is signed, so that a wrong path leaves nothing half done.
+    contents = [read_bytes(path) for path in requests]
+    for path, data in zip(requests, contents, strict=True):
         file = out or path.with_suffix(".signed")
         check_writable(file)
-        signed, issued = made.sign(data)
-        signed.save(file)
-        _say_issued(issued, file)
+        signed, issued = deployment.sign(data)
+        signed.write(file)
+        _print_issued(issued, file)
 
 
 def renew_command(folder: FolderArgument) -> None:
     """Certify the server anew, for the key it has; its members are those of the project's file."""
-    made = Deployment.load(folder)
-    file, issued = made.renew()
-    _say_issued(issued, file)
-    here = made.server is not None
-    put = "it has it; " if here else f"silot site join KIT {file.name}, and "
-    _next(f"at the server: {put}start it anew")
+    deployment = Deployment.load(folder)
+    file, issued = deployment.renew()
+    _print_issued(issued, file)
+    has_kit = deployment.server is not None
+    put = "it has it; " if has_kit else f"silot site join KIT {file.name}, and "
+    _print_next(f"at the server: {put}start it anew")
 
 
 def revoke_command(
@@ -114,40 +117,39 @@ def revoke_command(
     names: Annotated[list[str], typer.Argument(help="Members whose certificates end.")],
 ) -> None:
     """End the certificates of members. All who remain must be given the list."""
-    made = Deployment.load(folder)
-    file, fresh = made.revoke(names)
-    for each in fresh:
-        OUT.print(f"revoked: {each.role} {each.name}, certificate {each.serial}",
-                  highlight=False, markup=False, soft_wrap=True)  # fmt: skip
+    deployment = Deployment.load(folder)
+    file, fresh = deployment.revoke(names)
+    for item in fresh:
+        print_line(f"revoked: {item.role} {item.name}, certificate {item.serial}")
     if not fresh:
-        OUT.print("they were revoked before; the list is written anew", highlight=False)
+        print_line("they were revoked before; the list is written anew")
     say_where(list=file)
-    whose = "at every site and asker" if made.server is not None else "at the server, sites, askers"
-    _next(f"{whose}: silot site revoke KIT {file}")
+    has_kit = deployment.server is not None
+    whose = "at every site and asker" if has_kit else "at the server, sites, askers"
+    _print_next(f"{whose}: silot site revoke KIT {file}")
 
 
 def run_command(
     kit: Annotated[Path, typer.Argument(help="The server's kit: FOLDER/server.")],
 ) -> None:
     """Run the server until it is ended (Ctrl-C). It passes on messages that it cannot read."""
-    found = Kit.load(kit, Role.SERVER)
-    start(found, lambda: check_port(found.project.port))
+    server = Kit.load(kit, Role.SERVER)
+    start_engine(server, lambda: check_port(server.project.port))
 
 
-def start(kit: Kit, check: Any = lambda: None) -> None:
-    """Become the engine's process, once what can be seen beforehand is well."""
-    from ..sites.engine import command
-    from ..sites.running import check_free
+def start_engine(kit: Kit, check: Callable[[], None] = lambda: None) -> None:
+    """Become NVFlare's process, once everything that can be checked beforehand is well."""
+    from ..sites.engine import build_command
+    from ..sites.process_lock import check_unlocked
 
-    words = command(kit)
-    check_free(kit)
+    words = build_command(kit.folder, kit.name, kit.role)
+    check_unlocked(kit)
     kit.identity().member()
     check()
-    OUT.print(
+    print_line(
         f"{kit.role} {kit.name} of {kit.project.name}, {kit.project.host}:{kit.project.port}; "
-        "Ctrl-C ends it",
-        highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip
+        "Ctrl-C ends it"
+    )
     OUT.file.flush()
     os.execv(words[0], words)
 
@@ -157,39 +159,39 @@ def check_command(
 ) -> None:
     """Whether the server and each site can be reached, and what they are; status 6 if not."""
     from ..federation.exchange import Limits
+    from ..sites.checks import find_server_fault
     from ..sites.connection import Sites
     from ..sites.flare import Wire
-    from ..sites.reach import reach
 
-    found = Kit.load(kit, Role.ASKER)
-    until = found.identity().member().until
-    wrong = reach(found)
-    if wrong is not None:
-        raise wrong
-    wire = Wire(found)
-    names = found.project.sites
-    sites = Sites(found.identity(), wire, names, limits=Limits(deadline=_PATIENCE))
+    asker = Kit.load(kit, Role.ASKER)
+    until = asker.identity().member().until
+    fault = find_server_fault(asker)
+    if fault is not None:
+        raise fault
+    wire = Wire(asker)
+    names = asker.project.sites
+    sites = Sites(asker.identity(), wire, names, limits=Limits(deadline=_PATIENCE))
     try:
-        told = {name: _about(sites, name) for name in names}
+        statements = {name: _ask_about(sites, name) for name in names}
     finally:
         wire.close()
     body = {
-        "server": f"{found.project.host}:{found.project.port}", "asker": found.name,
-        "until": until.isoformat(), "sites": told,
+        "server": f"{asker.project.host}:{asker.project.port}", "asker": asker.name,
+        "until": until.isoformat(), "sites": statements,
     }  # fmt: skip
     if json:
         typer.echo(json_.dumps(body))
     else:
         rows = {
             "server": f"{body['server']}, reached",
-            "asker": f"{found.name}, certificate until {until:%Y-%m-%d}{_soon(until)}",
+            "asker": f"{asker.name}, certificate until {until:%Y-%m-%d}{_warn(until)}",
         }
-        show_rows(rows | {name: _sentence(facts) for name, facts in told.items()})
-    if any(facts["code"] or facts.get("stopped") for facts in told.values()):
+        show_rows(rows | {name: _describe(facts) for name, facts in statements.items()})
+    if any(facts["code"] or facts.get("stopped") for facts in statements.values()):
         raise typer.Exit(6)
 
 
-def _about(sites: Any, name: str) -> dict[str, Any]:
+def _ask_about(sites: Any, name: str) -> dict[str, Any]:
     from ..federation.exchange import Unreached
 
     try:
@@ -205,11 +207,11 @@ def _about(sites: Any, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _sentence(facts: dict[str, Any]) -> str:
+def _describe(facts: dict[str, Any]) -> str:
     if facts["code"]:
         return f"[{facts['code']}] {facts['message']}"
     until = datetime.fromisoformat(facts["until"])
-    parts = [f"silot {facts['silot']}", f"certificate until {until:%Y-%m-%d}{_soon(until)}"]
+    parts = [f"silot {facts['silot']}", f"certificate until {until:%Y-%m-%d}{_warn(until)}"]
     if abs(facts["clock"]) > _SKEW:
         parts.append(f"its clock is {facts['clock']:+.0f} s off")
     if facts.get("schema"):
@@ -221,25 +223,21 @@ def _sentence(facts: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _soon(until: datetime) -> str:
+def _warn(until: datetime) -> str:
     return " (soon: renew it)" if until - datetime.now(UTC) < _SOON else ""
 
 
-def _named(plan: Path) -> Path:
-    from ..sites.kit import Project
-
-    return Path(Project.load(plan).name)
+def _print_issued(issued: Issued, file: Path) -> None:
+    print_line(f"{issued.role} {issued.name} until {issued.until:%Y-%m-%d}: {file}")
 
 
-def _say_issued(issued: Issued, file: Path) -> None:
-    OUT.print(
-        f"{issued.role} {issued.name} until {issued.until:%Y-%m-%d}: {file}",
-        highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip
-
-
-def _next(*lines: str) -> None:
-    """What is to be done now."""
-    OUT.print("next:", highlight=False)
+def _print_next(*lines: str) -> None:
+    """Print what is to be done now."""
+    print_line("next:")
     for line in lines:
-        OUT.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+        print_line(f"  {line}")
+
+
+def print_line(text: str) -> None:
+    """Print a line as it is: not wrapped, and nothing in it coloured."""
+    OUT.print(text, highlight=False, markup=False, soft_wrap=True)

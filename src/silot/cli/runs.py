@@ -30,10 +30,10 @@ def runs_command(json: JsonOption = False) -> None:
     """Runs over sites: what was asked of whom, since when, and how far it is."""
     rows: list[dict[str, Any]] = [
         {
-            "run": each.begun.run,
-            "computation": each.begun.computation,
-            "sites": list(each.begun.names),
-            "began": each.begun.began.isoformat(timespec="seconds"),
+            "run": each.request.run,
+            "computation": each.request.computation,
+            "sites": list(each.request.names),
+            "began": each.request.began.isoformat(timespec="seconds"),
             "state": each.state,
         }
         for each in all_runs()
@@ -56,22 +56,22 @@ def runs_command(json: JsonOption = False) -> None:
 def resume_command(run: RunArgument, *, outputs: Outputs) -> None:
     """Go on with a run where it was, to its result; no site is asked twice."""
     found = Run.load(run)
-    words = list(found.begun.words)
+    words = list(found.request.words)
     if not words:
+        name = found.request.run
         raise InputError(
-            f"the run {found.begun.run} is of Python: silot.resume({found.begun.run!r}) goes on.",
-            code="run-python",
+            f"the run {name} is of Python: silot.resume({name!r}) goes on.", code="run-python"
         )
     for flag, path in (("--report", outputs.report), ("--transcript", outputs.transcript)):
         words += [] if path is None else [flag, str(path.absolute())]
     words += ["--json"] if outputs.json and "--json" not in words else []
-    found.begun.check_files()
+    found.request.check_files()
     # As it was called: files that it names lie there.
     try:
-        os.chdir(found.begun.folder)
+        os.chdir(found.request.folder)
     except OSError:
         raise FileError(
-            f"{found.begun.folder}, where the run began, is gone. Put it back, or begin anew.",
+            f"{found.request.folder}, where the run began, is gone. Put it back, or begin anew.",
             code="run-folder",
         ) from None
     RESUMED.set(found)
@@ -84,6 +84,6 @@ def cancel_command(run: RunArgument) -> None:
     """Have a run ask nobody any more; it cannot be gone on with."""
     found = Run.load(run)
     if found.cancel():
-        tell(f"{found.begun.run} is cancelled")
+        tell(f"{found.request.run} is cancelled")
     else:
-        tell(f"{found.begun.run} is done")
+        tell(f"{found.request.run} is done")

@@ -42,7 +42,7 @@ class Party(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Account(Flags):
-    """The rules of this party, what it tells in all, and how long it waits."""
+    """The rules of this party, its account, and how long it waits."""
 
     policy: Annotated[
         Path | None, typer.Option(help="The owner's rules; below level record with --ledger.")
@@ -55,7 +55,7 @@ class Account(Flags):
     ] = None
 
     def read(self) -> dict[str, Any]:
-        """As a party takes them."""
+        """Load the files, and return them as ``play`` takes them."""
         return {
             "policy": None if self.policy is None else Policy.load(self.policy),
             "ledger": None if self.ledger is None else Ledger(self.ledger),
@@ -96,8 +96,7 @@ def secure_command(
     check_outputs(outputs.report, outputs.transcript, inputs=linked.files(role.value))
     measure: Measure | None = None
     if data is not None:
-        loaded = tables.load([data])
-        measure = next(iter(loaded.values()))
+        measure = next(iter(tables.load([data]).values()))
     elif role is not Party.third:
         raise InputError(
             f"{role.value!r} computes on its own data: give --data.", code="secure-data"
@@ -108,28 +107,23 @@ def secure_command(
         **options,
     )
     with progress_bar(f"secure distance as {role.value}"):
-        played = play(
-            role.value,
-            linked,
-            agreed,
-            measure,
-            tell=None if outputs.json else tell_forecast,
-            **account.read(),
-        )
+        tell = None if outputs.json else tell_forecast
+        played = play(role.value, linked, agreed, measure, tell=tell, **account.read())
     result = played.result
     if result is not None and measure is not None:
-        # Of its own data, in its own process; the other parties' are theirs.
+        # Only this party's own data can be examined here.
         others = [name for name in result.holders for name in name.split("+") if name != role.value]
         result = result.with_preflight(Preflight.of({role.value: measure}, others))
     if result is not None:
         save(result, outputs.transcript)
         write_report(outputs.report, result)
     if outputs.json:
-        told = None if result is None else result.to_dict()
-        bill = {"bytes_sent": played.sent, "bytes_received": played.received}
-        typer.echo(
-            json_.dumps({"role": role.value, "receiver": played.receiver, **bill, "distance": told})
-        )
+        body = {
+            "role": role.value, "receiver": played.receiver, "bytes_sent": played.sent,
+            "bytes_received": played.received,
+            "distance": None if result is None else result.to_dict(),
+        }  # fmt: skip
+        typer.echo(json_.dumps(body))
         return
     if result is None:
         rows = {
@@ -137,9 +131,9 @@ def secure_command(
             "status": f"done: the distance was told to {played.receiver!r} alone",
             "bill": f"{played.sent} bytes sent, {played.received} received",
         }
-        show_rows(
-            rows | ({"report": "not written: there is no result here"} if outputs.report else {})
-        )
+        if outputs.report:
+            rows["report"] = "not written: there is no result here"
+        show_rows(rows)
         return
     show(result)
     say_where(report=outputs.report)
@@ -152,5 +146,5 @@ def secure_keys_command(
     ),
 ) -> None:
     """Make certificates and a peers.yml for a trial on one machine."""
-    made = make_keys(folder, first_port=port)
-    OUT.print(f"{len(made)} files in {folder}; for a trial only", highlight=False, markup=False)
+    paths = make_keys(folder, first_port=port)
+    OUT.print(f"{len(paths)} files in {folder}; for a trial only", highlight=False, markup=False)

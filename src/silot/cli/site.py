@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Mapping
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from ..data.files import write_whole
-from ..errors import FileError
+from ..errors import FileError, InputError, SilotError
+from ..federation.keys import read_bytes
+from ..privacy._ledger_head import state_folder
+from ..privacy.ledger import Ledger
 from ..render.words import count
-from ..sites import running
-from ..sites.authority import Role, read_bytes
-from ..sites.checks import Finding, check_site, status_of
-from ..sites.joined import LOG, Joined, Log
-from ..sites.kit import OWN, Kit, begin_kit
-from ..sites.unit import unit
-from ..sites.words import waiting
-from .console import OUT, check_writable, say_where, show_rows
-from .deploy import start
-from .generate import taking
-from .options import JsonOption
-from .site_console import console_command
-from .site_inbox import (
-    KitOption,
-    approve_command,
-    deny_command,
-    go_on_command,
-    inbox_command,
-    pause_command,
-    site_of,
-    table,
-    time,
-)
-from .site_join import KitArgument, join_command
+from ..sites.authority import Role, fingerprint_certificate
+from ..sites.checks import Finding, check_site, describe_status
+from ..sites.configuration import LOG, QuestionLog, SiteConfiguration
+from ..sites.descriptions import count_waiting
+from ..sites.kit import SITE, Kit, begin_kit, complete_kit, read_role
+from ..sites.process_lock import check_unlocked
+from ..sites.project import Signed
+from ..sites.teacher import TeacherFiles, save_teacher
+from .console import OUT, check_writable, progress_bar, say_where, show_rows
+from .deploy import print_line, start_engine
+from .generate import Flags, taking
+from .options import JsonOption, LabelColumnOption, WeightColumnOption
 
 _PAGE = 40
 _DECISIONS = {"approve": "approved", "deny": "denied", "allow": "level approved",
               "end": "approval ended", "pause": "paused", "go-on": "goes on"}  # fmt: skip
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_LONGEST = timedelta(days=366)
+
+KitArgument = Annotated[Path, typer.Argument(help="Folder of `silot site request`.")]
+KitOption = Annotated[
+    Path, typer.Option("--kit", envvar="SILOT_KIT", help="The site's kit. Default: this folder.")
+]
+IdArgument = Annotated[str, typer.Argument(help="Id of `silot site inbox`, or its first digits.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -83,71 +90,276 @@ def request_command(
     if file.exists():
         raise FileError(f"{file} is there. Move it away first.", code="file-exists")
     check_writable(file)
-    asked = begin_kit(folder, name, Role.ASKER if asker else Role.SITE)
-    write_whole(file, asked)
+    write_whole(file, begin_kit(folder, name, Role.ASKER if asker else Role.SITE))
     say_where(kit=folder, request=file)
-    rest = "" if asker else " --data FILE --policy FILE --ledger FILE"
-    OUT.print(
+    options = "" if asker else " --data FILE --policy FILE --ledger FILE"
+    print_line(
         f"next: send the request to the coordinator; then silot site join {folder} "
-        f"{name}.signed{rest}",
-        highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip
+        f"{name}.signed{options}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers(Flags):
+    """What a site answers with."""
+
+    data: Annotated[Path | None, typer.Option(help="Its records: .npz, .csv or .parquet.")] = None
+    policy: Annotated[Path | None, typer.Option(help="Its rules, .yml. Default: no records.")] = (
+        None
+    )
+    ledger: Annotated[Path | None, typer.Option(help="Its account, made when absent.")] = None
+    schema: Annotated[Path | None, typer.Option(help="Schema by which the table is read.")] = None
+    site: Annotated[Path | None, typer.Option(help="How the site writes its columns.")] = None
+    evaluation: Annotated[
+        Path | None, typer.Option(help="Records with true labels, to evaluate models on.")
+    ] = None
+    teacher: Annotated[
+        Path | None, typer.Option(help="What it teaches with, .yml; see docs/deploy.md.")
+    ] = None
+    label_column: LabelColumnOption = None
+    weight_column: WeightColumnOption = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the flags with a value by fields of ``SiteConfiguration``; paths are absolute."""
+        names = {"schema": "schema_file", "site": "writing"}
+        return {
+            names.get(name, name): value.absolute() if isinstance(value, Path) else value
+            for name, value in vars(self).items()
+            if value is not None
+        }
+
+
+def join_command(
+    kit: KitArgument,
+    signed: Annotated[Path, typer.Argument(help="What the coordinator sent back, NAME.signed.")],
+    *,
+    answers: Answers,
+) -> None:
+    """Put the certificate into a kit, and say what the site answers with. Again: renews it."""
+    fields = answers.fields()
+    body = Signed.read(signed)
+    role = read_role(kit)
+    configuration = teach = None
+    if role is Role.SITE and (fields or not (kit / "silot" / SITE).exists()):
+        file = fields.pop("teacher", None)
+        configuration = _configure(fields, file is not None)
+        _check_all(configuration)
+        teach = None if file is None else _fit_teacher(file)
+    elif role is not Role.SITE and fields:
+        raise InputError("askers have no data in a kit. Leave those options out.", code="join-data")
+    before = _find_data(kit) if configuration is not None else None
+    member = complete_kit(kit, body)
+    rows = {
+        "member": f"{member.role} {member.name} of {member.project.name}",
+        "certificate": f"until {member.identity().member().until:%Y-%m-%d}",
+        "server": f"{member.project.host}:{member.project.port}",
+        "authority": f"{fingerprint_certificate(member.identity().root)}: is it the coordinator's?",
+    }
+    if configuration is not None:
+        # The ledger is made now, because it records its own place.
+        configuration.open_ledger().close()
+        if teach is not None:
+            configuration = configuration.model_copy(update={"teacher": teach(member)})
+        configuration.save(member)
+        if configuration.data is not None:
+            rows["data"] = str(configuration.data)
+        elif before is not None:
+            rows["data"] = f"none any more; before: {before}"
+        if configuration.teacher is not None:
+            rows["teacher"] = configuration.teacher.describe()
+        rows["ledger"] = str(configuration.ledger)
+    show_rows(rows)
+    words = {Role.SITE: "site check --kit", Role.ASKER: "deploy check", Role.SERVER: "deploy run"}
+    print_line(f"next: silot {words[role]} {kit}")
+
+
+def _find_data(kit: Path) -> Path | None:
+    """Return the records that the site answered with so far, if it did."""
+    with suppress(SilotError):
+        return SiteConfiguration.load(Kit.load(kit)).data
+    return None
+
+
+def _configure(fields: dict[str, Any], teaches: bool) -> SiteConfiguration:
+    missing = [f"--{name}" for name in ("data", "ledger") if name not in fields]
+    if missing and not (teaches and missing == ["--data"]):
+        raise InputError(
+            f"a site answers with data, and keeps account. Give {' and '.join(missing)}.",
+            code="join-data",
+        )
+    columns = {"label_column", "weight_column"} & set(fields)
+    if "schema_file" in fields and columns:
+        raise InputError(
+            "a schema names features, labels and weights. Leave the column options out.",
+            code="schema-options",
+        )
+    if "writing" in fields and "schema_file" not in fields:
+        raise InputError("--site goes with --schema.", code="schema-options")
+    return SiteConfiguration(**fields)
+
+
+def _check_all(configuration: SiteConfiguration) -> None:
+    """Load everything as the site will; nothing is written."""
+    if not configuration.ledger.exists():
+        check_writable(configuration.ledger)
+        ledger = Ledger()
+    else:
+        # Opened for writing, so that read-only files and broken chains show now.
+        ledger = configuration.open_ledger()
+    try:
+        holder = configuration.build_holder(ledger)
+        _ = configuration.read_policy() if holder is None else holder.limits
+    finally:
+        ledger.close()
+
+
+def _fit_teacher(path: Path) -> Callable[[Kit], TeacherFiles]:
+    """Fit the teacher that a file describes; return what writes it to a kit."""
+    # Slow to import.
+    from .distill_config import Fitted, SiteTeacher, name_field
+    from .distill_data import read
+
+    config, home = SiteTeacher.load(path), path.parent
+    with name_field(path, "labels"):
+        space = config.labels.space()
+    transfer = data = None
+    if config.transfer is not None:
+        with name_field(path, "transfer"):
+            transfer = read(home, config.transfer, config)
+    if config.train is not None:
+        with name_field(path, "train"):
+            data = read(home, config.train, config, space, transfer)
+    # Slow to import; the first says which extra is missing.
+    from ..distillation import train  # noqa: F401
+    from .distill_models import Workshop, count_records
+
+    with progress_bar("{task.description}") as bar, name_field(path, "model"):
+        task = bar.add_task("fitting", total=None)
+
+        def tell(name: str, epoch: int, epochs: int, loss: float) -> None:
+            text = f"fitting the {name}, loss {loss:.4f}"
+            bar.update(task, description=text, completed=epoch, total=epochs)
+
+        how = config.fit or Fitted()
+        workshop = Workshop(home, space, transfer, how, config.seed, None, tell)
+        models = workshop.models("teacher", config, data)
+    inputs = None if transfer is None else transfer.inputs
+    size, askers = count_records(config, data), config.askers
+    return lambda kit: save_teacher(kit.own, models, inputs=inputs, size=size, askers=askers)
 
 
 def run_command(kit: KitArgument) -> None:
     """Run the site until it is ended (Ctrl-C). It connects to the server, and opens no port."""
-    found = site_of(kit)
-    joined = Joined.load(found)
-    # Before the server is waited for.
-    joined.rules()
-    joined.contract()
-    joined.account(readonly=True).close()
-    start(found)
+    site = load_site(kit)
+    configuration = SiteConfiguration.load(site)
+    # Read before the server is waited for, so that faults show at once.
+    configuration.read_policy()
+    configuration.read_schema()
+    configuration.open_ledger(readonly=True).close()
+    start_engine(site)
+
+
+def load_site(folder: Path) -> Kit:
+    """Load the kit of a site."""
+    return Kit.load(folder, Role.SITE)
 
 
 def unit_command(kit: KitArgument) -> None:
     """Print a unit of systemd that runs the site, or the server: for /etc/systemd/system."""
-    typer.echo(unit(Kit.load(kit)), nl=False)
+    typer.echo(format_unit(Kit.load(kit)), nl=False)
+
+
+def format_unit(kit: Kit) -> str:
+    """Write a unit of systemd that runs the kit's process, as the owner of its folder."""
+    silot = Path(sys.executable).with_name("silot")
+    owner = kit.folder.owner()
+    if kit.folder.stat().st_uid != os.getuid():
+        # The unit names the user's folder of state, which would be another user's.
+        raise InputError(
+            f"the kit is of {owner!r}, who must print its unit: sudo -u {owner} {silot} site unit "
+            f"{kit.folder}.",
+            code="unit-owner",
+        )
+    group = "deploy" if kit.role is Role.SERVER else "site"
+    writes = [str(kit.folder)]
+    settings: Mapping[str, str] = {
+        name: os.environ[name] for name in ("SILOT_STATE", "XDG_STATE_HOME") if os.environ.get(name)
+    }
+    if kit.role is Role.SITE:
+        writes += [str(SiteConfiguration.load(kit).ledger.parent), str(state_folder())]
+    lines = [
+        "[Unit]",
+        f"Description=silot {kit.role} {kit.name} of {kit.project.name}",
+        "Wants=network-online.target",
+        "After=network-online.target",
+        "",
+        "[Service]",
+        f"User={owner}",
+        *(f'Environment="{name}={_escape(value)}"' for name, value in settings.items()),
+        f'ExecStart="{_escape(str(silot))}" {group} run "{_escape(str(kit.folder))}"',
+        "Restart=on-failure",
+        "RestartSec=5",
+        "# What a restart does not cure: files, rules, packages.",
+        "RestartPreventExitStatus=2 3 4 9",
+        "UMask=0077",
+        "NoNewPrivileges=yes",
+        "PrivateTmp=yes",
+        "ProtectSystem=strict",
+        *(f'ReadWritePaths="{_escape(path)}"' for path in dict.fromkeys(writes)),
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
 
 
 def check_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
     """Look at all a site needs, and read its policy back; status 4 where something is wrong."""
-    found = check_site(site_of(kit))
+    findings = check_site(load_site(kit))
     if json:
-        typer.echo(json_.dumps([vars(each) for each in found]))
+        typer.echo(json_.dumps([vars(finding) for finding in findings]))
     else:
-        show_rows({each.name: _said(each) for each in found})
-    if any(each.state == "wrong" for each in found):
+        show_rows({finding.name: _format_finding(finding) for finding in findings})
+    if any(finding.state == "wrong" for finding in findings):
         raise typer.Exit(4)
+
+
+def _format_finding(finding: Finding) -> str:
+    word = {"well": "", "warning": "warning: ", "wrong": "wrong: "}[finding.state]
+    code = f"[{finding.code}] " if finding.code else ""
+    return f"{word}{code}{finding.text}"
 
 
 def status_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
     """Whether the site runs, what waits, and what is spent."""
-    facts = status_of(site_of(kit))
+    facts = describe_status(load_site(kit))
     if json:
         typer.echo(json_.dumps(facts))
         return
     began = facts["running_since"]
+    answers = "under its policy"
+    if facts["paused"]:
+        answers = "nothing: paused; `silot site go-on`"
+    elif facts["data_changed"]:
+        answers = "nothing: its data file was changed since it was started; start it anew"
     show_rows(
         {
             "site": f"{facts['name']} of {facts['project']}, {facts['server']}",
-            "process": "none: `silot site run`" if began is None else f"since {time(began)} UTC",
-            "answers": _answers(facts),
-            "inbox": f"{waiting(facts['waiting'])}; "
+            "process": "none: `silot site run`" if began is None
+            else f"since {format_minute(began)} UTC",
+            "answers": answers,
+            "inbox": f"{count_waiting(facts['waiting'])}; "
             f"{count(len(facts['allowed']), 'approval')} for a time",
             "spent": f"mu {facts['spent_mu']:.4g}",
             "asked": count(facts["questions"], "question")
-            + (f", the last at {time(facts['last'])} UTC" if facts["last"] else ""),
+            + (f", the last at {format_minute(facts['last'])} UTC" if facts["last"] else ""),
         }
-    )
-
-
-def _answers(facts: Mapping[str, Any]) -> str:
-    if facts["paused"]:
-        return "nothing: paused; `silot site go-on`"
-    if facts["data_changed"]:
-        return "nothing: its data file was changed since it was started; start it anew"
-    return "under its policy"
+    )  # fmt: skip
 
 
 def log_command(
@@ -160,35 +372,151 @@ def log_command(
     json: JsonOption = False,
 ) -> None:
     """Who asked what, what left (bytes, and mu that was charged), and who decided what."""
-    found = site_of(kit)
-    asked = Log(found.folder / OWN / LOG).lines()
-    with Joined.load(found).account(readonly=True, walk=False) as ledger:
-        decided = [vars(each) for each in ledger.decisions]
-    lines = sorted([*asked, *decided], key=lambda line: str(line.get("time")))
+    site = load_site(kit)
+    questions = QuestionLog(site.own / LOG).read_lines()
+    with SiteConfiguration.load(site).open_ledger(readonly=True, walk=False) as ledger:
+        decisions = [vars(decision) for decision in ledger.decisions]
+    lines = sorted([*questions, *decisions], key=lambda line: str(line.get("time")))
     size = last or (len(lines) if json else _PAGE)
     shown = lines[max(len(lines) - page * size, 0) : max(len(lines) - (page - 1) * size, 0)]
     if json:
         typer.echo(json_.dumps(shown))
         return
     names = ("when (UTC)", "who", "question", "level", "bytes", "mu", "outcome")
-    table(names, [_row(line) for line in shown], "bytes mu")
-    rest = f"; {len(shown)} are shown: --last, --page" if len(shown) < len(lines) else ""
-    OUT.print(
-        f"{count(len(asked), 'question')}, {count(len(decided), 'decision')}{rest}", highlight=False
-    )
+    print_table(names, [_format_line(line) for line in shown], "bytes mu")
+    more = f"; {len(shown)} are shown: --last, --page" if len(shown) < len(lines) else ""
+    print_line(f"{count(len(questions), 'question')}, {count(len(decisions), 'decision')}{more}")
 
 
-def _row(line: Mapping[str, Any]) -> tuple[str, ...]:
-    """A line of the log, whatever stands in it."""
-    what = [time(str(line.get("time", "")))[5:], str(line.get("asker") or ""),
-            str(line.get("question", "")), str(line.get("level", ""))]  # fmt: skip
+def _format_line(line: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a line of the log, whatever stands in it."""
+    cells = [format_minute(str(line.get("time", "")))[5:], str(line.get("asker") or ""),
+             str(line.get("question", "")), str(line.get("level", ""))]  # fmt: skip
     if "decision" in line:
-        until = f" until {time(line['until'])}" if line["until"] else ""
-        return (*what, "", "", f"{_DECISIONS[line['decision']]}{until} by {line['by']}")
+        until = f" until {format_minute(line['until'])}" if line["until"] else ""
+        return (*cells, "", "", f"{_DECISIONS[line['decision']]}{until} by {line['by']}")
     mu = line.get("mu", 0.0)
     outcome = str(line.get("code") or line.get("refused") or "told")
     size = f"{mu:.3g}" if isinstance(mu, float | int) else "?"
-    return (*what, str(line.get("bytes", 0)), size, outcome)
+    return (*cells, str(line.get("bytes", 0)), size, outcome)
+
+
+def console_command(
+    kit: Annotated[
+        Path, typer.Argument(envvar="SILOT_KIT", help="The site's kit. Default: this folder.")
+    ] = Path(),
+    *,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 for any that is free.")
+    ] = 0,
+) -> None:
+    """Show what was asked and told in a browser of this machine, and decide on what waits."""
+    from ..sites.console import Console
+
+    page = Console(load_site(kit), port=port)
+    print_line(
+        f"Open this link in a browser on this machine. It works once:\n\n  {page.url}\n\n"
+        "The page is there until you press Ctrl-C here."
+    )
+    try:
+        page.serve()
+    except KeyboardInterrupt:
+        print_line("closed")
+
+
+def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
+    """Questions that wait for a decision, and approvals that stand for a time."""
+    with _open_ledger(kit, readonly=True) as ledger:
+        waiting = [question for question in ledger.waiting if question.state == "waiting"]
+        approvals = ledger.allowed
+    if json:
+        body = [vars(question) for question in waiting]
+        typer.echo(json_.dumps(body, default=datetime.isoformat))
+        return
+    rows = [
+        (item.id, item.asker, f"{item.question} of {item.run}" if item.run else item.question,
+         item.level, format_minute(item.since.isoformat())[5:], f"{item.until:%m-%d}")
+        for item in waiting
+    ]  # fmt: skip
+    print_table(("id", "who", "question", "level", "since (UTC)", "lapses"), rows)
+    print_line(count_waiting(len(rows)))
+    for item in approvals:
+        print_line(
+            f"{item.id}: level {item.level} of {item.asker} is approved until "
+            f"{item.until:%Y-%m-%d %H:%M} UTC, by {item.by}; silot site deny {item.id} ends that"
+        )
+
+
+def approve_command(
+    id: IdArgument,
+    kit: KitOption = Path(),
+    span: Annotated[
+        str | None,
+        typer.Option("--for", help="And all questions of that level for so long: 30m, 1h, 2d."),
+    ] = None,
+    asker: Annotated[
+        str | None, typer.Option(help="With --for: of this asker. Default: who asked.")
+    ] = None,
+) -> None:
+    """Let a question be answered; it is once it is asked again."""
+    if asker is not None and span is None:
+        raise InputError("--asker goes with --for.", code="approval-options")
+    long = None if span is None else _parse_span(span)
+    project = load_site(kit).project
+    if asker is not None and asker not in project.askers:
+        names = ", ".join(project.askers)
+        raise InputError(
+            f"{asker[:60]!r} is no asker of {project.name}, whose askers are {names}.",
+            code="approval-asker",
+        )
+    with _open_ledger(kit) as ledger:
+        item = ledger.decide(id, approved=True, span=long, asker=asker)
+    rows = {"approved": f"{item.id}: {item.question} (level {item.level}), {item.asker}"}
+    if span is not None:
+        rows["also"] = f"all of level {item.level} that {asker or item.asker} asks, for {span}"
+    show_rows(rows)
+
+
+def deny_command(id: IdArgument, kit: KitOption = Path()) -> None:
+    """Refuse a question for good; or end an approval for a time, by its id."""
+    with _open_ledger(kit) as ledger:
+        ended = ledger.end(id)
+        if ended is not None:
+            show_rows({"ended": f"{ended.id}: level {ended.level}, {ended.asker}"})
+            return
+        item = ledger.decide(id, approved=False)
+    show_rows({"denied": f"{item.id}: {item.question} (level {item.level}), {item.asker}"})
+
+
+def pause_command(kit: KitOption = Path()) -> None:
+    """Tell nothing from now on, until `silot site go-on`; the site may run or not."""
+    with _open_ledger(kit) as ledger:
+        ledger.pause(True)
+    show_rows({load_site(kit).name: "tells nothing until `silot site go-on`"})
+
+
+def go_on_command(kit: KitOption = Path()) -> None:
+    """Answer again."""
+    with _open_ledger(kit) as ledger:
+        ledger.pause(False)
+    show_rows({load_site(kit).name: "answers"})
+
+
+def _open_ledger(kit: Path, *, readonly: bool = False) -> Ledger:
+    configuration = SiteConfiguration.load(load_site(kit))
+    return configuration.open_ledger(readonly=readonly, walk=False)
+
+
+def _parse_span(text: str) -> timedelta:
+    match = re.fullmatch(r"([1-9][0-9]{0,4})([mhd])", text.strip())
+    span = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _LONGEST * 2
+    if span > _LONGEST:
+        raise InputError(
+            f"--for is {text[:20]!r}; minutes, hours or days are needed, 30m, 1h or 2d, a year at "
+            "most.",
+            code="approval-span",
+        )
+    return span
 
 
 def revoke_command(
@@ -202,19 +530,32 @@ def revoke_command(
 
 def leave_command(kit: KitOption = Path()) -> None:
     """Destroy the keys of a kit. Data, ledger and log stay; the coordinator is to revoke it."""
-    found = Kit.load(kit)
-    running.check_free(found)
-    found.destroy()
+    member = Kit.load(kit)
+    check_unlocked(member)
+    member.destroy()
     show_rows(
         {
-            "left": f"{found.project.name}: the keys of {found.name} are destroyed",
-            "kept": f"data, ledger, and the log in {found.folder / OWN}",
-            "next": f"the coordinator: silot deploy revoke FOLDER {found.name}",
+            "left": f"{member.project.name}: the keys of {member.name} are destroyed",
+            "kept": f"data, ledger, and the log in {member.own}",
+            "next": f"the coordinator: silot deploy revoke FOLDER {member.name}",
         }
     )
 
 
-def _said(finding: Finding) -> str:
-    word = {"well": "", "warning": "warning: ", "wrong": "wrong: "}[finding.state]
-    code = f"[{finding.code}] " if finding.code else ""
-    return f"{word}{code}{finding.text}"
+def format_minute(text: str) -> str:
+    """Format a time to the minute."""
+    return text[:16].replace("T", " ")
+
+
+def print_table(names: tuple[str, ...], rows: list[tuple[str, ...]], right: str = "") -> None:
+    """Print lines under names, the columns in ``right`` aligned to the right."""
+    if not rows:
+        return
+    table = Table(box=None, expand=False)
+    for name in names:
+        is_fixed = name not in ("who", "question", "outcome")
+        justify = "right" if name in right.split() else "left"
+        table.add_column(name, no_wrap=is_fixed, overflow="fold", justify=justify)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    OUT.print(table, highlight=False)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ..sites.runs import Run
 
 RESUMED: ContextVar[Run | None] = ContextVar("RESUMED", default=None)
-"""The run that the command goes on with."""
+"""The run that the command resumes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Where(Flags):
-    """Where holders are: in files here, or sites of a project."""
+    """Where holders are: in files of this machine, or sites of a project."""
 
     sites: Annotated[
         Path | None,
@@ -46,7 +46,7 @@ class Where(Flags):
     def load(
         self, tables: Tables, holders: Sequence[Path] | None, own: Path | None = None
     ) -> tuple[dict[str, Measure] | Connection, Measure | None]:
-        """Holders, and the coordinator's own data: of files, or the holders are sites."""
+        """Return the holders, from files or as sites, and the coordinator's own data."""
         if self.sites is None:
             loaded = tables.load([*self.named(holders), *([] if own is None else [own])])
             return loaded, None if own is None else loaded.pop(list(loaded)[-1])
@@ -54,7 +54,7 @@ class Where(Flags):
         return self.connected(holders, schema=tables.contract()), mine
 
     def named(self, holders: Sequence[Path] | None) -> list[Path]:
-        """The files of holders, which must be given."""
+        """Return the files of holders, or raise where none is named."""
         if not holders:
             raise InputError(
                 "no holder is given. Give a file for each, or --sites KIT.", code="holder-names"
@@ -67,30 +67,30 @@ class Where(Flags):
         files: Iterable[Path] = (),
         schema: Schema | None = None,
     ) -> Connection:
-        """The sites of these names, or all; ``files`` are read too, beside those that are named."""
+        """Connect to the sites of these names, or all, for a run that reads ``files`` too."""
         from ..api import connect
-        from ..sites.runs import digests_of
+        from ..sites.runs import hash_files
 
         names = [str(name) for name in holders] if holders else None
         run = RESUMED.get()
         connection = connect.opened(
             self.sites or Path(), names, timeout=connect.TIMEOUT, run=run, words=sys.argv[1:],
-            files=None if run else digests_of([*self._files, *files]), schema=schema,
+            files=None if run else hash_files([*self._files, *files]), schema=schema,
         )  # fmt: skip
         self._opened.append(connection)
         return connection
 
     def refuse(self, **options: object) -> None:
         """Raise for options that need holders' records here, where they are elsewhere."""
-        given = [name for name, value in options.items() if value not in (None, False, [])]
-        if self.sites is not None and given:
+        names = [name for name, value in options.items() if value not in (None, False, [])]
+        if self.sites is not None and names:
             raise InputError(
-                f"--{given[0].replace('_', '-')} needs the records of holders here, and with "
+                f"--{names[0].replace('_', '-')} needs the records of holders here, and with "
                 "--sites they stay at the sites. Leave it out.",
                 code="option-sites",
             )
 
 
 def names_of(holders: Mapping[str, Measure] | Connection) -> tuple[str, ...]:
-    """Names of holders that are files or sites."""
+    """Return the names of holders, which are files or sites."""
     return tuple(holders) if isinstance(holders, Mapping) else holders.names

@@ -61,7 +61,7 @@ class PublicKey:
         FileError
             It is missing (``file-missing``), or no public key (``key-format``).
         """
-        words = _read(Path(path)).split()
+        words = read_bytes(Path(path), _LARGEST).split()
         try:
             raw = base64.b64decode(words[1], validate=True) if words[0] == _WORD.encode() else b""
         except (IndexError, ValueError):
@@ -136,7 +136,7 @@ class Key:
             (``key-open``).
         """
         file = Path(path)
-        data = _read(file)
+        data = read_bytes(file, _LARGEST)
         if os.name == "posix" and file.stat().st_mode & 0o077:
             raise FileError(
                 f"others than its owner may read {file.name}: who reads it can sign in its name. "
@@ -282,10 +282,14 @@ def _derived(shared: bytes, salt: bytes) -> ChaCha20Poly1305:
     return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, salt, _LOCK).derive(shared))
 
 
-def _read(file: Path) -> bytes:
+def read_bytes(file: Path, most: int = 1 << 23) -> bytes:
+    """Read a file, or the first ``most`` bytes of a longer one.
+
+    By default a list of some 100,000 revoked certificates fits.
+    """
     try:
         with file.open("rb") as handle:
-            return handle.read(_LARGEST)
+            return handle.read(most)
     except OSError as error:
         raise FileError(
             f"{file} cannot be read ({type(error).__name__}). Check the path.", code="file-missing"
@@ -296,4 +300,4 @@ def _no_key(path: str | Path, needed: str) -> FileError:
     return FileError(f"{Path(path).name} is not {needed}.", code="key-format")
 
 
-__all__ = ["Key", "Keyring", "PublicKey", "fingerprint_of"]
+__all__ = ["Key", "Keyring", "PublicKey", "fingerprint_of", "read_bytes"]

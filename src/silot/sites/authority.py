@@ -1,4 +1,4 @@
-"""Who belongs to a project: its authority, certificates for keys made elsewhere, and their check.
+"""The authority of a project: it certifies members, and certificates are verified against it.
 
 Certificates are X.509. A private key never leaves the machine it was made on: what travels is a
 request (PKCS10), and the certificate that answers it.
@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -28,34 +27,33 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ..data.files import write_whole
 from ..errors import FileError, InputError, MismatchError
-from ..federation.keys import fingerprint_of
+from ..federation.keys import fingerprint_of, read_bytes
 
 ROOT, ROOT_KEY = "rootCA.pem", "rootCA.key"
 
-# RSA, for the engine signs its own tokens with the certificates' keys, and knows no other.
+# RSA, because NVFlare signs its own tokens with the certificates' keys and supports no other kind.
 _BITS = 3072
 _ROOT_SPAN, _SPAN = timedelta(days=3650), timedelta(days=365)
-# Clocks of machines differ.
-_SLACK = timedelta(minutes=5)
-# A list of some 100,000 revoked certificates.
-_LARGEST = 1 << 23
+# Clocks of machines differ by seconds to a few minutes where nothing keeps them in step.
+_CLOCK_TOLERANCE = timedelta(minutes=5)
+_PEM = serialization.Encoding.PEM
 
 
 class Role(StrEnum):
-    """What a certificate is for: to relay, to answer, or to ask."""
+    """What the holder of a certificate may do: relay, answer, or ask."""
 
     SERVER = "server"
     SITE = "site"
     ASKER = "asker"
 
 
-# As the engine has them: who asks is one of its users.
-_ENGINE = {Role.SERVER: "server", Role.SITE: "client", Role.ASKER: "member"}
+# NVFlare's names of the roles: to it, an asker is one of its users.
+_ENGINE_ROLES = {Role.SERVER: "server", Role.SITE: "client", Role.ASKER: "member"}
 
 
 @dataclass(frozen=True)
 class Member:
-    """Who a certificate is of.
+    """The member that a certificate names.
 
     Attributes
     ----------
@@ -75,22 +73,22 @@ class Member:
     until: datetime
 
 
-def new_key() -> RSAPrivateKey:
-    """A fresh private key of a certificate."""
+def create_key() -> RSAPrivateKey:
+    """Create a private key for a certificate."""
     return generate_private_key(public_exponent=65537, key_size=_BITS)
 
 
-def request(key: RSAPrivateKey, name: str, role: Role, hosts: Collection[str] = ()) -> bytes:
-    """A request for a certificate (PKCS10, PEM), signed by the key it is for."""
-    builder = x509.CertificateSigningRequestBuilder().subject_name(_subject(name, role))
-    names = [_host(each) for each in (*hosts, *([name] if role is not Role.ASKER else []))]
+def make_request(key: RSAPrivateKey, name: str, role: Role, hosts: Collection[str] = ()) -> bytes:
+    """Request a certificate (PKCS10, PEM), signed by the key it is for."""
+    builder = x509.CertificateSigningRequestBuilder().subject_name(_make_subject(name, role))
+    names = [_parse_host(host) for host in (*hosts, *([name] if role is not Role.ASKER else []))]
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    return builder.sign(key, hashes.SHA256()).public_bytes(_PEM)
 
 
-def fingerprint(certificate: x509.Certificate) -> str:
-    """The first 128 bits of the SHA-256 of a certificate, in groups of four digits."""
+def fingerprint_certificate(certificate: x509.Certificate) -> str:
+    """Return the first 128 bits of the SHA-256 of a certificate, in groups of four digits."""
     return fingerprint_of(certificate.public_bytes(serialization.Encoding.DER))
 
 
@@ -103,7 +101,7 @@ class Authority:
     certificate
         Its own, self-signed.
     key
-        Its private key: who has it can make members.
+        Its private key: whoever has it can certify members.
     """
 
     certificate: x509.Certificate
@@ -111,49 +109,43 @@ class Authority:
 
     @classmethod
     def new(cls, project: str) -> Authority:
-        """An authority for a new project."""
-        key = new_key()
+        """Create an authority for a new project."""
+        key = create_key()
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, project)])
-        builder = _builder(name, name, key.public_key(), _ROOT_SPAN, key.public_key())
+        builder = _begin_certificate(name, name, key.public_key(), _ROOT_SPAN, key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(True, 0), critical=True)
-        builder = builder.add_extension(_usage(certifies=True), critical=True)
+        builder = builder.add_extension(_make_usage(certifies=True), critical=True)
         return cls(builder.sign(key, hashes.SHA256()), key)
 
     @property
     def fingerprint(self) -> str:
-        """Of its certificate, to compare by telephone: whoever sends another has other members."""
-        return fingerprint(self.certificate)
+        """Fingerprint of its certificate, to compare by telephone before trusting its members."""
+        return fingerprint_certificate(self.certificate)
 
     def save(self, folder: str | Path) -> None:
         """Write ``rootCA.pem``, for everybody, and ``rootCA.key``, for nobody else."""
         place = Path(folder)
-        write_whole(place / ROOT_KEY, key_bytes(self.key), private=True)
+        write_whole(place / ROOT_KEY, encode_key(self.key), private=True)
         write_whole(place / ROOT, self.pem)
 
     @classmethod
     def load(cls, folder: str | Path) -> Authority:
-        """Read what ``save`` wrote.
-
-        Raises
-        ------
-        FileError
-            A file is missing, or is none.
-        """
+        """Read what ``save`` wrote, or raise a ``FileError``."""
         place = Path(folder)
         return cls(read_certificate(place / ROOT), read_key(place / ROOT_KEY))
 
     @property
     def pem(self) -> bytes:
-        """Its certificate."""
-        return self.certificate.public_bytes(serialization.Encoding.PEM)
+        """Its certificate as a file holds it."""
+        return self.certificate.public_bytes(_PEM)
 
     def sign(self, request: bytes, allowed: Collection[tuple[str, Role]]) -> bytes:
-        """The certificate that a request asks for (PEM).
+        """Answer a request with a certificate (PEM).
 
         Parameters
         ----------
         request
-            As ``request`` makes it.
+            As ``make_request`` makes it.
         allowed
             Names and roles that are members of the project.
 
@@ -165,10 +157,11 @@ class Authority:
             Its name or role is not one of the project (``request-member``).
         """
         try:
-            asked = x509.load_pem_x509_csr(request)
-            if not asked.is_signature_valid or not isinstance(asked.public_key(), RSAPublicKey):
+            parsed = x509.load_pem_x509_csr(request)
+            public = parsed.public_key()
+            if not parsed.is_signature_valid or not isinstance(public, RSAPublicKey):
                 raise InvalidSignature
-            name, role = _named(asked.subject)
+            name, role = _parse_subject(parsed.subject)
         except (ValueError, TypeError, InvalidSignature):
             raise FileError(
                 "the file is no request for a certificate of silot. Ask for one of `silot site "
@@ -181,50 +174,46 @@ class Authority:
                 "Add it to the project's file, or refuse it.",
                 code="request-member",
             )
-        builder = _builder(
-            asked.subject, self.certificate.subject, asked.public_key(), _SPAN,
-            self.key.public_key(),
-        )  # fmt: skip
+        builder = _begin_certificate(
+            parsed.subject, self.certificate.subject, public, _SPAN, self.key.public_key()
+        )
         builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True)
-        builder = builder.add_extension(_usage(certifies=False), critical=True)
+        builder = builder.add_extension(_make_usage(certifies=False), critical=True)
         purpose = (
             ExtendedKeyUsageOID.SERVER_AUTH if role is Role.SERVER
             else ExtendedKeyUsageOID.CLIENT_AUTH
         )  # fmt: skip
         builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-        for extension in asked.extensions:
-            # Others could be taken for a server of the names they wish.
+        for extension in parsed.extensions:
+            # Only the server may name hosts: another member could pose as a server of any name.
             if role is Role.SERVER and isinstance(extension.value, x509.SubjectAlternativeName):
                 builder = builder.add_extension(extension.value, critical=False)
-        return builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return builder.sign(self.key, hashes.SHA256()).public_bytes(_PEM)
 
     def revoke(self, serials: Collection[int]) -> bytes:
-        """The list of certificates that are no longer valid (CRL, PEM): all, not only new ones."""
+        """Write the complete list of revoked certificates (CRL, PEM), earlier ones included."""
         now = datetime.now(UTC)
         builder = (
             x509.CertificateRevocationListBuilder()
             .issuer_name(self.certificate.subject)
-            .last_update(now - _SLACK)
+            .last_update(now - _CLOCK_TOLERANCE)
             .next_update(now + _ROOT_SPAN)
         )
         for serial in sorted(set(serials)):
             entry = x509.RevokedCertificateBuilder().serial_number(serial)
             builder = builder.add_revoked_certificate(entry.revocation_date(now).build())
-        return builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return builder.sign(self.key, hashes.SHA256()).public_bytes(_PEM)
 
 
-def revoked_in(data: bytes, root: x509.Certificate) -> frozenset[int]:
-    """Serial numbers in a list of ``Authority.revoke``.
+def read_revocations(data: bytes, root: x509.Certificate) -> frozenset[int]:
+    """Return the serial numbers in a list that ``Authority.revoke`` wrote.
 
-    Raises
-    ------
-    FileError
-        It is no list, or not of this authority (``revocation-format``).
+    Raises a ``FileError`` if it is no list, or not of this authority (``revocation-format``).
     """
     try:
-        found = x509.load_pem_x509_crl(data)
+        revocations = x509.load_pem_x509_crl(data)
         key = root.public_key()
-        if not isinstance(key, RSAPublicKey) or not found.is_signature_valid(key):
+        if not isinstance(key, RSAPublicKey) or not revocations.is_signature_valid(key):
             raise InvalidSignature
     except (ValueError, TypeError, InvalidSignature):
         raise FileError(
@@ -232,56 +221,56 @@ def revoked_in(data: bytes, root: x509.Certificate) -> frozenset[int]:
             "that of `silot deploy revoke`.",
             code="revocation-format",
         ) from None
-    return frozenset(each.serial_number for each in found)
+    return frozenset(entry.serial_number for entry in revocations)
 
 
-def member_of(
+def verify_member(
     certificate: x509.Certificate,
     root: x509.Certificate,
     revoked: Container[int] = (),
     now: datetime | None = None,
 ) -> Member:
-    """Who a certificate is of, once the authority's signature, time and revocation are checked.
+    """Check the signature, validity and revocation of a certificate, and return its member.
 
-    Raises
-    ------
-    MismatchError
-        ``certificate-authority``, ``certificate-early``, ``certificate-expired``,
-        ``certificate-revoked``, ``certificate-role``.
+    Raises a ``MismatchError`` with the code ``certificate-authority``, ``-early``, ``-expired``,
+    ``-revoked`` or ``-role``.
     """
     now = datetime.now(UTC) if now is None else now
-    found = _issued(certificate, root)
-    if found is None:
-        raise _refused(
+    issued = _verify_issuer(certificate, root)
+    if issued is None:
+        raise _refuse(
             "was not signed by the authority of this project. Ask its coordinator for one",
             "certificate-authority",
         )
-    since, until, member = found
-    if now + _SLACK < since:
-        raise _refused(
+    since, until, member = issued
+    if now + _CLOCK_TOLERANCE < since:
+        raise _refuse(
             f"is valid from {since:%Y-%m-%d %H:%M} UTC, and this machine has "
             f"{now:%Y-%m-%d %H:%M}. Set its clock",
             "certificate-early",
         )
     if now > until:
-        raise _refused(
+        raise _refuse(
             f"expired at {until:%Y-%m-%d %H:%M} UTC. Renew it: `silot deploy sign` of its "
             "request (of the server: `silot deploy renew`), then `silot site join`; or set this "
             "machine's clock",
             "certificate-expired",
         )
     if certificate.serial_number in revoked:
-        raise _refused("was revoked. Ask the coordinator of the project", "certificate-revoked")
+        raise _refuse("was revoked. Ask the coordinator of the project", "certificate-revoked")
     if member is None:
-        raise _refused("has no role that silot knows", "certificate-role")
+        raise _refuse("has no role that silot knows", "certificate-role")
     return member
 
 
 @lru_cache(maxsize=1024)
-def _issued(
+def _verify_issuer(
     certificate: x509.Certificate, root: x509.Certificate
 ) -> tuple[datetime, datetime, Member | None] | None:
-    """From when to when an authority vouches for whom; it takes longer than all else."""
+    """Return the span and the member that the authority certifies, or ``None`` if it does not.
+
+    Cached, because verifying the signature takes longer than every other check of a message.
+    """
     try:
         certificate.verify_directly_issued_by(root)
     except (ValueError, TypeError, InvalidSignature):
@@ -289,12 +278,12 @@ def _issued(
     since = max(root.not_valid_before_utc, certificate.not_valid_before_utc)
     until, member = certificate.not_valid_after_utc, None
     with suppress(ValueError):
-        member = Member(*_named(certificate.subject), certificate.serial_number, until)
+        member = Member(*_parse_subject(certificate.subject), certificate.serial_number, until)
     return since, min(root.not_valid_after_utc, until), member
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """A certificate of a file."""
+    """Read a certificate from a file."""
     try:
         return x509.load_pem_x509_certificate(read_bytes(path))
     except ValueError:
@@ -304,48 +293,41 @@ def read_certificate(path: Path) -> x509.Certificate:
 
 
 def read_key(path: Path) -> RSAPrivateKey:
-    """A private key of a file."""
+    """Read a private key from a file."""
     try:
-        found = serialization.load_pem_private_key(read_bytes(path), password=None)
+        key = serialization.load_pem_private_key(read_bytes(path), password=None)
     except (ValueError, TypeError):
-        found = None
-    if not isinstance(found, RSAPrivateKey):
+        key = None
+    if not isinstance(key, RSAPrivateKey):
         raise FileError(f"{path.name} is no private key of a certificate.", code="key-format")
-    return found
+    return key
 
 
-def key_bytes(key: RSAPrivateKey) -> bytes:
-    """A private key as its file has it."""
+def encode_key(key: RSAPrivateKey) -> bytes:
+    """Encode a private key as its file holds it."""
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
+        _PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
 
 
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: object,
-    span: timedelta,
-    signer: RSAPublicKey,
+def _begin_certificate(
+    subject: x509.Name, issuer: x509.Name, key: RSAPublicKey, span: timedelta, signer: RSAPublicKey
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
-    public = cast("RSAPublicKey", key)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(public)
+        .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SLACK)
+        .not_valid_before(now - _CLOCK_TOLERANCE)
         .not_valid_after(now + span)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
     )
 
 
-def _usage(*, certifies: bool) -> x509.KeyUsage:
+def _make_usage(*, certifies: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True, content_commitment=False, key_encipherment=not certifies,
         data_encipherment=False, key_agreement=False, key_cert_sign=certifies, crl_sign=certifies,
@@ -353,44 +335,28 @@ def _usage(*, certifies: bool) -> x509.KeyUsage:
     )  # fmt: skip
 
 
-def _subject(name: str, role: Role) -> x509.Name:
+def _make_subject(name: str, role: Role) -> x509.Name:
     return x509.Name([
         x509.NameAttribute(NameOID.COMMON_NAME, name),
         x509.NameAttribute(NameOID.ORGANIZATION_NAME, name),
-        x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, _ENGINE[role]),
+        x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, _ENGINE_ROLES[role]),
     ])  # fmt: skip
 
 
-def _named(subject: x509.Name) -> tuple[str, Role]:
-    """Name and role of a subject, or ``ValueError``."""
-    (name,) = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    (word,) = [
-        str(each.value) for each in subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
-    ]
-    (role,) = [role for role, engine in _ENGINE.items() if engine == word]
+def _parse_subject(subject: x509.Name) -> tuple[str, Role]:
+    """Return the name and role of a subject, or raise a ``ValueError``."""
+    (name,) = (str(item.value) for item in subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+    (word,) = subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
+    (role,) = (role for role, engine in _ENGINE_ROLES.items() if engine == str(word.value))
     return name, role
 
 
-def _host(text: str) -> x509.GeneralName:
+def _parse_host(text: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(text))
     except ValueError:
         return x509.DNSName(text)
 
 
-def read_bytes(path: Path) -> bytes:
-    """A small file, or its beginning."""
-    try:
-        with path.open("rb") as handle:
-            return handle.read(_LARGEST)
-    except OSError as error:
-        raise FileError(
-            f"{path} cannot be read ({type(error).__name__}). Check the path.", code="file-missing"
-        ) from None
-
-
-def _refused(why: str, code: str) -> MismatchError:
+def _refuse(why: str, code: str) -> MismatchError:
     return MismatchError(f"the certificate {why}.", code=code)
-
-
-__all__ = ["Authority", "Member", "Role", "member_of", "new_key", "request", "revoked_in"]

@@ -1,9 +1,11 @@
-"""What the admin of a site is to know of it: whether all is well, in plain sentences."""
+"""Checks of a site: its certificate, server, data, rules, ledger and disk, in plain sentences."""
 
 from __future__ import annotations
 
 import math
 import shutil
+import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,36 +15,38 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .. import __version__
-from ..errors import SilotError
+from ..errors import HolderError, MismatchError, SilotError
 from ..federation.party import Holder
-from . import running
-from .joined import LOG, Joined, Log
-from .kit import OWN, Kit
-from .reach import reach
-from .secure._engine import absent
-from .secure._link import listening
-from .words import waiting
+from .configuration import LOG, QuestionLog, SiteConfiguration
+from .descriptions import count_waiting
+from .kit import Kit
+from .process_lock import locked_since
+from .secure._engine import missing_spu
+from .secure._link import listen
 
 State = Literal["well", "warning", "wrong"]
 
 _SOON = timedelta(days=30)
-# Bytes that a ledger and a log need for a long while.
-_FREE = 1 << 30
-_LEAST_FREE = 1 << 26
+# Bytes that a ledger and a log need for years, and those below which they may fill the disk today.
+_FREE, _LEAST_FREE = 1 << 30, 1 << 26
+# Seconds to connect to the server.
+_PATIENCE = 10.0
+# OpenSSL's numbers of a certificate that is not valid yet, or no longer.
+_EXPIRED = (9, 10)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes
     ----------
     name
-        What.
+        What was checked.
     state
         Whether it is well.
     text
-        What was seen, and what to do.
+        What was observed, and what to do.
     code
         Of what is wrong.
     """
@@ -54,42 +58,47 @@ class Finding:
 
 
 def check_site(kit: Kit) -> list[Finding]:
-    """All that can be looked at beside the site's process; nothing is written."""
-    found = [_tried("certificate", lambda: _certificate(kit))]
-    found.append(_tried("server", lambda: _server(kit)))
+    """Check all that can be checked beside the site's process; nothing is written."""
+    findings = [
+        _run_check("certificate", lambda: _check_certificate(kit)),
+        _run_check("server", lambda: _check_connection(kit)),
+    ]
     try:
-        joined = Joined.load(kit)
+        configuration = SiteConfiguration.load(kit)
     except SilotError as error:
-        return [*found, _wrong("data", error)]
-    data, taught = joined.data, joined.teacher
-    found += [] if data is None else [_tried("data", lambda: _data(kit, joined, data))]
-    if taught is not None:
-        found.append(_tried("teacher", lambda: Finding("teacher", "well", taught.sentence())))
-    found += [
-        _tried("policy", lambda: _policy(joined)),
-        *_secure(joined),
-        _tried("ledger", lambda: _ledger(joined)),
-        _disk({"kit": kit.folder, "ledger": joined.ledger.parent}),
+        return [*findings, _report("data", error)]
+    data, teacher = configuration.data, configuration.teacher
+    if data is not None:
+        findings.append(_run_check("data", lambda: _check_data(kit, configuration, data)))
+    if teacher is not None:
+        findings.append(
+            _run_check("teacher", lambda: Finding("teacher", "well", teacher.describe()))
+        )
+    return [
+        *findings,
+        _run_check("policy", lambda: _check_policy(configuration)),
+        *_check_secure(configuration),
+        _run_check("ledger", lambda: _check_ledger(configuration)),
+        _check_disk({"kit": kit.folder, "ledger": configuration.ledger.parent}),
         Finding(
             "clock", "well",
             f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC; askers see how far it is off",
         ),
     ]  # fmt: skip
-    return found
 
 
-def _tried(name: str, look: Callable[[], Finding]) -> Finding:
+def _run_check(name: str, check: Callable[[], Finding]) -> Finding:
     try:
-        return look()
+        return check()
     except SilotError as error:
-        return _wrong(name, error)
+        return _report(name, error)
 
 
-def _wrong(name: str, error: SilotError) -> Finding:
+def _report(name: str, error: SilotError) -> Finding:
     return Finding(name, "wrong", error.message, error.code)
 
 
-def _certificate(kit: Kit) -> Finding:
+def _check_certificate(kit: Kit) -> Finding:
     until = kit.identity().member().until
     if until - datetime.now(UTC) < _SOON:
         text = (
@@ -100,73 +109,75 @@ def _certificate(kit: Kit) -> Finding:
     return Finding("certificate", "well", f"{kit.name}, until {until:%Y-%m-%d}")
 
 
-def _server(kit: Kit) -> Finding:
-    wrong = reach(kit)
-    where = f"{kit.project.host}:{kit.project.port}"
-    return (
-        Finding("server", "well", f"{where}, reached") if wrong is None else _wrong("server", wrong)
-    )
+def _check_connection(kit: Kit) -> Finding:
+    fault = find_server_fault(kit)
+    if fault is not None:
+        return _report("server", fault)
+    return Finding("server", "well", f"{kit.project.host}:{kit.project.port}, reached")
 
 
-def _data(kit: Kit, joined: Joined, data: Path) -> Finding:
-    measure = joined.measure(data)
+def _check_data(kit: Kit, configuration: SiteConfiguration, data: Path) -> Finding:
+    measure = configuration.read_measure(data)
     text = f"{data.name}: {measure.size} records of {measure.dimension} features"
-    if _changed(kit, data):
+    if _is_changed(kit, data):
         text += "; changed since the site was started: start it anew, it tells nothing until then"
         return Finding("data", "warning", text, "data-changed")
-    with joined.account(readonly=True) as ledger:
-        told = ledger.tally.data
-    if told and told != Holder(measure).version:
+    with configuration.open_ledger(readonly=True) as ledger:
+        version = ledger.tally.data
+    if version and version != Holder(measure).version:
         text += "; not those that exact numbers were told of: no more of them are told"
         return Finding("data", "warning", text, "policy-version")
     return Finding("data", "well", text)
 
 
-def _policy(joined: Joined) -> Finding:
-    rules, limits = joined.rules(), None
-    if joined.data is not None:
-        # What is wrong with the data is said of those.
+def _check_policy(configuration: SiteConfiguration) -> Finding:
+    rules, limits = configuration.read_policy(), None
+    if configuration.data is not None:
+        # Faults of the data are reported by their own check.
         with suppress(SilotError):
-            limits = Holder(joined.measure(joined.data), rules).limits
+            limits = Holder(configuration.read_measure(configuration.data), rules).limits
     return Finding("policy", "well", rules.explain(limits))
 
 
-def _secure(joined: Joined) -> list[Finding]:
-    """Whether the site can compute with those its policy names, where it names any."""
+def _check_secure(configuration: SiteConfiguration) -> list[Finding]:
+    """Check whether the site can compute with the members its policy names, if it names any."""
+    name = "secure distances"
     with suppress(SilotError):
-        rules = joined.rules()
+        rules = configuration.read_policy()
         if rules.secure is None:
             return []
         if find_spec("spu") is None:
-            return [_wrong("secure distances", absent())]
-        at = rules.secure.listen
+            return [_report(name, missing_spu())]
+        address = rules.secure.listen
         try:
-            listening(at).close()
+            listen(address).close()
         except OSError as error:
-            text = f"cannot listen at {at} ({type(error).__name__}); well while one is computed"
-            return [Finding("secure distances", "warning", text, "secure-address")]
-        return [Finding("secure distances", "well", f"can listen at {at}")]
+            text = (
+                f"cannot listen at {address} ({type(error).__name__}); well while one is computed"
+            )
+            return [Finding(name, "warning", text, "secure-address")]
+        return [Finding(name, "well", f"can listen at {address}")]
     return []
 
 
-def _ledger(joined: Joined) -> Finding:
-    rules = joined.rules()
-    with joined.account(readonly=True) as ledger:
+def _check_ledger(configuration: SiteConfiguration) -> Finding:
+    rules = configuration.read_policy()
+    with configuration.open_ledger(readonly=True) as ledger:
         ledger.verify()
         ledger.check_place()
-        rows, spent, paused = len(ledger.entries()), ledger.spent, ledger.paused
-        waits = sum(each.state == "waiting" for each in ledger.waiting)
+        rows, spent, is_paused = len(ledger.entries()), ledger.spent, ledger.paused
+        waits = sum(question.state == "waiting" for question in ledger.waiting)
     text = f"{rows} rows, all fit together; spent mu {spent:.4g}"
     if rules.privacy_epsilon is not None and math.isfinite(rules.privacy_epsilon):
         text += f" of {rules.budget_mu:.4g} (epsilon {rules.privacy_epsilon:g})"
-    text += f"; {waiting(waits)}" if waits else ""
-    if paused:
+    text += f"; {count_waiting(waits)}" if waits else ""
+    if is_paused:
         text += "; paused: nothing is told until `silot site go-on`"
         return Finding("ledger", "warning", text, "holder-paused")
     return Finding("ledger", "well", text)
 
 
-def _disk(places: dict[str, Path]) -> Finding:
+def _check_disk(places: dict[str, Path]) -> Finding:
     free = {name: shutil.disk_usage(place).free for name, place in places.items()}
     text = ", ".join(f"{size / 1e9:.1f} GB free for the {name}" for name, size in free.items())
     if min(free.values()) < _LEAST_FREE:
@@ -176,37 +187,95 @@ def _disk(places: dict[str, Path]) -> Finding:
     return Finding("disk", "well", text)
 
 
-def _changed(kit: Kit, data: Path) -> bool:
-    """Whether data were changed, moved or replaced since the site was started, if it runs."""
-    began = running.since(kit)
+def _is_changed(kit: Kit, data: Path) -> bool:
+    """Return whether data were changed, moved or replaced since the site was started."""
+    began = locked_since(kit)
     try:
         return began is not None and data.stat().st_ctime > began
     except OSError:
         return True
 
 
-def status_of(kit: Kit) -> dict[str, Any]:
-    """What a site does now, in facts."""
-    joined, began = Joined.load(kit), running.since(kit)
-    with joined.account(readonly=True, walk=False) as ledger:
-        waits = sum(each.state == "waiting" for each in ledger.waiting)
-        paused, spent, allowed = ledger.paused, ledger.spent, ledger.allowed
-    lines = Log(kit.folder / OWN / LOG).lines()
-    changed = joined.data is not None and _changed(kit, joined.data)
+def describe_status(kit: Kit) -> dict[str, Any]:
+    """Return what a site does now, in facts."""
+    configuration, began = SiteConfiguration.load(kit), locked_since(kit)
+    with configuration.open_ledger(readonly=True, walk=False) as ledger:
+        waits = sum(question.state == "waiting" for question in ledger.waiting)
+        is_paused, spent, allowed = ledger.paused, ledger.spent, ledger.allowed
+    lines = QuestionLog(kit.own / LOG).read_lines()
+    is_changed = configuration.data is not None and _is_changed(kit, configuration.data)
     return {
         "name": kit.name, "project": kit.project.name, "silot": __version__,
         "server": f"{kit.project.host}:{kit.project.port}",
         "running_since": None if began is None else datetime.fromtimestamp(began, UTC).isoformat(
             timespec="seconds"
         ),
-        "paused": paused, "data_changed": changed, "waiting": waits, "spent_mu": spent,
+        "paused": is_paused, "data_changed": is_changed, "waiting": waits, "spent_mu": spent,
         "questions": len(lines),
         "allowed": [
-            vars(each) | {"since": each.since.isoformat(), "until": each.until.isoformat()}
-            for each in allowed
+            vars(span) | {"since": span.since.isoformat(), "until": span.until.isoformat()}
+            for span in allowed
         ],
         "last": lines[-1].get("time") if lines else None,
     }  # fmt: skip
 
 
-__all__ = ["Finding", "check_site", "status_of"]
+def find_server_fault(kit: Kit) -> SilotError | None:
+    """Return why the server cannot be used from this machine; ``None`` if it can.
+
+    The connection is made with the certificates of both ends, and closed again.
+    """
+    project, (root, certificate, key) = kit.project, kit.files
+    where = f"{project.host}:{project.port}"
+    try:
+        context = ssl.create_default_context(cafile=str(root))
+        context.load_cert_chain(certificate, key)
+        context.set_alpn_protocols(["h2"])
+        with socket.create_connection((project.host, project.port), _PATIENCE) as plain:
+            plain.settimeout(_PATIENCE)
+            with context.wrap_socket(plain, server_hostname=project.host) as secure:
+                # Under TLS 1.3 a server refuses a certificate after the handshake: that shows
+                # instead of the first bytes it sends, which are the settings of HTTP/2.
+                if not secure.recv(1):
+                    raise ssl.SSLError("closed")
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in _EXPIRED:
+            return MismatchError(
+                f"the certificate of the server at {where} is not valid now "
+                f"({error.verify_message}). Set this machine's clock, or have the coordinator "
+                "renew it: `silot deploy renew`.",
+                code="server-expired",
+            )
+        return MismatchError(
+            f"who listens at {where} has no certificate of this project for {project.host} "
+            f"({error.verify_message}). Check the name, and whose kit this is.",
+            code="server-certificate",
+        )
+    except ssl.SSLError:
+        return MismatchError(
+            f"the server at {where} does not take the certificate of {kit.name!r}. It may have "
+            "expired, or be of another project: `silot site check`.",
+            code="server-refuses",
+        )
+    except socket.gaierror:
+        return HolderError(
+            f"no machine is called {project.host!r} here. Check DNS, or /etc/hosts.",
+            code="server-name",
+        )
+    except OSError as error:
+        return HolderError(
+            f"nothing answers at {where} ({type(error).__name__}). Check that `silot deploy run` "
+            "runs there, and the firewall in between.",
+            code="server-unreachable",
+        )
+    return None
+
+
+def check_server(kit: Kit) -> None:
+    """Raise where another server listens than the project's: to try again would not help.
+
+    Raises a ``MismatchError`` (``server-certificate`` or ``server-expired``).
+    """
+    fault = find_server_fault(kit)
+    if fault is not None and fault.code in ("server-certificate", "server-expired"):
+        raise fault

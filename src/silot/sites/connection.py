@@ -1,4 +1,4 @@
-"""The coordinator's side: a runtime whose parties are sites, over a wire that may lose messages."""
+"""The asker's side: a runtime whose parties are sites, over a wire that may lose messages."""
 
 from __future__ import annotations
 
@@ -7,35 +7,28 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
-from ..errors import HolderError, InputError, MismatchError, SilotError, WireError
+from ..errors import HolderError, MismatchError, SilotError, WireError
 from ..federation.answer import WAITING, Answer, Failure, decode_reply, encode_reply
 from ..federation.exchange import Limits, Unreached, exchange
 from ..federation.protocol import Protocol
-from ..federation.result import Billed, Run
+from ..federation.result import Billed
 from ..federation.run import Clock, Progress, Reply, run
 from ..federation.sealed import Sealed
-from .about import About
 from .authority import Member, Role
 from .credential import Credential, Identity
-from .journal import Journal, note_of
-from .site import hello, introduced, raise_refusal
-
-if TYPE_CHECKING:
-    from ..distances.result import Distance
-    from .kit import Kit
-    from .secure.distance import Simulation
-    from .secure.forecast import Forecast
+from .journal import Journal, key_of
+from .site import make_hello, raise_refusal, read_credential
 
 B = TypeVar("B", bound=Billed)
 
 # Seconds of the first try, and bytes a second of a wire that is slow.
 PATIENCE = 5.0
 _SLOW = 1e6
-# No failure is as long.
+# Bytes above which a reply cannot be a failure, and needs no decoding to tell.
 _LARGEST_FAILURE = 1 << 16
 
 Carry = Callable[[str, bytes, float], bytes]
@@ -46,8 +39,8 @@ class Sites:
     """Sites by name, asked over a wire: a runtime, and a federation of its own.
 
     Every question is signed in the name of who asks and locked for its site, every answer the
-    other way round: whoever carries them learns sizes and times. A site repeats what it told, so
-    a message that was lost is asked again and nothing is charged twice.
+    other way round: whoever carries them learns sizes and times. A site repeats its answers, so a
+    message that was lost is sent again and nothing is charged twice.
 
     Parameters
     ----------
@@ -60,11 +53,9 @@ class Sites:
     limits
         How long to wait, how often to try, how many at once.
     journal
-        Keeps replies: a run that stopped goes on where it was.
+        Keeps replies, so that a run that stopped can be resumed.
     run
         Name of the run; by default a fresh one.
-    kit
-        Of who asks, for secure distances.
     """
 
     def __init__(
@@ -76,23 +67,20 @@ class Sites:
         limits: Limits | None = None,
         journal: Journal | None = None,
         run: str = "",
-        kit: Kit | None = None,
     ) -> None:
         self._identity, self._carry, self._names = identity, carry, tuple(names)
         self._limits = Limits() if limits is None else limits
         self._journal = journal
         self.asker = identity.member().name
         self.run_name = run or os.urandom(16).hex()
-        self._kit = kit
         self._round = 0
         self._credentials: dict[str, Credential] = {}
         self._cancelled = threading.Event()
-        # How often each site was asked each message: what it is asked a second time is another
-        # question, which a site answers from its memory and charges nothing for.
+        # How often each site was asked each message. A second time is another question, which a
+        # site answers from its memory and charges nothing for.
         self._times = Counter[bytes]()
         self._absences: dict[tuple[str, bytes, int], Failure] = {}
-        self._joint = 0
-        self._noted: dict[tuple[str, bytes], bytes] = {}
+        self._notes: dict[tuple[str, bytes], bytes] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,19 +95,42 @@ class Sites:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run asks nobody any more."""
+        """Whether the run was cancelled."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Have the run ask nobody any more, from any thread."""
+        """Cancel the run, from any thread: it sends no more questions."""
         self._cancelled.set()
 
     def exchange(
         self, messages: Mapping[str, bytes], clock: Clock
     ) -> Mapping[str, Reply | Failure]:
-        """Send each message to its site, and collect the replies; those of before are not asked."""
+        """Send each message to its site and collect the replies, except those in the journal."""
         self._keep_absences()
-        replies = self._exchanged(messages, clock, self._limits, self._cancelled)
+        replies = self._exchange(messages, clock, self._limits, self._cancelled)
+        self._check_cancelled()
+        return replies
+
+    def exchange_until(
+        self,
+        messages: Mapping[str, bytes],
+        clock: Clock,
+        *,
+        seconds: float,
+        over: threading.Event,
+        failed: threading.Event,
+    ) -> Mapping[str, Reply | Failure]:
+        """Exchange as ``exchange`` does, with so many seconds for an answer.
+
+        Parameters
+        ----------
+        over
+            Once set, no more replies are waited for.
+        failed
+            Set once a site gave no answer.
+        """
+        limits = replace(self._limits, deadline=seconds)
+        replies = self._exchange(messages, clock, limits, _Either(over, self._cancelled), failed)
         self._check_cancelled()
         return replies
 
@@ -131,89 +142,46 @@ class Sites:
     ) -> None:
         for name, reply in replies.items():
             if isinstance(reply, Failure) and reply.kind != WAITING:
-                time_ = self._time(name, messages[name]) if times is None else times[name]
+                time_ = self._count(name, messages[name]) if times is None else times[name]
                 self._absences[name, messages[name], time_] = reply
 
     def _keep_absences(self) -> None:
-        """Keep who failed where the run went on: resumed, it goes the same way.
+        """Keep the failures after which the run went on, so that it goes the same way if resumed.
 
-        What failed last is not kept until then: it may have ended the run.
+        The last failures are not kept until then, because they may have ended the run.
         """
         if self._journal is not None:
             for (name, message, time_), failure in self._absences.items():
                 self._journal.keep(name, message, encode_reply(failure), time_)
         self._absences.clear()
 
-    def asked(
-        self,
-        messages: Mapping[str, bytes],
-        clock: Clock,
-        *,
-        seconds: float,
-        over: threading.Event,
-        failed: threading.Event,
-    ) -> Mapping[str, Reply | Failure]:
-        """As ``exchange``, with so many seconds for an answer.
-
-        Parameters
-        ----------
-        over
-            Once set, nobody is waited for any more.
-        failed
-            Set once a site gave no answer.
-        """
-        limits = replace(self._limits, deadline=seconds)
-        replies = self._exchanged(messages, clock, limits, _Either(over, self._cancelled), failed)
-        self._check_cancelled()
-        return replies
-
-    def jointly(
-        self, asked: Simulation, tell: Callable[[Forecast], None] | None
-    ) -> tuple[Distance, Run]:
-        """A secure distance, which two sites compute with one another and, of three, with us."""
-        # Slow to import, and few runs are secure.
-        from .computing import Computing
-        from .seat import Seat
-
-        def seat() -> Seat:
-            if self._kit is None:
-                raise InputError(
-                    "this federation has no kit, whose certificate links would need. Use "
-                    "silot.connect.",
-                    code="secure-addresses",
-                )
-            return Seat.of(self._kit)
-
-        place, self._joint = self._joint, self._joint + 1
-        return Computing(self, asked, seat, place, tell).run()
-
-    def kept(self, name: str, message: bytes) -> bytes | None:
-        """What the journal has of a site, or of the coordinator, if there is a journal."""
+    def find_kept(self, name: str, message: bytes) -> bytes | None:
+        """Return what was kept of a site, or of the coordinator."""
         if self._journal is None:
-            return self._noted.get((name, message))
+            return self._notes.get((name, message))
         return self._journal.find(name, message)
 
     def is_kept(self, name: str, message: bytes) -> bool:
-        """Whether the journal has what comes of a message, asked now."""
-        time_ = self._times[note_of(name, message)]
+        """Return whether the journal has the reply to a message that would be sent now."""
+        time_ = self._times[key_of(name, message)]
         return self._journal is not None and self._journal.has(name, message, time_)
 
     def keep(self, name: str, message: bytes, reply: bytes) -> None:
         """Keep what the coordinator did itself, as replies are."""
         if self._journal is None:
-            self._noted[name, message] = reply
+            self._notes[name, message] = reply
         else:
             self._journal.keep(name, message, reply)
             self._journal.settle()
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
-            # A protocol that can do without a site must not go on.
+            # Raised, because a protocol that can do without a site would go on.
             raise HolderError(
                 "the run was cancelled before all sites answered.", code="run-cancelled"
             )
 
-    def _exchanged(
+    def _exchange(
         self,
         messages: Mapping[str, bytes],
         clock: Clock,
@@ -222,140 +190,196 @@ class Sites:
         failed: threading.Event | None = None,
     ) -> Mapping[str, Reply | Failure]:
         round_, self._round = self._round, self._round + 1
-        broken: list[SilotError] = []
-        times = {name: self._time(name, message) for name, message in messages.items()}
+        journal = self._journal
+        errors: list[SilotError] = []
+        times = {name: self._count(name, message) for name, message in messages.items()}
         late, over = Counter[str](), threading.Event()
 
         def ask(name: str, message: bytes, seconds: float) -> bytes | Failure:
-            kept = None if self._journal is None else self._journal.find(name, message, times[name])
+            kept = None if journal is None else journal.find(name, message, times[name])
             if kept is not None:
-                return kept if _is_answer(kept) else _failure_in(kept)
-            # A site that died would else keep the run until its deadline; one that computes, or
-            # a slow wire, is given twice the time once it was over, and a site repeats what it
-            # told.
+                return kept if _is_answer(kept) else _to_failure(kept)
+            # A site that died would otherwise keep the run until its deadline. One that computes,
+            # or a slow wire, gets twice the time after each try that was too short; a site repeats
+            # its answer.
             patience = (PATIENCE + len(message) / _SLOW) * 2.0 ** late[name]
             run = f"{self.run_name}.{times[name]}" if times[name] else self.run_name
             began = time.monotonic()
             try:
-                reply = self._asked(name, message, (run, round_), min(seconds, patience))
+                reply = self._ask(name, message, (run, round_), min(seconds, patience))
             except Unreached:
                 late[name] += time.monotonic() - began > 0.5 * patience
                 raise
-            answered = _is_answer(reply)
-            if failed is not None and not answered:
+            is_answered = _is_answer(reply)
+            if failed is not None and not is_answered:
                 failed.set()
             try:
-                # What comes too late is no part of the run: it went on without.
-                if self._journal is not None and answered and not over.is_set():
-                    self._journal.keep(name, message, reply, times[name])
+                # A reply that comes too late is not kept: the run went on without it.
+                if journal is not None and is_answered and not over.is_set():
+                    journal.keep(name, message, reply, times[name])
             except SilotError as error:
-                broken.append(error)
+                errors.append(error)
                 raise
             return reply
 
         replies = exchange(messages, ask, clock, limits, cancelled)
         over.set()
         self._note_absences(messages, replies, times)
-        if broken:
-            raise broken[0]
-        if self._journal is not None:
-            # Once for all sites: it takes longer than the rest of a round.
-            self._journal.settle()
+        if errors:
+            raise errors[0]
+        if journal is not None:
+            # Once for all sites, because it takes longer than everything else in a round.
+            journal.settle()
         return replies
 
-    def _time(self, name: str, message: bytes) -> int:
-        key = note_of(name, message)
+    def _count(self, name: str, message: bytes) -> int:
+        """Count a message to a site, and return how often it was sent before."""
+        key = key_of(name, message)
         self._times[key] += 1
         return self._times[key] - 1
 
     def about(self, name: str, seconds: float | None = None) -> About:
-        """What a site says of itself, by default within the deadline of an answer.
+        """Return what a site says of itself, by default within the deadline of an answer.
 
-        Raises
-        ------
-        MismatchError
-            It refused, or is not who it should be.
-        HolderError
-            It cannot be reached.
+        Raises a ``MismatchError`` if it refused or is not who it should be, and a ``HolderError``
+        if it cannot be reached.
         """
-        sealed = self._question(name, b"", (self.run_name, 0))
+        sealed = self._seal(name, b"", (self.run_name, 0))
         began = datetime.now(UTC)
-        answer, until = self._carried(name, sealed, seconds or self._limits.deadline or 60.0)
+        answer, until = self._deliver(name, sealed, seconds or self._limits.deadline or 60.0)
         return About.of(name, answer.facts, until=until, asked=began, answered=datetime.now(UTC))
 
-    def _asked(
+    def _ask(
         self, name: str, message: bytes, place: tuple[str, int], seconds: float
     ) -> bytes | Failure:
         try:
-            answer, _ = self._carried(name, self._question(name, message, place), seconds)
+            answer, _ = self._deliver(name, self._seal(name, message, place), seconds)
         except SilotError as error:
             return Failure(error.code, "failed", type(error).__name__)
         return answer.reply
 
-    def _question(self, name: str, message: bytes, place: tuple[str, int]) -> Sealed:
+    def _seal(self, name: str, message: bytes, place: tuple[str, int]) -> Sealed:
         return Sealed(
             kind="question", author=self.asker, question=message, facts={"holder": name},
             run=place[0], round=place[1],
         )  # fmt: skip
 
-    def _carried(self, name: str, question: Sealed, seconds: float) -> tuple[Sealed, datetime]:
-        """The answer to a question, its writer checked."""
+    def _deliver(self, name: str, question: Sealed, seconds: float) -> tuple[Sealed, datetime]:
+        """Return the answer to a question, its writer verified, and when the writer expires."""
         credential = self._credentials.get(name)
         if credential is None:
-            credential = introduced(self._carry(name, hello(), seconds))
-            self._check(credential.member(self._identity.root, self._identity.revoked), name)
+            credential = read_credential(self._carry(name, make_hello(), seconds))
+            _check_writer(self._identity.verify(credential), name)
             self._credentials[name] = credential
-        written = self._identity.write(question, credential.key)
-        data = [self._carry(name, written, seconds)]
+        message = self._identity.write(question, credential.key)
+        # In a list, from which the reply is taken: it may be large, and no copy must stay here.
+        data = [self._carry(name, message, seconds)]
         try:
             raise_refusal(data[0])
             answer, _, member = self._identity.read(data.pop(), ["answer"])
         except SilotError:
-            # It may have another key since it was started anew.
+            # The site may have been started anew with another key.
             del self._credentials[name]
             raise
-        self._check(member, name)
-        fits = (question.run, question.round, question.answers)
-        if (answer.run, answer.round, answer.facts.get("answers")) != fits:
+        _check_writer(member, name)
+        expected = (question.run, question.round, question.answers)
+        if (answer.run, answer.round, answer.facts.get("answers")) != expected:
             raise MismatchError(
                 f"{name!r} answered another question than it was asked.", code="answer-question"
             )
         return answer, member.until
 
-    @staticmethod
-    def _check(member: Member, name: str) -> None:
-        if member.role is not Role.SITE or member.name != name:
-            raise MismatchError(
-                f"who answers for {name!r} has the certificate of {member.role} {member.name!r}. "
-                "Do not use its answers; ask the coordinator of the project.",
-                code="certificate-name",
-            )
+
+# Facts that a site may state, and characters of one and of its version.
+_FACTS = ("schema", "schema_name", "paused", "stopped")
+_LONGEST, _LONGEST_VERSION = 200, 40
+
+
+@dataclass(frozen=True)
+class About:
+    """What a site says of itself: short, plain, and never more than was said.
+
+    Attributes
+    ----------
+    name
+        In its certificate.
+    silot
+        Its version.
+    clock
+        Seconds by which its clock is ahead.
+    until
+        When its certificate expires.
+    facts
+        Other facts, such as the hash of its schema.
+    """
+
+    name: str
+    silot: str
+    clock: float
+    until: datetime
+    facts: Mapping[str, str | bool]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        said: Mapping[str, Any],
+        *,
+        until: datetime,
+        asked: datetime,
+        answered: datetime,
+    ) -> About:
+        """Return what a site said between two moments here, or raise a ``WireError``."""
+        try:
+            ahead = (datetime.fromisoformat(str(said["clock"])) - asked).total_seconds()
+        except (KeyError, ValueError, TypeError):
+            raise WireError(
+                f"what {name!r} says of itself has no time. It runs other code, or a broken one.",
+                code="wire-format",
+            ) from None
+        facts = {key: said[key] for key in _FACTS if key in said and _is_plain(said[key])}
+        # The site read its clock half way between the two moments, as far as can be known.
+        clock = ahead - (answered - asked).total_seconds() / 2
+        return cls(name, str(said.get("silot", ""))[:_LONGEST_VERSION], clock, until, facts)
 
 
 class _Either(threading.Event):
     """Set once either is."""
 
-    def __init__(self, one: threading.Event, other: threading.Event) -> None:
+    def __init__(self, *events: threading.Event) -> None:
         super().__init__()
-        self._both = one, other
+        self._events = events
 
     def is_set(self) -> bool:
-        return any(each.is_set() for each in self._both)
+        return any(event.is_set() for event in self._events)
 
 
-def _failure_in(reply: bytes) -> bytes | Failure:
-    found = decode_reply(reply)
-    return found if isinstance(found, Failure) else reply
+def _check_writer(member: Member, name: str) -> None:
+    if member.role is not Role.SITE or member.name != name:
+        raise MismatchError(
+            f"who answers for {name!r} has the certificate of {member.role} {member.name!r}. "
+            "Do not use its answers; ask the coordinator of the project.",
+            code="certificate-name",
+        )
+
+
+def _is_plain(fact: object) -> bool:
+    """Return whether a fact can be shown: a site that was broken into may say anything."""
+    if isinstance(fact, str):
+        return len(fact) <= _LONGEST and fact.isprintable()
+    return isinstance(fact, bool)
+
+
+def _to_failure(reply: bytes) -> bytes | Failure:
+    decoded = decode_reply(reply)
+    return decoded if isinstance(decoded, Failure) else reply
 
 
 def _is_answer(reply: bytes | Failure) -> TypeGuard[bytes]:
-    """Whether a reply is worth keeping: whoever refused or waited is asked again."""
+    """Return whether a reply is worth keeping: a site that refused or waited is asked again."""
     if isinstance(reply, Failure):
         return False
     try:
         return len(reply) > _LARGEST_FAILURE or isinstance(decode_reply(reply), Answer)
     except WireError:
         return False
-
-
-__all__ = ["Carry", "Sites"]

@@ -1,19 +1,19 @@
-"""Signed messages between members of a project: who wrote it is known by a certificate.
+"""Signed messages between members of a project: a certificate proves who wrote one.
 
-A message is msgpack with the version of silot, the credential of who wrote it, and a ``Sealed``,
-signed by the key that the credential is of, and locked for the key of who may read it. The server
-that relays it can neither read nor change it.
+A message is msgpack with the version of silot, the credential of its writer, and a ``Sealed``,
+signed by the key of the credential and locked for the key of its reader. The server that relays
+it can neither read nor change it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -23,11 +23,12 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from .. import __version__
 from ..errors import MismatchError, SilotError, WireError
-from ..federation.keys import Key, PublicKey, verified
+from ..federation.keys import Key, PublicKey, read_bytes, verified
 from ..federation.message import pack, unpack
 from ..federation.sealed import Kind, Sealed
-from .authority import Member, Role, member_of, read_bytes, revoked_in
+from .authority import Member, Role, read_revocations, verify_member
 
+# What is signed begins with its purpose, so that no signature serves another purpose.
 _MAGIC = b"silot-credential-1\n"
 _PRESENT = b"silot-present-1\n"
 _LARGEST = 1 << 14
@@ -36,7 +37,7 @@ _PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.MAX_LENGTH)
 
 @dataclass(frozen=True)
 class Credential:
-    """A key to sign messages with, and the certificate that says whose it is.
+    """A key that signs messages, and the certificate that says whose it is.
 
     Attributes
     ----------
@@ -55,21 +56,21 @@ class Credential:
     @classmethod
     def of(cls, certificate: bytes, private: RSAPrivateKey, key: PublicKey) -> Credential:
         """Tie a key to a certificate, by the certificate's own private key."""
-        return cls(certificate, key, private.sign(_said(key), _PADDING, hashes.SHA256()))
+        return cls(certificate, key, private.sign(_to_sign(key), _PADDING, hashes.SHA256()))
 
-    def body(self) -> list[bytes]:
-        """As messages carry it."""
+    def pack(self) -> list[bytes]:
+        """Return the fields as messages carry them."""
         return [self.certificate, self.key.signing, self.key.locking, self.proof]
 
     @classmethod
-    def read(cls, body: object) -> Credential:
-        """What ``body`` made, or a ``WireError``."""
+    def unpack(cls, body: object) -> Credential:
+        """Return the credential that ``pack`` wrote, or raise a ``WireError``."""
         parts = cast("list[object]", body) if isinstance(body, list) else []
         if len(parts) != 4 or not all(isinstance(p, bytes) and len(p) < _LARGEST for p in parts):
-            raise _odd("its credential is none")
+            raise _malformed("its credential is none")
         certificate, signing, locking, proof = cast("list[bytes]", parts)
         if len(signing) != 32 or len(locking) != 32:
-            raise _odd("its credential is none")
+            raise _malformed("its credential is none")
         return cls(certificate, PublicKey(signing, locking), proof)
 
     def member(
@@ -78,24 +79,22 @@ class Credential:
         revoked: Container[int] = (),
         now: datetime | None = None,
     ) -> Member:
-        """Whose it is, once all that was signed is checked.
+        """Check every signature of the credential, and return whose it is.
 
-        Raises
-        ------
-        MismatchError
-            As ``member_of``; ``certificate-proof`` where the key is not the certificate's.
+        Raises a ``MismatchError`` as ``verify_member`` does, or with ``certificate-proof`` if the
+        key is not the certificate's.
         """
-        certificate = _proven(self)
+        certificate = _verify_proof(self)
         if certificate is None:
             raise MismatchError(
                 "the message was signed by a key that is not the certificate's. Do not use it; ask "
                 "who sent it.",
                 code="certificate-proof",
             )
-        return member_of(certificate, root, revoked, now)
+        return verify_member(certificate, root, revoked, now)
 
 
-class Revoked(Container[int]):
+class RevocationList(Container[int]):
     """Numbers of certificates that are no longer valid, as the list in a file has them now.
 
     Parameters
@@ -108,36 +107,33 @@ class Revoked(Container[int]):
 
     def __init__(self, file: Path, root: x509.Certificate) -> None:
         self._file, self._root = file, root
-        self._seen: tuple[int, ...] = ()
+        self._last_state: tuple[int, ...] = ()
         self._numbers = frozenset[int]()
 
     def __contains__(self, serial: object) -> bool:
-        return serial in self.numbers()
+        return serial in self.read()
 
-    def numbers(self) -> frozenset[int]:
-        """All of them.
+    def read(self) -> frozenset[int]:
+        """Return all numbers.
 
-        Raises
-        ------
-        FileError
-            The file cannot be read (``file-missing``), or is no such list
-            (``revocation-format``): nobody can be known to be valid.
+        Raises a ``FileError`` if the file cannot be read (``file-missing``), or is no such list
+        (``revocation-format``): then no certificate can be shown to be valid.
         """
         try:
-            state = self._file.stat()
+            stat = self._file.stat()
         except FileNotFoundError:
-            # What was revoked stays so.
+            # A certificate that was revoked stays so, even if somebody removes the file.
             return self._numbers
-        seen = (state.st_ino, state.st_size, state.st_mtime_ns)
-        if seen != self._seen:
-            self._numbers |= revoked_in(read_bytes(self._file), self._root)
-            self._seen = seen
+        state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if state != self._last_state:
+            self._numbers |= read_revocations(read_bytes(self._file), self._root)
+            self._last_state = state
         return self._numbers
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Who one is in a project: a credential with its private key, and the project's root."""
+    """One's own credential with its private key, and the project's root."""
 
     credential: Credential
     key: Key = field(repr=False)
@@ -145,19 +141,23 @@ class Identity:
     revoked: Container[int] = frozenset()
 
     def member(self) -> Member:
-        """Oneself, as others see it."""
-        return self.credential.member(self.root, self.revoked)
+        """Return oneself, as others see it."""
+        return self.verify(self.credential)
+
+    def verify(self, credential: Credential) -> Member:
+        """Return whose a credential is, by this project's root and revocations."""
+        return credential.member(self.root, self.revoked)
 
     def write(self, sealed: Sealed, to: PublicKey) -> bytes:
-        """A message, signed, for one reader."""
+        """Sign a message and lock it for one reader."""
         return pack({
             "silot": __version__,
-            "credential": self.credential.body(),
+            "credential": self.credential.pack(),
             "sealed": to.lock(sealed.to_bytes(self.key)),
         })  # fmt: skip
 
     def read(self, data: bytes, kinds: Collection[Kind]) -> tuple[Sealed, Credential, Member]:
-        """A message for oneself, its writer checked.
+        """Unlock a message for oneself, and check its writer.
 
         Raises
         ------
@@ -169,11 +169,11 @@ class Identity:
         FileError
             Locked for another reader (``sealed-locked``), or changed (``sealed-signature``).
         """
-        version, credential, body = opened(data)
-        # Of a large message no more copies are held than must be.
+        version, credential, body = split_message(data)
+        # Messages may be large: each copy is dropped before the next one is made.
         del data
         check_version(version)
-        member = credential.member(self.root, self.revoked)
+        member = self.verify(credential)
         plain = self.key.unlock(body)
         del body
         sealed = Sealed.of_bytes(plain, "the message")
@@ -185,79 +185,68 @@ class Identity:
                 code="certificate-name",
             )
         if sealed.kind not in kinds:
-            raise _odd(f"it holds a {sealed.kind}")
+            raise _malformed(f"it holds a {sealed.kind}")
         return sealed, credential, member
 
 
-def opened(data: bytes) -> tuple[str, Credential, bytes]:
-    """Version, credential and locked body of a message; nothing of it is checked yet."""
-    body = unpack(data, flat=True)
-    parts = cast("Mapping[object, object]", body) if isinstance(body, dict) else {}
+def split_message(data: bytes) -> tuple[str, Credential, bytes]:
+    """Return the version, credential and locked body of a message; nothing is checked yet."""
+    parts = _unpack_fields(data)
     version, sealed = parts.get("silot"), parts.get("sealed")
     if set(parts) != {"silot", "credential", "sealed"} or not isinstance(sealed, bytes):
-        raise _odd("its fields are others")
+        raise _malformed("its fields are others")
     if not isinstance(version, str) or re.fullmatch(r"[0-9A-Za-z.+]{1,40}", version) is None:
-        raise _odd("it has no version")
-    return version, Credential.read(parts["credential"]), sealed
+        raise _malformed("it has no version")
+    return version, Credential.unpack(parts["credential"]), sealed
 
 
-def barred(data: bytes, role: Role, identity: Identity) -> str:
-    """The code of why the writer of a message may not take part; empty where it may.
+def find_writer_fault(data: bytes, role: Role, identity: Identity) -> str:
+    """Return the code of why the writer of a message may not take part; empty if it may.
 
-    Empty too where a message does not say who wrote it: whoever it is for refuses that. It is not
-    known here whether the writer is who it says: that is inside, and locked.
+    Empty too where a message does not say who wrote it: its reader refuses that. Whether the
+    writer is who it says cannot be checked here: the signature is inside, and locked.
     """
     try:
-        body = unpack(data, flat=True)
-        parts = cast("Mapping[object, object]", body) if isinstance(body, dict) else {}
-        credential = Credential.read(parts.get("credential"))
+        credential = Credential.unpack(_unpack_fields(data).get("credential"))
     except WireError:
         return ""
     try:
-        member = credential.member(identity.root, identity.revoked)
+        member = identity.verify(credential)
     except SilotError as error:
         return error.code
     return "" if member.role is role else "certificate-role"
 
 
-def presence(identity: Identity, place: bytes) -> bytes:
-    """A word of a member that it runs at a place, signed."""
+def write_presence(identity: Identity, place: bytes) -> bytes:
+    """Sign a member's statement that it runs at a place."""
     proof = identity.key.sign(_PRESENT + place)
-    return pack({"credential": identity.credential.body(), "place": place, "proof": proof})
+    return pack({"credential": identity.credential.pack(), "place": place, "proof": proof})
 
 
-def present(data: bytes, identity: Identity) -> tuple[str, bytes]:
-    """Which site runs at which place.
+def read_presence(data: bytes, identity: Identity) -> tuple[str, bytes]:
+    """Return which site runs at which place.
 
-    Raises
-    ------
-    MismatchError, WireError
-        It is no such word of a site of the project.
+    Raises a ``MismatchError`` or ``WireError`` if it is no such statement of a site of the project.
     """
-    body = unpack(data, flat=True)
-    parts = cast("Mapping[object, object]", body) if isinstance(body, dict) else {}
+    parts = _unpack_fields(data)
     place, proof = parts.get("place"), parts.get("proof")
     if not isinstance(place, bytes) or not isinstance(proof, bytes):
-        raise _odd("its fields are others")
-    credential = Credential.read(parts.get("credential"))
-    member = credential.member(identity.root, identity.revoked)
-    if member.role is not Role.SITE or not verified(
-        credential.key.signing, proof, _PRESENT + place
-    ):
+        raise _malformed("its fields are others")
+    credential = Credential.unpack(parts.get("credential"))
+    member = identity.verify(credential)
+    is_signed = verified(credential.key.signing, proof, _PRESENT + place)
+    if member.role is not Role.SITE or not is_signed:
         raise MismatchError("who says where it runs is no site.", code="certificate-role")
     return member.name, place
 
 
 def check_version(version: str) -> None:
-    """Refuse another silot: its numbers may be others.
+    """Refuse a message of another version of silot: its numbers may mean other things.
 
-    Raises
-    ------
-    MismatchError
-        ``silot-version``.
+    Raises a ``MismatchError`` (``silot-version``).
     """
-    here, there = (text.split(".")[:2] for text in (__version__, version))
-    if here != there:
+    own, other = (text.split(".")[:2] for text in (__version__, version))
+    if own != other:
         raise MismatchError(
             f"the message is of silot {version}, and this is {__version__}. Install the same on "
             "all machines: `silot site check` shows it.",
@@ -266,27 +255,27 @@ def check_version(version: str) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _proven(credential: Credential) -> x509.Certificate | None:
-    """The certificate that a credential's key is of; ``None`` where that is not proven."""
+def _verify_proof(credential: Credential) -> x509.Certificate | None:
+    """Return the certificate that a credential's key is of; ``None`` where that is not proven."""
     try:
         certificate = x509.load_pem_x509_certificate(credential.certificate)
         public = certificate.public_key()
         if not isinstance(public, RSAPublicKey):
             return None
-        public.verify(credential.proof, _said(credential.key), _PADDING, hashes.SHA256())
+        public.verify(credential.proof, _to_sign(credential.key), _PADDING, hashes.SHA256())
     except (InvalidSignature, ValueError, TypeError):
         return None
     return certificate
 
 
-def _said(key: PublicKey) -> bytes:
+def _unpack_fields(data: bytes) -> dict[Any, Any]:
+    body = unpack(data, flat=True)
+    return cast("dict[Any, Any]", body) if isinstance(body, dict) else {}
+
+
+def _to_sign(key: PublicKey) -> bytes:
     return _MAGIC + key.signing + key.locking
 
 
-def _odd(why: str) -> WireError:
+def _malformed(why: str) -> WireError:
     return WireError(f"the bytes are no message between sites: {why}.", code="wire-format")
-
-
-__all__ = [
-    "Credential", "Identity", "Revoked", "barred", "check_version", "opened", "presence", "present",
-]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A coordinator's folder of a project: the authority, whom it certified, and the server's kit.
+"""A coordinator's folder of a project: the authority, its certificates, and the server's kit.
 
 ::
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -19,25 +20,14 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from pydantic import BaseModel, ConfigDict
 
 from ..data.files import write_whole
 from ..errors import FileError, InputError
-from .authority import ROOT_KEY, Authority, Role, member_of, read_bytes
-from .credential import Revoked
-from .kit import (
-    OWN,
-    PROJECT,
-    Kit,
-    Project,
-    Signed,
-    _checked,
-    _json,
-    _write,
-    complete_kit,
-    provision,
-    sign,
-)
+from ..federation.keys import read_bytes
+from .authority import ROOT_KEY, Authority, Role, verify_member
+from .credential import RevocationList
+from .kit import PROJECT, Kit, check_new, complete_kit, provision
+from .project import Project, Signed, StoredModel, sign
 
 PLAN, AUTHORITY, SERVER = "project.yml", "authority", "server"
 REQUEST, SIGNED = "server.request", "server.signed"
@@ -62,7 +52,7 @@ askers: [analyst]
 """
 
 
-class Issued(BaseModel):
+class Issued(StoredModel):
     """A certificate that was issued.
 
     Attributes
@@ -79,8 +69,6 @@ class Issued(BaseModel):
         Whether it is no longer valid.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     name: str
     role: Role
     serial: str
@@ -90,19 +78,17 @@ class Issued(BaseModel):
 
     @classmethod
     def of(cls, certificate: x509.Certificate, root: x509.Certificate) -> Issued:
-        """What is kept of a certificate that an authority made."""
-        found, public = member_of(certificate, root), certificate.public_key()
+        """Return what is kept of a certificate that an authority made."""
+        member, public = verify_member(certificate, root), certificate.public_key()
         key = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return cls(
-            name=found.name, role=found.role, serial=f"{found.serial:x}", until=found.until,
+            name=member.name, role=member.role, serial=f"{member.serial:x}", until=member.until,
             key=sha256(key).hexdigest(),
         )  # fmt: skip
 
 
-class _Register(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    certificates: list[Issued] = []
+class _Register(StoredModel):
+    certificates: tuple[Issued, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,30 +113,23 @@ class Deployment:
     def new(cls, plan: str | Path, folder: str | Path) -> Deployment:
         """Make a deployment of a project's file in a new folder.
 
-        Raises
-        ------
-        FileError
-            The file cannot be read, or the folder is there (``file-exists``).
-        InputError
-            ``project-field``.
+        Raises a ``FileError`` if the file cannot be read or the folder exists (``file-exists``),
+        and an ``InputError`` if a field is wrong (``project-field``).
         """
         place, project = Path(folder), Project.load(plan)
         text = read_bytes(Path(plan))
-        if place.exists():
-            raise FileError(
-                f"{place} is there. Give a new folder: keys are never written over.",
-                code="file-exists",
-            )
-        # There once it is whole: a folder that is there is never written over.
+        check_new(place)
+        # Built beside and renamed at the end: a folder that exists is never written over, so half
+        # a one would stay in the way.
         partial = place.with_name(f".{place.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         try:
             authority, _ = provision(project, partial)
-            # Read as YAML whatever it was: JSON is YAML too.
+            # The copy is named .yml whatever the plan was: every JSON text is YAML too.
             write_whole(partial / PLAN, text)
-            made = cls(partial, project, authority)
-            made._keep([])
-            made._note(Signed.load(partial / SIGNED).certificate.encode())
+            deployment = cls(partial, project, authority)
+            deployment._keep([])
+            deployment._note(Signed.read(partial / SIGNED).certificate.encode())
             partial.rename(place)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
@@ -161,12 +140,9 @@ class Deployment:
     def load(cls, folder: str | Path) -> Deployment:
         """Read a deployment; members that were added to its file belong to it from now on.
 
-        Raises
-        ------
-        FileError
-            The folder is none (``deploy-folder``), or a file of it cannot be read.
-        InputError
-            ``project-field``; ``project-changed`` where more than members changed.
+        Raises a ``FileError`` if the folder is no deployment (``deploy-folder``) or a file of it
+        cannot be read, and an ``InputError`` if a field is wrong (``project-field``) or more than
+        members changed (``project-changed``).
         """
         place = Path(folder)
         if not (place / PLAN).is_file() or not (place / AUTHORITY / ROOT_KEY).is_file():
@@ -174,15 +150,11 @@ class Deployment:
                 f"{place} is no deployment. Give the folder that `silot deploy provision` made.",
                 code="deploy-folder",
             )
-        found = cls(
-            place.resolve(), Project.load(place / PLAN), Authority.load(place / AUTHORITY)
-        )  # fmt: skip
-        signed = Signed.load(place / SIGNED)
-        if signed.project != found.project:
+        project, signed = Project.load(place / PLAN), Signed.read(place / SIGNED)
+        deployment = cls(place.resolve(), project, Authority.load(place / AUTHORITY))
+        if signed.project != project:
             members = {"sites": (), "askers": ()}
-            before, now = (
-                each.model_dump() | members for each in (signed.project, found.project)
-            )  # fmt: skip
+            before, now = (plan.model_dump() | members for plan in (signed.project, project))
             if before != now:
                 changed = ", ".join(name for name in now if now[name] != before[name])
                 raise InputError(
@@ -190,10 +162,10 @@ class Deployment:
                     "it back, or provision a new folder.",
                     code="project-changed",
                 )
-            if found.server is not None:
-                _write(found.server.folder / OWN / PROJECT, found.project.model_dump())
-            signed.model_copy(update={"project": found.project}).save(place / SIGNED)
-        return found
+            if deployment.server is not None:
+                project.write(deployment.server.own / PROJECT)
+            signed.model_copy(update={"project": project}).write(place / SIGNED)
+        return deployment
 
     @property
     def server(self) -> Kit | None:
@@ -202,38 +174,29 @@ class Deployment:
         return Kit.load(place, Role.SERVER) if place.exists() else None
 
     @property
-    def issued(self) -> list[Issued]:
+    def issued(self) -> tuple[Issued, ...]:
         """All certificates that were issued, the first first."""
-        file = self.folder / AUTHORITY / ISSUED
-        return _checked(_Register, _json(file), file).certificates
+        return _Register.read(self.folder / AUTHORITY / ISSUED).certificates
 
-    def sign(self, asked: bytes) -> tuple[Signed, Issued]:
-        """Certify a member, and note that.
+    def sign(self, request: bytes) -> tuple[Signed, Issued]:
+        """Certify a member, and record that.
 
-        Raises
-        ------
-        FileError
-            ``request-format``.
-        InputError
-            ``request-member``; ``request-revoked`` where a certificate for the same key was
-            revoked, which others may have.
+        Raises a ``FileError`` (``request-format``), or an ``InputError``: ``request-member``, or
+        ``request-revoked`` if a certificate for the same key was revoked, which others may have.
         """
-        signed = sign(self.authority, self.project, asked)
+        signed = sign(self.authority, self.project, request)
         return signed, self._note(signed.certificate.encode())
 
     def renew(self) -> tuple[Path, Issued]:
-        """Certify the server anew, for the key it has; return what its kit is to be given.
+        """Certify the server anew, for the key it has; return the file that its kit needs.
 
-        A kit that is here has it already.
+        A kit that is in this folder receives it at once.
 
-        Raises
-        ------
-        FileError
-            Its request is missing, or none (``request-format``).
+        Raises a ``FileError`` if its request is missing, or none (``request-format``).
         """
         signed, issued = self.sign(read_bytes(self.folder / REQUEST))
         file = self.folder / SIGNED
-        signed.save(file)
+        signed.write(file)
         if self.server is not None:
             complete_kit(self.folder / SERVER, signed)
         return file, issued
@@ -241,28 +204,26 @@ class Deployment:
     def revoke(self, names: list[str]) -> tuple[Path, list[Issued]]:
         """Revoke all certificates of members; return the list of all ever revoked, and the new.
 
-        Raises
-        ------
-        InputError
-            Nobody of that name has a certificate (``revoke-name``).
+        Raises an ``InputError`` if nobody of a name has a certificate (``revoke-name``).
         """
-        known = {each.name for each in self.issued}
+        issued = self.issued
+        members = {item.name for item in issued}
         for name in names:
-            if name not in known:
+            if name not in members:
                 raise InputError(
                     f"no certificate was issued to {name[:60]!r}. There are some of "
-                    f"{', '.join(sorted(known))}.",
+                    f"{', '.join(sorted(members))}.",
                     code="revoke-name",
                 )
-        fresh = [each for each in self.issued if each.name in names and not each.revoked]
+        fresh = [item for item in issued if item.name in names and not item.revoked]
         now = [
-            each.model_copy(update={"revoked": each.revoked or each.name in names})
-            for each in self.issued
+            item.model_copy(update={"revoked": item.revoked or item.name in names})
+            for item in issued
         ]
         file = self.folder / AUTHORITY / REVOKED
-        # What was revoked stays so, whatever became of the register.
-        before = Revoked(file, self.authority.certificate).numbers()
-        numbers = {int(each.serial, 16) for each in now if each.revoked} | before
+        # The list is never shortened, even if somebody lost or edited the register.
+        before = RevocationList(file, self.authority.certificate).read()
+        numbers = {int(item.serial, 16) for item in now if item.revoked} | before
         data = self.authority.revoke(numbers)
         self._keep(now)
         write_whole(file, data)
@@ -271,29 +232,26 @@ class Deployment:
         return file, fresh
 
     def _note(self, certificate: bytes) -> Issued:
-        made = Issued.of(x509.load_pem_x509_certificate(certificate), self.authority.certificate)
+        new = Issued.of(x509.load_pem_x509_certificate(certificate), self.authority.certificate)
         before = self.issued
-        if any(each.revoked and each.key == made.key for each in before):
+        if any(item.revoked and item.key == new.key for item in before):
             raise InputError(
-                f"a certificate of {made.name!r} for this key was revoked, and whoever has the key "
+                f"a certificate of {new.name!r} for this key was revoked, and whoever has the key "
                 "could use another one. Have a new kit made: `silot site request`.",
                 code="request-revoked",
             )
-        self._keep([*before, made])
-        return made
+        self._keep([*before, new])
+        return new
 
-    def _keep(self, issued: list[Issued]) -> None:
-        body = _Register(certificates=issued).model_dump(mode="json")
-        _write(self.folder / AUTHORITY / ISSUED, body)
+    def _keep(self, issued: Iterable[Issued]) -> None:
+        _Register(certificates=tuple(issued)).write(self.folder / AUTHORITY / ISSUED)
 
 
 def write_template(path: Path) -> None:
     """Write a project's file to fill in.
 
-    Raises
-    ------
-    FileError
-        It is there (``file-exists``), is of another kind (``file-kind``), or cannot be written.
+    Raises a ``FileError`` if it exists (``file-exists``), is of another kind (``file-kind``), or
+    cannot be written.
     """
     if path.suffix not in (".yml", ".yaml"):
         raise FileError(f"{path.name} is no .yml or .yaml. Give such a name.", code="file-kind")
@@ -308,10 +266,8 @@ def write_template(path: Path) -> None:
 def check_port(port: int) -> None:
     """Raise where the server could not listen.
 
-    Raises
-    ------
-    FileError
-        Another process listens there (``port-taken``), or it may not be used (``port-denied``).
+    Raises a ``FileError`` if another process listens there (``port-taken``), or it may not be used
+    (``port-denied``).
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -328,6 +284,3 @@ def check_port(port: int) -> None:
                 "names it), or provision another port.",
                 code="port-taken",
             ) from None
-
-
-__all__ = ["Deployment", "Issued", "check_port", "write_template"]

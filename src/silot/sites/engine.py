@@ -1,36 +1,40 @@
-"""The engine (NVFlare) of a kit: its configuration, in which all but carrying bytes is shut."""
+"""NVFlare's configuration in a kit, which shuts everything but carrying bytes, and its command."""
 
 from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ..errors import ExtraError
 from .authority import ROOT, Role
-
-if TYPE_CHECKING:
-    from .kit import Kit, Project
+from .project import Project
 
 CHANNEL = "silot"
 
-_COMPONENTS = {Role.SITE: "silot.sites.flare.Answering", Role.SERVER: "silot.sites.flare.Relaying"}
-_PEOPLE = ("project_admin", "org_admin", "lead", "member")
+_COMPONENTS = {
+    Role.SITE: "silot.sites.flare.SiteComponent",
+    Role.SERVER: "silot.sites.flare.ServerComponent",
+}
+_USER_ROLES = ("project_admin", "org_admin", "lead", "member")
 _RIGHTS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate",
            "shell_commands", "byoc")  # fmt: skip
 
 
-def stem(role: Role) -> str:
+def name_certificate(role: Role) -> str:
+    """Return the name of a role's certificate and key files, without their endings."""
     return "server" if role is Role.SERVER else "client"
 
 
-def startup_name(role: Role) -> str:
+def name_startup(role: Role) -> str:
+    """Return the name of the file from which NVFlare starts in a role."""
     words = {Role.SERVER: "server", Role.SITE: "client", Role.ASKER: "admin"}
     return f"fed_{words[role]}.json"
 
 
-def startup(project: Project, name: str, role: Role) -> dict[str, Any]:
-    """How the engine connects."""
+def configure_startup(project: Project, name: str, role: Role) -> dict[str, Any]:
+    """Return how NVFlare connects."""
     service = {"target": f"{project.host}:{project.port}", "scheme": "grpc"}
     if role is Role.SERVER:
         server = {
@@ -56,40 +60,38 @@ def startup(project: Project, name: str, role: Role) -> dict[str, Any]:
     return {"format_version": 1, "admin": admin}
 
 
-def local(role: Role) -> dict[str, dict[str, Any]]:
-    """What the engine may do: carry silot's messages."""
+def configure_local(role: Role) -> dict[str, dict[str, Any]]:
+    """Return the files that say what NVFlare may do: carry silot's messages."""
     if role is Role.ASKER:
-        return {"comm_config.json": _LINES}
-    component = {"id": CHANNEL, "path": _COMPONENTS[role], "args": {}}
+        return {"comm_config.json": _STREAMING}
     resources: dict[str, Any] = {
         "format_version": 2, "class_list_enforcement_mode": "enforce",
         "class_allow_list": [_COMPONENTS[role]], "allow_log_streaming": False,
-        "components": [component],
+        "components": [{"id": CHANNEL, "path": _COMPONENTS[role], "args": {}}],
     }  # fmt: skip
     if role is Role.SITE:
         resources["client"] = {"retry_timeout": 30}
     else:
         resources["servers"] = [{"max_num_clients": 1000, "heart_beat_timeout": 60}]
-    rights = dict.fromkeys(_RIGHTS, "none")
+    permissions = dict.fromkeys(_USER_ROLES, dict.fromkeys(_RIGHTS, "none"))
     return {
         "resources.json": resources,
-        "authorization.json": {
-            "format_version": "1.0",
-            "permissions": dict.fromkeys(_PEOPLE, rights),
-        },
+        "authorization.json": {"format_version": "1.0", "permissions": permissions},
         "log_config.json": _LOGS,
-        "comm_config.json": _LINES,
+        "comm_config.json": _STREAMING,
     }
 
 
-# The engine holds what it received for as long as its sender might repeat it: 65 s, by default.
-# silot asks again itself. What is on its way is held twice.
-_LINES: dict[str, Any] = {
+# NVFlare holds what it received for as long as its sender might repeat it: 65 s, by default.
+# silot asks again itself, so that much shorter times are enough. Windows are large, because what
+# is on its way is held twice.
+_STREAMING: dict[str, Any] = {
     "streaming_retry_wait": 4.0, "streaming_retry_timeout": 1.0,
     "streaming_window_size": 1 << 24, "streaming_ack_interval": 1 << 22,
 }  # fmt: skip
 
-# One file, in turns of 5 MB; it stays where it is.
+# The log is one file in the kit, turned over at 5 MB. It holds no message texts, which may quote
+# data.
 _LOGS: dict[str, Any] = {
     "version": 1, "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s"}},
@@ -101,30 +103,24 @@ _LOGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def command(kit: Kit) -> list[str]:
-    """The command line that runs the engine of a server or a site.
+def build_command(folder: Path, name: str, role: Role) -> list[str]:
+    """Return the command line that runs NVFlare with the kit of a server or a site.
 
-    Raises
-    ------
-    ExtraError
-        It is not installed (``extra-nvflare``).
+    Raises an ``ExtraError`` if NVFlare is not installed (``extra-nvflare``).
     """
     if find_spec("nvflare") is None:
-        raise absent()
-    kind = "server" if kit.role is Role.SERVER else "client"
-    words = [f"org={kit.name}", "secure_train=true", "config_folder=config"]
-    words += [f"uid={kit.name}"] if kind == "client" else []
+        raise missing_engine()
+    kind = "server" if role is Role.SERVER else "client"
+    words = [f"org={name}", "secure_train=true", "config_folder=config"]
+    words += [f"uid={name}"] if kind == "client" else []
     return [
         sys.executable, "-u", "-m", f"nvflare.private.fed.app.{kind}.{kind}_train",
-        "-m", str(kit.folder), "-s", f"fed_{kind}.json", "--set", *words,
+        "-m", str(folder), "-s", f"fed_{kind}.json", "--set", *words,
     ]  # fmt: skip
 
 
-def absent() -> ExtraError:
-    """What is said where the engine is not installed."""
+def missing_engine() -> ExtraError:
+    """Return the error for where NVFlare is not installed."""
     return ExtraError(
         "sites are reached over NVFlare. Run: pip install 'silot[nvflare]'", code="extra-nvflare"
     )
-
-
-__all__ = ["absent", "command"]

@@ -1,34 +1,41 @@
 """NVFlare as the wire: what runs in its server and sites, and how an asker reaches them.
 
-A site's component lives in the engine's long-lived process and answers bytes with bytes; no job is
-ever submitted. The server's passes bytes on, of askers to sites and back.
+A site's component lives in NVFlare's long-lived process and answers bytes with bytes; no job is
+ever submitted. The server's component passes bytes from askers to sites and back.
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+
 from ..errors import MismatchError, SilotError
 from ..federation.exchange import Unreached
-from .authority import ROOT, Role
-from .credential import barred, presence, present
-from .engine import CHANNEL, absent
-from .joined import site_of
-from .kit import LOCAL, STARTUP, Kit
-from .lines import Lines
-from .reach import check_server
-from .running import BEAT, ELSEWHERE, Places, elsewhere, hold, place_of
-from .silence import silence
-from .site import refusal, refused
+from .authority import Role, verify_member
+from .checks import check_server
+from .configuration import open_site
+from .credential import Identity, find_writer_fault, read_presence, write_presence
+from .engine import CHANNEL, missing_engine
+from .kit import LOCAL, Kit
+from .process_lock import BEAT, ELSEWHERE, KitCopies, copied_elsewhere, identify_copy, lock_kit
+from .site import make_refusal, read_refusal
+
+# gRPC reads this once, when it is loaded. Its remarks are of no use to an asker: what fails has a
+# code of ours.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 try:
     from nvflare.apis.event_type import EventType
@@ -56,210 +63,280 @@ try:
     from nvflare.private.defs import ClientType
     from nvflare.private.fed.authenticator import Authenticator, validate_auth_headers
 except ImportError:
-    raise absent() from None
+    raise missing_engine() from None
 
-_TOPIC, _HERE = "ask", "here"
-# Seconds for a word of the server.
-_WAIT = 5.0
+_ASK, _PRESENCE = "ask", "here"
+# Seconds for a reply of the server to a site's statement that it runs.
+_PRESENCE_WAIT = 5.0
 _TO, _SECONDS = "silot_to", "silot_seconds"
-# Bytes of a message that is worth the time to look for what holds others of them.
+# Bytes of a message above which a collection of garbage pays: NVFlare holds copies in cycles.
 _LARGE = 1 << 23
-# Of what is left of an asker's time, what the way back takes.
+# Seconds of an asker's time that are kept for the way back.
 _WAY = 0.5
-# Bytes of a message that travels whole: to cut a small one into a stream takes the engine longer
-# than all the rest. Of a longer reply comes a word that it is, and the question is streamed.
-_WHOLE, _LONG = 1 << 20, "silot_long"
+# Bytes of a message that travels in one piece: to cut a small one into a stream takes NVFlare
+# longer than everything else. In place of a longer reply the asker gets a note that it is long,
+# and repeats the question as a stream.
+_ONE_PIECE, _LONG = 1 << 20, "silot_long"
 # Seconds between tries to join the server, and of all of them.
-_AGAIN, _LONGEST_JOIN = 0.05, 10.0
-# Questions that a process has in hand at once, and seconds for one: whoever asks asks again.
-_HANDS, _LONGEST_WAIT = 64, 600.0
+_RETRY, _LONGEST_JOIN = 0.05, 10.0
+# Questions that a process works on at once, and seconds for one: whoever asks repeats a question.
+_WORKERS, _LONGEST_WAIT = 64, 600.0
 
 
-class Answering(FLComponent):
-    """At a site: the party of the kit, behind the engine's connection."""
+class SiteComponent(FLComponent):
+    """Run the party of a kit at a site, behind NVFlare's connection."""
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Begin to answer once the engine is connected, and shut all else before that."""
+        """Begin to answer once NVFlare is connected, and shut everything else before that."""
         if event_type == EventType.SYSTEM_BOOTSTRAP:
-            _cell(fl_ctx).core_cell.add_incoming_filter(channel="*", topic="*", cb=_shut)
+            _get_cell(fl_ctx).core_cell.add_incoming_filter(channel="*", topic="*", cb=_shut)
         if event_type != EventType.SYSTEM_START:
             return
-        with _ending():
-            kit = Kit.load(_workspace(fl_ctx))
-            hold(kit)
-            site = site_of(kit)
+        with _exit_on_error():
+            kit = _load_kit()
+            site = open_site(kit)
 
         def answer(message: Any) -> Any:
-            whole = _is_whole(message)
-            reply = site.handle(_received(message))
-            if whole and len(reply) > _WHOLE:
-                return _long()
+            is_one_piece = _is_one_piece(message)
+            reply = site.handle(_take_payload(message))
+            if is_one_piece and len(reply) > _ONE_PIECE:
+                return _make_long_note()
             return make_reply(ReturnCode.OK, "", reply)
 
-        cell = _cell(fl_ctx)
-        _say_where(cell, kit)
-        cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=_in_hand(cell, answer))
-        threading.Thread(target=_keep_saying_where, args=(cell, kit), daemon=True).start()
+        cell = _get_cell(fl_ctx)
+        _announce(cell, kit)
+        cell.register_request_cb(channel=CHANNEL, topic=_ASK, cb=_use_workers(cell, answer))
+        _repeat(BEAT, lambda: _announce(cell, kit))
 
 
-class Relaying(FLComponent):
-    """At the server: bytes to a site and its reply back. It can read neither."""
+class ServerComponent(FLComponent):
+    """Pass bytes to a site and its reply back, at the server. It can read neither."""
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Begin to relay once the engine listens."""
+        """Begin to relay once NVFlare listens."""
         if event_type != EventType.SYSTEM_START:
             return
-        folder, cell = _workspace(fl_ctx), _cell(fl_ctx)
-        with _ending():
-            kit = Kit.load(folder)
-            hold(kit)
+        cell = _get_cell(fl_ctx)
+        with _exit_on_error():
+            kit = _load_kit()
             own = kit.identity()
 
         def relay(message: Any) -> Any:
             name, seconds = message.get_header(_TO), message.get_header(_SECONDS)
-            asked = _received(message)
-            # Read anew: a site may have joined since.
-            known = name in Kit.load(folder).project.sites and isinstance(seconds, float)
-            code = barred(asked, Role.ASKER, own) if known else "site-unknown"
+            question = _take_payload(message)
+            # The project is read anew, because a site may have joined since.
+            is_known = name in Kit.load(kit.folder).project.sites and isinstance(seconds, float)
+            code = find_writer_fault(question, Role.ASKER, own) if is_known else "site-unknown"
             if code:
-                return make_reply(ReturnCode.OK, "", refusal(code))
-            passed = new_cell_message({}, asked)
+                return make_reply(ReturnCode.OK, "", make_refusal(code))
+            passed = new_cell_message({}, question)
             wait = min(seconds, _LONGEST_WAIT) if seconds > _WAY else _WAY
-            reply = _sent(cell, _TOPIC, name, passed, wait, whole=_is_whole(message))
+            reply = _send(cell, _ASK, name, passed, wait, in_one_piece=_is_one_piece(message))
             if reply.get_header(_LONG):
-                return _long()
+                return _make_long_note()
             code = reply.get_header(MessageHeaderKey.RETURN_CODE)
-            told = _received(reply)
-            wrong = barred(told, Role.SITE, own)
-            return make_reply(code, "", refusal(wrong) if wrong else told)
+            answer = _take_payload(reply)
+            fault = find_writer_fault(answer, Role.SITE, own)
+            return make_reply(code, "", make_refusal(fault) if fault else answer)
 
-        places = Places()
+        copies = KitCopies()
 
-        def here(message: Any) -> Any:
+        def record(message: Any) -> Any:
             try:
-                # The engine lets any member say that it is another.
-                code = places.heard(*present(_received(message), own))
+                # Signed, because NVFlare lets any member claim to be another one.
+                code = copies.record(*read_presence(_take_payload(message), own))
             except SilotError as error:
                 code = error.code
-            return make_reply(ReturnCode.OK, "", refusal(code) if code else b"")
+            return make_reply(ReturnCode.OK, "", make_refusal(code) if code else b"")
 
-        cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=_in_hand(cell, relay))
-        cell.register_request_cb(channel=CHANNEL, topic=_HERE, cb=here)
+        cell.register_request_cb(channel=CHANNEL, topic=_ASK, cb=_use_workers(cell, relay))
+        cell.register_request_cb(channel=CHANNEL, topic=_PRESENCE, cb=record)
         engine: Any = fl_ctx.get_engine()
-        Lines(cell, engine.server, own).watch()
+        _repeat(1.0, ConnectionGuard(cell, engine.server, own).check)
 
 
-# Channels of silot's messages, and those of the engine that bring them.
+class ConnectionGuard:
+    """Closes the server's connections with sites whose certificate was revoked.
+
+    NVFlare admits whoever has a certificate of the authority, and checks nothing more while the
+    connection lasts: somebody with the keys of a revoked site could take its place, and not answer.
+
+    Parameters
+    ----------
+    cell
+        Of the server.
+    server
+        NVFlare's own.
+    own
+        Who the server is: which members are valid, and who was revoked.
+    """
+
+    # Seconds in which a site learns why, as it announces itself; later ones are closed at once.
+    _GRACE = 1.5 * BEAT
+    # What NVFlare signs with before it has read its own key, and keeps for ever.
+    _UNSIGNED = "NA"
+
+    def __init__(
+        self, cell: Any, server: Any, own: Identity, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._cell, self._server, self._own, self._clock = cell, server, own, clock
+        self._first_times: dict[int, float] = {}
+
+    def check(self) -> None:
+        """Close the connections that must end, and have NVFlare sign what it sends."""
+        if self._server.my_own_token_signature == self._UNSIGNED:
+            # It received a message before it was ready. Askers accept only what is signed.
+            self._server.my_own_token_signature = None
+        for connection, certificate in self._connections():
+            if self._must_end(certificate):
+                connection.close()
+
+    def _must_end(self, certificate: x509.Certificate) -> bool:
+        try:
+            if certificate.serial_number not in self._own.revoked:
+                return False
+            # Verified at its own beginning: a connection may last longer than its certificate.
+            member = verify_member(
+                certificate, self._own.root, now=certificate.not_valid_before_utc
+            )
+            # An asker is refused at each message, with a code, and takes no site's place.
+            if member.role is not Role.SITE:
+                return False
+        except SilotError:
+            return False
+        now = self._clock()
+        return now - self._first_times.setdefault(member.serial, now) >= self._GRACE
+
+    def _connections(self) -> Iterator[tuple[Any, x509.Certificate]]:
+        for item in list(self._cell.core_cell.communicator.conn_manager.sfm_conns.values()):
+            # The server's own ends, and those that are closed, have no context.
+            context = getattr(item.conn, "context", None)
+            shown = () if context is None else context.auth_context().get("x509_pem_cert", ())
+            for pem in shown[:1]:
+                yield item.conn, _parse_certificate(bytes(pem))
+
+
+@lru_cache(maxsize=4096)
+def _parse_certificate(pem: bytes) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(pem)
+
+
+def _repeat(seconds: float, work: Callable[[], None]) -> None:
+    """Do some work again and again, in a thread of its own, until the process ends."""
+
+    def run() -> None:
+        pause = threading.Event()
+        while not pause.wait(seconds):
+            # A connection may end at any moment, and the next time comes soon.
+            with suppress(Exception):
+                work()
+
+    threading.Thread(target=run, daemon=True).start()
+
+
+# Channels of silot's messages, and those of NVFlare that bring them.
 _OPEN = {CHANNEL, CellChannel.RETURN_ONLY, STREAM_CHANNEL}
 
 
 def _shut(message: Any) -> Any:
     """Refuse what is no message of silot, before anything of it is read.
 
-    The engine runs commands of its server, such as those of a shell, and asks the site's own rules
+    NVFlare runs commands of its server, such as those of a shell, and obeys the site's own rules
     about them only if the server says so.
     """
     if message.get_header(MessageHeaderKey.MSG_TYPE) != MessageType.REQ:
         return None
     channel = message.get_header(MessageHeaderKey.CHANNEL, "")
     streamed = message.get_header(StreamHeaderKey.CHANNEL, channel)
-    # Silot's own are plain bytes.
-    encoded = Encoding.FOBS in (
+    # Silot's own messages are plain bytes; NVFlare's own encoding can build any object.
+    is_encoded = Encoding.FOBS in (
         message.get_header(MessageHeaderKey.PAYLOAD_ENCODING),
         message.get_header(StreamHeaderKey.PAYLOAD_ENCODING),
     )
-    if channel in _OPEN and streamed in _OPEN and not (encoded and streamed == CHANNEL):
+    if channel in _OPEN and streamed in _OPEN and not (is_encoded and streamed == CHANNEL):
         return None
     return make_reply(ReturnCode.INVALID_REQUEST, "refused", None)
 
 
-def _in_hand(cell: Any, answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Have messages that travel whole be answered by threads of our own.
+def _use_workers(cell: Any, answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Have messages that travel in one piece be answered by threads of our own.
 
-    The engine calls back in those that read what arrives: were all of them to wait for replies,
-    none would be read.
+    NVFlare calls back in the threads that read what arrives: if all of them waited for replies,
+    nobody would read any.
     """
-    pool = ThreadPoolExecutor(_HANDS, "silot")
+    pool = ThreadPoolExecutor(_WORKERS, "silot")
 
-    def later(message: Any) -> None:
+    def work(message: Any) -> None:
         try:
             reply = answer(message)
-        except Exception:  # noqa: BLE001 - as the engine has it of its own threads
+        except Exception:  # noqa: BLE001 - as NVFlare treats errors in its own threads
             reply = make_reply(ReturnCode.PROCESS_EXCEPTION)
-        asker, asked = (message.get_header(key) for key in _BACK)
-        cell.core_cell.send_reply(reply, asker, [asked], optional=True)
+        origin = message.get_header(MessageHeaderKey.ORIGIN)
+        request = message.get_header(MessageHeaderKey.REQ_ID)
+        cell.core_cell.send_reply(reply, origin, [request], optional=True)
 
     def begin(message: Any) -> Any:
-        if not _is_whole(message):
+        if not _is_one_piece(message):
             return answer(message)
-        pool.submit(later, message)
+        pool.submit(work, message)
         return None
 
     return begin
 
 
-_BACK = MessageHeaderKey.ORIGIN, MessageHeaderKey.REQ_ID
-
-
-def _sent(
-    cell: Any, topic: str, target: str, message: Any, seconds: float, *, whole: bool = True
+def _send(
+    cell: Any, topic: str, target: str, message: Any, seconds: float, *, in_one_piece: bool = True
 ) -> Any:
-    """The reply to a message, or that there is none."""
-    return (cell.core_cell if whole else cell).send_request(
+    """Send a message, and return the reply or that there is none."""
+    return (cell.core_cell if in_one_piece else cell).send_request(
         channel=CHANNEL, topic=topic, target=target, request=message, optional=True,
         timeout=seconds,
     )  # fmt: skip
 
 
-def _is_whole(message: Any) -> bool:
+def _is_one_piece(message: Any) -> bool:
     return not message.get_header(StreamHeaderKey.STREAM_REQ_ID)
 
 
-def _long() -> Any:
+def _make_long_note() -> Any:
     reply = make_reply(ReturnCode.OK, "", b"")
     reply.set_header(_LONG, True)
     return reply
 
 
-def _received(reply: Any) -> Any:
-    """What came, of which the engine lets go: it keeps it beside its note that nothing is lost."""
-    if _is_whole(reply):
+def _take_payload(reply: Any) -> Any:
+    """Return what arrived, and make NVFlare drop the copy it keeps beside its receipt."""
+    if _is_one_piece(reply):
         return reply.payload or b""
     with RxTask.map_lock:
         for task in RxTask.rx_task_map.values():
-            # Others are not read yet.
+            # Streams that are not complete yet must stay.
             if task.completed and task.stream_future and task.stream_future.done():
                 task.stream_future = None
     payload, reply.payload = reply.payload or b"", None
     if len(payload) > _LARGE:
-        # In its own rings, too.
+        # Other copies are in reference cycles, which only the collector finds.
         gc.collect()
     return payload
 
 
-def _say_where(cell: Any, kit: Kit) -> None:
+def _announce(cell: Any, kit: Kit) -> None:
     """Tell the server which copy of the kit this is; end the process if another one runs.
 
-    To the engine the newest connection of a name is the right one: two would part the questions.
+    NVFlare takes the newest connection of a name for the right one: two copies would share the
+    questions between them.
     """
-    word = new_cell_message({}, presence(kit.identity(), place_of(kit)))
-    reply = _sent(cell, _HERE, "server", word, _WAIT)
-    code = refused(bytes(reply.payload or b""))
-    with _ending():
+    statement = new_cell_message({}, write_presence(kit.identity(), identify_copy(kit)))
+    reply = _send(cell, _PRESENCE, "server", statement, _PRESENCE_WAIT)
+    code = read_refusal(bytes(reply.payload or b""))
+    with _exit_on_error():
         if code == ELSEWHERE:
-            raise elsewhere(kit)
+            raise copied_elsewhere(kit)
         if code == "certificate-revoked":
             raise MismatchError(
                 f"the certificate of {kit.name!r} was revoked. Ask the coordinator of the project.",
                 code=code,
             )
-
-
-def _keep_saying_where(cell: Any, kit: Kit) -> None:
-    pause = threading.Event()
-    while not pause.wait(BEAT):
-        with suppress(Exception):
-            _say_where(cell, kit)
 
 
 class Wire:
@@ -276,25 +353,25 @@ class Wire:
         self._kit = kit
         self._cell: Cell | None = None
         self._lock = threading.Lock()
-        # Sites whose replies were long.
+        # Sites whose replies were long: questions to them are streamed from the beginning.
         self._long = set[str]()
 
     def __call__(self, name: str, data: bytes, seconds: float) -> bytes:
         """Bring bytes to a site and its reply back."""
-        cell = self.connected(seconds)
-        whole = len(data) <= _WHOLE and name not in self._long
+        cell = self.connect(seconds)
+        in_one_piece = len(data) <= _ONE_PIECE and name not in self._long
         message = new_cell_message({_TO: name, _SECONDS: max(seconds - _WAY, _WAY)}, data)
         try:
-            reply = _sent(cell, _TOPIC, "server", message, seconds, whole=whole)
-        except Exception:  # noqa: BLE001 - whatever the engine says of a lost connection
+            reply = _send(cell, _ASK, "server", message, seconds, in_one_piece=in_one_piece)
+        except Exception:  # noqa: BLE001 - whatever NVFlare raises about a lost connection
             self._drop(cell)
             raise Unreached("server-unreachable") from None
-        if reply.get_header(_LONG) and whole:
-            # It repeats its answer.
+        if reply.get_header(_LONG) and in_one_piece:
+            # The site repeats its answer, so that asking again costs nothing.
             self._long.add(name)
             return self(name, data, seconds)
         code = reply.get_header(MessageHeaderKey.RETURN_CODE)
-        payload = _received(reply)
+        payload = _take_payload(reply)
         if code == ReturnCode.OK:
             return payload
         if code in (ReturnCode.AUTHENTICATION_ERROR, ReturnCode.UNAUTHENTICATED):
@@ -302,18 +379,18 @@ class Wire:
         raise Unreached
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         with self._lock:
             cell, self._cell = self._cell, None
         if cell is not None:
             _stop(cell)
 
-    def connected(self, seconds: float) -> Cell:
-        """The engine's connection, made within so many seconds if there is none."""
+    def connect(self, seconds: float) -> Cell:
+        """Return the connection, made within so many seconds if there is none."""
         with self._lock:
             if self._cell is None:
                 try:
-                    self._cell = _joined(self._kit, min(seconds, _LONGEST_JOIN))
+                    self._cell = _join_server(self._kit, min(seconds, _LONGEST_JOIN))
                 except Unreached:
                     check_server(self._kit)
                     raise
@@ -326,18 +403,18 @@ class Wire:
         _stop(cell)
 
 
-def _joined(kit: Kit, seconds: float) -> Cell:
-    """A connection of the kit's member to its server, each having proven who it is.
+def _join_server(kit: Kit, seconds: float) -> Cell:
+    """Connect the kit's member to its server, each end having proven who it is.
 
-    It is what a session of the engine's console has, without the console: that waits a second
-    before it tries again where the line is not there at once, and it never is.
+    This is what a session of NVFlare's console does, without the console, which waits a second
+    before it tries again where the connection is not ready at once, and it never is.
     """
-    project, startup = kit.project, kit.folder / STARTUP
-    root, certificate, key = (str(startup / name) for name in (ROOT, "client.crt", "client.key"))
+    project = kit.project
+    root, certificate, key = map(str, kit.files)
     flare_decomposers.register()
     context = FLContext()
     context.set_public_props({ReservedKey.IDENTITY_NAME: kit.name})
-    with silence():
+    with _drop_prints():
         cell = Cell(
             fqcn=new_admin_client_name(), root_url=f"grpc://{project.host}:{project.port}",
             secure=True, create_internal_listener=False, parent_url=None,
@@ -354,11 +431,11 @@ def _joined(kit: Kit, seconds: float) -> Cell:
                 cell=cell, project_name=project.name, client_name=kit.name,
                 client_type=ClientType.ADMIN, expected_sp_identity=project.host, secure_mode=True,
                 root_cert_file=root, private_key_file=key, cert_file=certificate,
-                msg_timeout=seconds, retry_interval=_AGAIN, timeout=seconds,
+                msg_timeout=seconds, retry_interval=_RETRY, timeout=seconds,
             )  # fmt: skip
             proofs: Any = member.authenticate(context, Signal())
             token, signature, session, verifier = proofs
-        except Exception:  # noqa: BLE001 - whatever the engine says of a server that is not there
+        except Exception:  # noqa: BLE001 - whatever NVFlare raises about a server that is absent
             _stop(cell)
             raise Unreached("server-unreachable") from None
     set_add_auth_headers_filters(cell, kit.name, token, signature, session)
@@ -369,14 +446,14 @@ def _joined(kit: Kit, seconds: float) -> Cell:
     return cell
 
 
-def _cell(context: FLContext) -> Any:
+def _get_cell(context: FLContext) -> Any:
     engine: Any = context.get_engine()
     return engine.get_cell()
 
 
 @contextmanager
-def _ending() -> Any:
-    """End the process where it cannot begin: the engine would go on without its component."""
+def _exit_on_error() -> Iterator[None]:
+    """End the process where it cannot begin: NVFlare would go on without its component."""
     try:
         yield
     except SilotError as error:
@@ -384,11 +461,24 @@ def _ending() -> Any:
         os._exit(error.exit_status)
 
 
-def _workspace(context: FLContext) -> Path:
-    # The engine goes to the kit's folder when it starts.
-    return Path.cwd()
+def _load_kit() -> Kit:
+    """Load and lock the kit of this process, whose folder NVFlare changes to when it starts."""
+    kit = Kit.load(Path.cwd())
+    lock_kit(kit)
+    return kit
 
 
 def _stop(cell: Cell) -> None:
-    with silence(), suppress(Exception):
+    with _drop_prints(), suppress(Exception):
         cell.stop()
+
+
+# One thread at a time: of two the later would restore what the earlier had replaced, for good.
+_printing = threading.RLock()
+
+
+@contextmanager
+def _drop_prints() -> Iterator[None]:
+    """Keep NVFlare's remarks off the terminal of the asker."""
+    with _printing, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        yield

@@ -1,4 +1,4 @@
-"""What sites replied in one run, kept on disk: a run that stopped goes on where it was."""
+"""The journal of a run: what sites replied, kept on disk so that the run can be resumed."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _NOTE, _REPLY = b"note", b"reply"
 
 
 class Journal:
-    """An append-only file of replies, each after a note of it, which who runs alone can read.
+    """An append-only file of replies, each after a note of it, which only its writer can read.
 
     A file is the magic, a salt (32 bytes), and for each reply the lengths of note and reply (8
     bytes each), and both under ChaCha20-Poly1305 by ``Key.own``, each after a random nonce (12
     bytes), where they are in the file being authenticated: nobody else can write one, either.
 
-    A reply is on the disk before a protocol sees it. What was cut off while it was written, by a
-    crash, is cut away: it is asked for again.
+    A reply is on the disk before a protocol receives it. A reply that a crash cut off is cut away,
+    and requested again.
 
     Parameters
     ----------
     path
         The file, made when absent, readable by its owner only.
     key
-        Of who runs.
+        Of whoever runs the protocol.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class Journal:
         self.path, self._key = Path(path), key
         self._cipher = key.own(b"")
         self._lock = threading.Lock()
-        # Where each note begins. A run may have very many.
+        # Where each note begins. Replies stay on the disk, because a run may have very many.
         self._places: dict[bytes, int] = {}
         try:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -73,34 +73,32 @@ class Journal:
         self._closing()
 
     def find(self, name: str, message: bytes, again: int = 0) -> bytes | None:
-        """What a site replied to a message, if it did; ``again`` counts it in the run from 0."""
+        """Return the reply to a message, if there is one; ``again`` counts it in the run from 0."""
         with self._lock:
-            start = self._places.get(note_of(name, message, again))
+            start = self._places.get(key_of(name, message, again))
             if start is None:
                 return None
             self._file.seek(start)
             _, of_note, of_reply = self._lengths()
             note, locked = self._file.read(of_note), self._file.read(of_reply)
-        reply = self._unlocked(locked, start, _REPLY)
-        if digest_of(reply) != self._note(note, start)[-1]:
-            raise self._odd()
+        reply = self._decrypt(locked, start, _REPLY)
+        if digest_of(reply) != self._read_note(note, start)[-1]:
+            raise self._malformed()
         return reply
 
     def has(self, name: str, message: bytes, again: int = 0) -> bool:
-        """Whether ``find`` would find a reply."""
+        """Return whether ``find`` would return a reply."""
         with self._lock:
-            return note_of(name, message, again) in self._places
+            return key_of(name, message, again) in self._places
 
     def keep(self, name: str, message: bytes, reply: bytes, again: int = 0) -> None:
-        """Write down a reply; ``settle`` has it stay.
+        """Write a reply; ``settle`` makes it survive a power cut.
 
-        Raises
-        ------
-        FileError
-            The file cannot be written: the run must not go on (``journal-unwritable``).
+        Raises a ``FileError`` if the file cannot be written (``journal-unwritable``): then the run
+        must not go on.
         """
         note = pack([name, _digest(message, again), digest_of(reply)])
-        of_note, of_reply = (len(each) + _NONCE + _TAG for each in (note, reply))
+        of_note, of_reply = (len(data) + _NONCE + _TAG for data in (note, reply))
         lengths = of_note.to_bytes(_LENGTH, "big") + of_reply.to_bytes(_LENGTH, "big")
         try:
             with self._lock:
@@ -110,31 +108,25 @@ class Journal:
                     for kind, data in ((_NOTE, note), (_REPLY, reply)):
                         nonce = os.urandom(_NONCE)
                         self._file.write(nonce)
-                        self._file.write(self._cipher.encrypt(nonce, data, _at(kind, start)))
+                        self._file.write(self._cipher.encrypt(nonce, data, _bind(kind, start)))
                     self._file.flush()
                 except OSError:
-                    # Half a reply would hide those after it.
+                    # Half a reply would make those after it unreadable.
                     self._file.truncate(start)
                     raise
-                self._places[note_of(name, message, again)] = start
+                self._places[key_of(name, message, again)] = start
         except OSError as error:
             raise self._unwritable(error) from None
 
     def settle(self) -> None:
-        """Have all that was kept be on the disk.
-
-        Raises
-        ------
-        FileError
-            As ``keep``.
-        """
+        """Wait until all that was kept is on the disk, or raise as ``keep``."""
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
             raise self._unwritable(error) from None
 
     def _read(self) -> None:
-        """Find the replies; the file ends where the last whole one does."""
+        """Find the replies, and cut off what follows the last complete one."""
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(0)
         end = len(_MAGIC) + _SALT
@@ -144,43 +136,43 @@ class Journal:
             self._file.flush()
         self._file.seek(0)
         if self._file.read(len(_MAGIC)) != _MAGIC:
-            raise self._odd()
+            raise self._malformed()
         self._cipher = self._key.own(self._file.read(_SALT))
         while end + 2 * _LENGTH <= size:
-            whole, of_note, _ = self._lengths()
-            # Zeros are what a power cut may leave of what was not settled.
-            if end + whole > size or of_note == 0:
+            length, of_note, _ = self._lengths()
+            # A power cut may leave zeros in place of what was not settled.
+            if end + length > size or of_note == 0:
                 break
-            name, digest, _ = self._note(self._file.read(of_note), end)
-            self._places[_noted(name, digest)] = end
-            end = self._file.seek(end + whole)
+            name, digest, _ = self._read_note(self._file.read(of_note), end)
+            self._places[_hash_key(name, digest)] = end
+            end = self._file.seek(end + length)
         self._file.truncate(end)
 
     def _lengths(self) -> tuple[int, int, int]:
-        """Bytes of what begins here, of its note, and of its reply."""
+        """Return the bytes of the entry that begins here, of its note, and of its reply."""
         note, reply = (int.from_bytes(self._file.read(_LENGTH), "big") for _ in range(2))
         return 2 * _LENGTH + note + reply, note, reply
 
-    def _unlocked(self, locked: bytes, start: int, kind: bytes) -> bytes:
-        """What is kept of a reply that begins there."""
-        nonce, rest = locked[:_NONCE], memoryview(locked)[_NONCE:]
+    def _decrypt(self, locked: bytes, start: int, kind: bytes) -> bytes:
+        """Return the note or the reply of the entry that begins at ``start``."""
+        nonce, body = locked[:_NONCE], memoryview(locked)[_NONCE:]
         try:
-            return self._cipher.decrypt(nonce, rest, _at(kind, start))
+            return self._cipher.decrypt(nonce, body, _bind(kind, start))
         except (InvalidTag, ValueError):
-            raise self._odd() from None
+            raise self._malformed() from None
 
-    def _note(self, locked: bytes, start: int) -> tuple[str, str, str]:
-        """Who replied, and digests of the message and of the reply."""
+    def _read_note(self, locked: bytes, start: int) -> tuple[str, str, str]:
+        """Return who replied, and digests of the message and of the reply."""
         try:
-            body = unpack(self._unlocked(locked, start, _NOTE))
+            body = unpack(self._decrypt(locked, start, _NOTE))
         except WireError:
-            raise self._odd() from None
+            raise self._malformed() from None
         parts = cast("list[object]", body) if isinstance(body, list) else []
         if [type(part) for part in parts] != [str, str, str]:
-            raise self._odd()
+            raise self._malformed()
         return cast("tuple[str, str, str]", tuple(parts))
 
-    def _odd(self) -> FileError:
+    def _malformed(self) -> FileError:
         return FileError(
             f"{self.path.name} is no journal of a run, or was changed, or is of another key. Begin "
             "the run anew.",
@@ -195,21 +187,19 @@ class Journal:
         )
 
 
-def _at(kind: bytes, start: int) -> bytes:
+def _bind(kind: bytes, start: int) -> bytes:
+    """Return what is authenticated beside an entry, so that none can be moved or swapped."""
     return kind + start.to_bytes(_LENGTH, "big")
 
 
-def note_of(name: str, message: bytes, again: int = 0) -> bytes:
-    """What a message to a site is known by, in few bytes."""
-    return _noted(name, _digest(message, again))
+def key_of(name: str, message: bytes, again: int = 0) -> bytes:
+    """Return the key of a message to a site: few bytes, because a run has very many."""
+    return _hash_key(name, _digest(message, again))
 
 
-def _noted(name: str, digest: str) -> bytes:
+def _hash_key(name: str, digest: str) -> bytes:
     return hashlib.sha256(f"{digest} {name}".encode()).digest()
 
 
 def _digest(message: bytes, again: int) -> str:
     return f"{digest_of(message)}{f'.{again}' if again else ''}"
-
-
-__all__ = ["Journal", "note_of"]

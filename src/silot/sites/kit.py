@@ -1,208 +1,118 @@
-"""Kits: the folder of one member of a project, as the engine and silot read it.
+"""Kits: the folder of one member of a project, as NVFlare and silot read it.
 
 ::
 
     KIT/silot/   project.json  member.json  signing.key  site.json      silot's own
-    KIT/startup/ rootCA.pem  client.crt  client.key  fed_client.json    the engine's: who, where
-    KIT/local/   resources.json  authorization.json  log_config.json    the engine's: what it may
+    KIT/startup/ rootCA.pem  client.crt  client.key  fed_client.json    NVFlare's: who, where
+    KIT/local/   resources.json  authorization.json  log_config.json    NVFlare's: what it may
 
-What the engine can do beside carrying silot's messages is shut in every kit: no jobs (there is
+What NVFlare can do beside carrying silot's messages is shut in every kit: no jobs (there is
 nothing to launch them), no code of others, no shell commands, no stream of logs, and no classes but
 silot's.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
 
 from cryptography import x509
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..data.documents import complaint, read_fields
 from ..data.files import write_whole
 from ..errors import FileError, InputError, MismatchError
 from ..federation.keys import Key
-from ..federation.protocol import COORDINATOR
 from .authority import (
     ROOT,
     Authority,
     Role,
-    key_bytes,
-    member_of,
-    new_key,
+    create_key,
+    encode_key,
+    make_request,
     read_certificate,
     read_key,
-    request,
-    revoked_in,
+    read_revocations,
+    verify_member,
 )
-from .credential import Credential, Identity, Revoked
-from .engine import local, startup, startup_name, stem
+from .credential import Credential, Identity, RevocationList
+from .engine import configure_local, configure_startup, name_certificate, name_startup
+from .project import Project, Signed, check_name, read_json, sign, write_json
 
 PROJECT, MEMBER, SIGNING, SITE = "project.json", "member.json", "signing.key", "site.json"
 REVOKED = "revoked.crl"
 OWN, STARTUP, LOCAL = "silot", "startup", "local"
 
 
-def _plain(name: str) -> str:
-    fits = all(c.isascii() and (c.isalnum() or c in "-_.@") for c in name)
-    if not fits or not name[:1].isalnum() or len(name) > 60:
-        raise ValueError("letters, digits and - _ . @ alone, at most 60, the first no sign")
-    return name
-
-
-Name = Annotated[str, AfterValidator(_plain)]
-
-
-class Project(BaseModel):
-    """Who belongs together, and where the server is: public.
-
-    Attributes
-    ----------
-    name
-        Of the project.
-    host, port
-        Where sites and askers reach the server: its one open port.
-    sites, askers
-        Names of the members.
-    hosts
-        Other names of the server, for its certificate.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: Name
-    host: Name
-    port: int = Field(default=8102, ge=1, le=65535, strict=True)
-    sites: tuple[Name, ...] = Field(min_length=1)
-    askers: tuple[Name, ...] = ("analyst",)
-    hosts: tuple[Name, ...] = ()
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Project:
-        names = [*self.sites, *self.askers, self.host, COORDINATOR, "server"]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"{twice[0]!r} names two: sites, askers and the server need their own")
-        return self
-
-    @classmethod
-    def load(cls, path: str | Path) -> Project:
-        """Read a project's file.
-
-        Raises
-        ------
-        FileError
-            It is missing or unreadable.
-        InputError
-            ``project-field``, with its place.
-        """
-        file = Path(path)
-        return _checked(cls, read_fields(file), file)
-
-    @property
-    def members(self) -> list[tuple[str, Role]]:
-        """All who may have a certificate."""
-        return [
-            *((name, Role.SITE) for name in self.sites),
-            *((name, Role.ASKER) for name in self.askers),
-            (self.host, Role.SERVER),
-        ]
-
-
-class Signed(BaseModel):
-    """What a coordinator sends back for a request: a certificate, and what is public."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    project: Project
-    root: str
-    certificate: str
-
-    @classmethod
-    def load(cls, path: str | Path) -> Signed:
-        """Read the file of ``silot deploy sign``."""
-        file = Path(path)
-        return _checked(cls, _json(file), file)
-
-    def save(self, path: Path) -> None:
-        """Write what ``load`` reads."""
-        write_whole(path, f"{self.model_dump_json(indent=2)}\n".encode())
-
-
 def begin_kit(folder: str | Path, name: str, role: Role, hosts: tuple[str, ...] = ()) -> bytes:
     """Make the keys of a kit in a new folder, and return the request for its certificate.
 
-    Raises
-    ------
-    FileError
-        The folder is there (``file-exists``), or cannot be made.
-    InputError
-        The name cannot be one (``project-field``).
+    Raises a ``FileError`` if the folder exists (``file-exists``) or cannot be made, and an
+    ``InputError`` if the name cannot be one (``project-field``).
     """
     place = Path(folder)
     try:
-        _plain(name)
+        check_name(name)
     except ValueError as error:
         raise InputError(
             f"the name {name[:60]!r} cannot be: {error}.", code="project-field"
         ) from None
-    if place.exists():
-        raise FileError(
-            f"{place} is there. Give a new folder: keys are never written over.", code="file-exists"
-        )
+    check_new(place)
     try:
         place.mkdir(mode=0o700, parents=True)
-        for each in (OWN, STARTUP, LOCAL):
-            (place / each).mkdir(mode=0o700)
+        for part in (OWN, STARTUP, LOCAL):
+            (place / part).mkdir(mode=0o700)
     except OSError as error:
         raise FileError(
             f"{place} cannot be made ({type(error).__name__}).", code="file-unwritable"
         ) from None
-    private = new_key()
-    write_whole(place / STARTUP / f"{stem(role)}.key", key_bytes(private), private=True)
+    private = create_key()
+    key_file = place / STARTUP / f"{name_certificate(role)}.key"
+    write_whole(key_file, encode_key(private), private=True)
     Key.new().save(place / OWN / SIGNING)
-    _write(place / OWN / MEMBER, {"name": name, "role": str(role)})
-    return request(private, name, role, hosts)
+    write_json(place / OWN / MEMBER, {"name": name, "role": str(role)})
+    return make_request(private, name, role, hosts)
+
+
+def check_new(folder: Path) -> None:
+    """Raise where a folder of keys exists already (``file-exists``)."""
+    if folder.exists():
+        raise FileError(
+            f"{folder} is there. Give a new folder: keys are never written over.",
+            code="file-exists",
+        )
 
 
 def complete_kit(folder: str | Path, signed: Signed) -> Kit:
     """Put a certificate into the kit whose request it answers.
 
-    Raises
-    ------
-    MismatchError
-        It is for another key or name (``certificate-key``), or not by its own root.
+    Raises a ``MismatchError`` if it is for another key or name (``certificate-key``), or not by its
+    own root.
     """
     place = Path(folder)
-    name, role = _member(place)
-    certificate = _certificate(signed.certificate)
-    root = _certificate(signed.root)
-    private = read_key(place / STARTUP / f"{stem(role)}.key")
-    member = member_of(certificate, root)
-    if (member.name, member.role) != (
-        name,
-        role,
-    ) or certificate.public_key() != private.public_key():
+    name, role = _read_member(place)
+    certificate = _parse_certificate(signed.certificate)
+    root = _parse_certificate(signed.root)
+    startup = place / STARTUP
+    private = read_key(startup / f"{name_certificate(role)}.key")
+    member = verify_member(certificate, root)
+    is_owner = (member.name, member.role) == (name, role)
+    if not is_owner or certificate.public_key() != private.public_key():
         raise MismatchError(
             f"the certificate is of {member.role} {member.name!r}, and not for the key of {place}. "
             "Take the one that answers its request.",
             code="certificate-key",
         )
-    if (place / STARTUP / ROOT).exists() and read_certificate(place / STARTUP / ROOT) != root:
+    if (startup / ROOT).exists() and read_certificate(startup / ROOT) != root:
         raise MismatchError(
             f"{place} belongs to another project. Make a kit for each: `silot site request`.",
             code="kit-project",
         )
-    write_whole(place / STARTUP / f"{stem(role)}.crt", signed.certificate.encode())
-    write_whole(place / STARTUP / ROOT, signed.root.encode())
-    _write(place / OWN / PROJECT, signed.project.model_dump())
-    _write(place / STARTUP / startup_name(role), startup(signed.project, name, role))
-    for file, content in local(role).items():
-        _write(place / LOCAL / file, content)
+    write_whole(startup / f"{name_certificate(role)}.crt", signed.certificate.encode())
+    write_whole(startup / ROOT, signed.root.encode())
+    signed.project.write(place / OWN / PROJECT)
+    write_json(startup / name_startup(role), configure_startup(signed.project, name, role))
+    for file, content in configure_local(role).items():
+        write_json(place / LOCAL / file, content)
     return Kit.load(place)
 
 
@@ -245,155 +155,111 @@ class Kit:
         """
         place = Path(folder)
         if not (place / OWN / PROJECT).is_file():
-            begun = (place / OWN / MEMBER).is_file()
+            has_keys = (place / OWN / MEMBER).is_file()
             cure = (
-                "it waits for its certificate: `silot site join`" if begun
+                "it waits for its certificate: `silot site join`" if has_keys
                 else "give the folder of `silot site request` or `silot deploy provision`"
             )  # fmt: skip
             raise FileError(f"{place} is no complete kit: {cure}.", code="kit-format")
-        found = cls(
-            place.resolve(), *_member(place),
-            _checked(Project, _json(place / OWN / PROJECT), place / OWN / PROJECT),
-        )  # fmt: skip
-        if role is not None and found.role is not role:
+        kit = cls(place.resolve(), *_read_member(place), Project.read(place / OWN / PROJECT))
+        if role is not None and kit.role is not role:
             raise MismatchError(
-                f"{place} is the kit of {found.role} {found.name!r}, and that of "
+                f"{place} is the kit of {kit.role} {kit.name!r}, and that of "
                 f"{'an' if role[0] in 'aeio' else 'a'} {role} is needed.",
                 code="kit-role",
             )
-        return found
+        return kit
+
+    @property
+    def files(self) -> tuple[Path, Path, Path]:
+        """The files of the authority's certificate, the member's own, and its key."""
+        startup, own = self.folder / STARTUP, name_certificate(self.role)
+        return startup / ROOT, startup / f"{own}.crt", startup / f"{own}.key"
+
+    @property
+    def own(self) -> Path:
+        """The folder of silot's own files."""
+        return self.folder / OWN
 
     def identity(self) -> Identity:
-        """Who one is with it."""
-        startup = self.folder / STARTUP
-        file = startup / f"{stem(self.role)}.crt"
-        read_certificate(file)
-        private = read_key(startup / f"{stem(self.role)}.key")
-        key = Key.load(self.folder / OWN / SIGNING)
-        credential = Credential.of(file.read_bytes(), private, key.public)
-        revoked = self._revoked()
-        return Identity(credential, key, read_certificate(startup / ROOT), revoked)
+        """Read the credential, the private key and the root of the kit's member."""
+        root, certificate, private = self.files
+        read_certificate(certificate)
+        key = Key.load(self.own / SIGNING)
+        credential = Credential.of(certificate.read_bytes(), read_key(private), key.public)
+        return Identity(credential, key, read_certificate(root), self._revocations())
 
-    def revoked(self) -> frozenset[int]:
-        """Numbers of certificates that are no longer valid."""
-        return self._revoked().numbers()
-
-    def _revoked(self) -> Revoked:
-        root = read_certificate(self.folder / STARTUP / ROOT)
-        return Revoked(self.folder / OWN / REVOKED, root)
+    def _revocations(self) -> RevocationList:
+        return RevocationList(self.own / REVOKED, read_certificate(self.files[0]))
 
     def revoke(self, data: bytes) -> frozenset[int]:
-        """Keep a list of revoked certificates; it holds at once, for a process that runs too.
+        """Keep a list of revoked certificates; a process that runs with the kit obeys it at once.
 
-        Raises
-        ------
-        FileError
-            It is none of this project, or lacks one that was revoked before (``revocation-format``,
-            ``revocation-older``).
+        Raises a ``FileError`` if the list is none of this project (``revocation-format``), or lacks
+        a certificate that was revoked before (``revocation-older``).
         """
-        found = revoked_in(data, read_certificate(self.folder / STARTUP / ROOT))
-        if not found >= self.revoked():
+        numbers = read_revocations(data, read_certificate(self.files[0]))
+        if not numbers >= self._revocations().read():
             raise FileError(
                 "the list lacks certificates that were revoked before: it is an older one.",
                 code="revocation-older",
             )
-        write_whole(self.folder / OWN / REVOKED, data)
-        return found
+        write_whole(self.own / REVOKED, data)
+        return numbers
 
     def destroy(self) -> None:
         """Remove the keys and all that is made of them; the log stays."""
         for name in (STARTUP, LOCAL):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         for name in (SIGNING, PROJECT, MEMBER, SITE):
-            (self.folder / OWN / name).unlink(missing_ok=True)
+            (self.own / name).unlink(missing_ok=True)
 
 
-def role_of(folder: str | Path) -> Role:
-    """Whose a kit is, complete or not.
+def read_role(folder: str | Path) -> Role:
+    """Return the role of the member whose kit this is, complete or not.
 
-    Raises
-    ------
-    FileError
-        It is none (``kit-format``).
+    Raises a ``FileError`` if it is none (``kit-format``).
     """
     place = Path(folder)
     if not (place / OWN / MEMBER).is_file():
         raise FileError(
             f"{place} is no kit. Give the folder of `silot site request`.", code="kit-format"
         )
-    return _member(place)[1]
+    return _read_member(place)[1]
 
 
 def provision(project: Project, folder: str | Path) -> tuple[Authority, Kit]:
     """Make the authority of a project, and the kit of its server, in a new folder.
 
-    Beside them the server's request and what answered it are kept: its certificate can be renewed
-    where its kit is not.
+    Beside them the server's request and the answer are kept: its certificate can be renewed where
+    its kit is not.
 
-    Raises
-    ------
-    FileError
-        The folder is there (``file-exists``), or cannot be made.
+    Raises a ``FileError`` if the folder exists (``file-exists``), or cannot be made.
     """
     place = Path(folder)
     server = place / "server"
-    asked = begin_kit(server, project.host, Role.SERVER, ("localhost", *project.hosts))
+    request = begin_kit(server, project.host, Role.SERVER, ("localhost", *project.hosts))
     (place / "authority").mkdir(mode=0o700)
     authority = Authority.new(project.name)
     authority.save(place / "authority")
-    signed = sign(authority, project, asked)
-    write_whole(place / "server.request", asked)
-    signed.save(place / "server.signed")
+    signed = sign(authority, project, request)
+    write_whole(place / "server.request", request)
+    signed.write(place / "server.signed")
     return authority, complete_kit(server, signed)
 
 
-def sign(authority: Authority, project: Project, asked: bytes) -> Signed:
-    """Answer a request with a certificate."""
-    certificate = authority.sign(asked, project.members)
-    return Signed(project=project, root=authority.pem.decode(), certificate=certificate.decode())
-
-
-def _member(place: Path) -> tuple[str, Role]:
-    """Whose keys are in a kit."""
+def _read_member(place: Path) -> tuple[str, Role]:
+    """Return whose keys are in a kit."""
     file = place / OWN / MEMBER
-    body = _json(file)
+    body = read_json(file)
     try:
         return str(body["name"]), Role(body["role"])
     except (KeyError, ValueError):
         raise FileError(f"{file} is not as silot wrote it.", code="kit-format") from None
 
 
-def _certificate(text: str) -> x509.Certificate:
+def _parse_certificate(text: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError:
         raise FileError("the file holds no certificate (PEM).", code="certificate-format") from None
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        body = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FileError(
-            f"{file} cannot be read ({type(error).__name__}). Put it back as it was.",
-            code="kit-format",
-        ) from None
-    if not isinstance(body, dict):
-        raise FileError(f"{file} is not as silot wrote it.", code="kit-format")
-    return body
-
-
-def _write(file: Path, body: object) -> None:
-    write_whole(file, f"{json.dumps(body, indent=2)}\n".encode())
-
-
-def _checked(kind: type[Any], body: dict[str, Any], file: Path) -> Any:
-    try:
-        return kind(**body)
-    except ValidationError as error:
-        fault = complaint(error, body)
-        place = ".".join(fault.place) or "the file"
-        raise InputError(f"{file.name}, {place}: {fault.message}", code="project-field") from None
-
-
-__all__ = ["Kit", "Project", "Signed", "begin_kit", "complete_kit", "provision", "sign"]

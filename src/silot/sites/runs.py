@@ -1,4 +1,4 @@
-"""Runs over sites: a folder for each, with what was asked for and what sites replied.
+"""Runs over sites: a folder for each, with what was requested and what sites replied.
 
 ::
 
@@ -21,22 +21,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from ..data.files import write_whole
 from ..errors import FileError, InputError, MismatchError
 from ..privacy._ledger_head import state_folder
-from .kit import _checked, _json
+from .project import StoredModel
 
 _RUN, _JOURNAL, _LOCK, _ENDED, _CANCELLED = "run.json", "journal", "lock", "ended", "cancelled"
 
-# Seconds in which whoever looks at a run has looked.
+# Seconds in which a process that looks up the state of a run lets go of its lock.
 _LOOK = 0.5
 
 DONE, STOPPED, RUNNING, CANCELLED = "done", "stopped", "running", "cancelled"
 
 
-class Begun(BaseModel):
+class RunRequest(StoredModel):
     """What is kept of a run beside its journal: enough to run it again from its start.
 
     Attributes
@@ -44,7 +44,7 @@ class Begun(BaseModel):
     run
         Its name.
     computation
-        What was asked for; of a command its first word.
+        What was requested; of a command its first word.
     words
         The command line, without the program; empty for a run of Python.
     folder
@@ -59,27 +59,27 @@ class Begun(BaseModel):
         When.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     run: str
     computation: str
     words: tuple[str, ...] = ()
     folder: Path
     kit: Path
     names: tuple[str, ...]
-    files: dict[str, str] = {}
+    files: dict[str, str] = Field(default_factory=dict)
     began: datetime
 
-    def check_files(self) -> None:
-        """Raise where a file is not what it was.
+    @classmethod
+    def new(cls, computation: str, kit: Path, names: Iterable[str]) -> RunRequest:
+        """Return the request of a run that begins now, here."""
+        return cls(
+            run=os.urandom(6).hex(), computation=computation, folder=Path.cwd(), kit=kit,
+            names=tuple(names), began=datetime.now(UTC),
+        )  # fmt: skip
 
-        Raises
-        ------
-        MismatchError
-            ``run-changed``.
-        """
+    def check_files(self) -> None:
+        """Raise where a file is not what it was (a ``MismatchError``, ``run-changed``)."""
         for file, digest in self.files.items():
-            if digests_of([Path(file)]).get(file) != digest:
+            if hash_files([Path(file)]).get(file) != digest:
                 raise MismatchError(
                     f"{file} changed since the run began, and answers were to questions that "
                     "follow from it. Put it back, or begin anew.",
@@ -92,12 +92,12 @@ class Run:
     """A run and its folder."""
 
     place: Path
-    begun: Begun
+    request: RunRequest
 
     @classmethod
-    def begin(cls, begun: Begun) -> Run:
+    def begin(cls, request: RunRequest) -> Run:
         """Make the folder of a run."""
-        place = _folder() / begun.run
+        place = _runs_folder() / request.run
         try:
             place.mkdir(mode=0o700, parents=True)
         except OSError as error:
@@ -106,28 +106,26 @@ class Run:
                 "after a crash. Name another folder with SILOT_STATE.",
                 code="file-unwritable",
             ) from None
-        write_whole(place / _RUN, f"{begun.model_dump_json(indent=2)}\n".encode(), private=True)
-        return cls(place, begun)
+        request.write(place / _RUN, private=True)
+        return cls(place, request)
 
     @classmethod
     def load(cls, name: str) -> Run:
-        """The run of a name, or of the beginning of one.
+        """Read the run of a name, or of the beginning of one.
 
-        Raises
-        ------
-        FileError
-            There is none, or there are several (``run-unknown``), or its file is broken.
+        Raises a ``FileError`` if there is none, if there are several (``run-unknown``), or if its
+        file is broken.
         """
-        fits = re.fullmatch(r"[0-9a-f]{1,32}", name) is not None
-        found = sorted(_folder().glob(f"{name}*/{_RUN}")) if fits else []
-        if len(found) != 1:
-            what = "several runs begin" if found else "no run is called"
+        is_name = re.fullmatch(r"[0-9a-f]{1,32}", name) is not None
+        files = sorted(_runs_folder().glob(f"{name}*/{_RUN}")) if is_name else []
+        if len(files) != 1:
+            what = "several runs begin" if files else "no run is called"
             raise FileError(f"{what} {name[:40]!r}. `silot runs` lists all.", code="run-unknown")
-        return cls._read(found[0])
+        return cls._read(files[0])
 
     @classmethod
     def _read(cls, file: Path) -> Run:
-        return cls(file.parent, _checked(Begun, _json(file), file))
+        return cls(file.parent, RunRequest.read(file))
 
     @property
     def journal(self) -> Path:
@@ -144,96 +142,81 @@ class Run:
         """``done``, ``running``, ``waiting for`` a site, ``stopped`` or ``cancelled``."""
         if self.cancelled:
             return CANCELLED
-        held = self._locked(fcntl.LOCK_SH)
-        if held is None:
+        lock = self._try_lock(fcntl.LOCK_SH)
+        if lock is None:
             return RUNNING
-        held.close()
+        lock.close()
         with suppress(OSError):
             return (self.place / _ENDED).read_text(encoding="utf-8")
         return STOPPED
 
-    def hold(self) -> IO[bytes]:
-        """Have this process be the one that runs it, until what is returned is closed.
+    def lock(self) -> IO[bytes]:
+        """Reserve the run for this process, until the returned file is closed.
 
-        Raises
-        ------
-        MismatchError
-            It was cancelled (``run-cancelled``).
-        InputError
-            Another process runs it (``run-running``).
+        Raises a ``MismatchError`` if it was cancelled (``run-cancelled``), and an ``InputError`` if
+        another process runs it (``run-running``).
         """
         if self.cancelled:
             raise MismatchError(
-                f"the run {self.begun.run} was cancelled. Begin anew.", code="run-cancelled"
+                f"the run {self.request.run} was cancelled. Begin anew.", code="run-cancelled"
             )
         end = time.monotonic() + _LOOK
-        while (held := self._locked(fcntl.LOCK_EX)) is None and time.monotonic() < end:
-            # Somebody may be looking, for a moment.
+        while (lock := self._try_lock(fcntl.LOCK_EX)) is None and time.monotonic() < end:
+            # A process that looks up the state holds the lock for a moment.
             time.sleep(_LOOK / 20)
-        if held is None:
+        if lock is None:
             raise InputError(
-                f"the run {self.begun.run} is running in another process. Wait for it, or "
-                f"`silot cancel {self.begun.run}`.",
+                f"the run {self.request.run} is running in another process. Wait for it, or "
+                f"`silot cancel {self.request.run}`.",
                 code="run-running",
             )
         (self.place / _ENDED).unlink(missing_ok=True)
-        return held
+        return lock
 
     def end(self, state: str) -> None:
-        """Keep how it ended; a run that says nothing stopped."""
+        """Record how the run ended; without a record it counts as stopped."""
         with suppress(OSError, FileError):
             write_whole(self.place / _ENDED, state.encode(), private=True)
 
     def cancel(self) -> bool:
-        """Have it ask nobody any more, in whatever process it runs; not where it is done."""
+        """Cancel the run, in whatever process it runs; return ``False`` where it is done."""
         if self.state == DONE:
             return False
         (self.place / _CANCELLED).touch(mode=0o600)
         return True
 
-    def _locked(self, kind: int) -> IO[bytes] | None:
-        """The lock, to run or to look, if no process runs it; of a killed one it is free."""
+    def _try_lock(self, kind: int) -> IO[bytes] | None:
+        """Return the lock if no process runs it; that of a killed process is free."""
         handle = os.open(self.place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        held = os.fdopen(handle, "r+b")
+        lock = os.fdopen(handle, "r+b")
         try:
-            fcntl.flock(held, kind | fcntl.LOCK_NB)
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
         except OSError:
-            held.close()
+            lock.close()
             return None
-        return held
+        return lock
 
 
 def all_runs() -> list[Run]:
-    """All runs of the user that can be read, the latest last."""
-    found: list[Run] = []
-    for file in _folder().glob(f"*/{_RUN}"):
+    """Return all runs of the user that can be read, the latest last."""
+    runs: list[Run] = []
+    for file in _runs_folder().glob(f"*/{_RUN}"):
         with suppress(FileError, InputError):
-            found.append(Run._read(file))
-    return sorted(found, key=lambda each: (each.begun.began, each.begun.run))
+            runs.append(Run._read(file))
+    return sorted(runs, key=lambda run: (run.request.began, run.request.run))
 
 
-def begun_now(computation: str, kit: Path, names: Iterable[str]) -> Begun:
-    """A run that begins now, here."""
-    return Begun(
-        run=os.urandom(6).hex(), computation=computation, folder=Path.cwd(), kit=kit,
-        names=tuple(names), began=datetime.now(UTC),
-    )  # fmt: skip
-
-
-def digests_of(files: Iterable[Path]) -> dict[str, str]:
-    """SHA-256 of those that are files, by absolute path."""
-    found: dict[str, str] = {}
+def hash_files(files: Iterable[Path]) -> dict[str, str]:
+    """Return the SHA-256 of those that are files, by absolute path."""
+    digests: dict[str, str] = {}
     for file in files:
         with suppress(OSError, ValueError):
             if file.is_file():
                 with file.open("rb") as handle:
                     digest = hashlib.file_digest(handle, "sha256").hexdigest()
-                found[str(file.absolute())] = digest
-    return found
+                digests[str(file.absolute())] = digest
+    return digests
 
 
-def _folder() -> Path:
+def _runs_folder() -> Path:
     return state_folder() / "runs"
-
-
-__all__ = ["Begun", "Run", "all_runs", "begun_now", "digests_of"]

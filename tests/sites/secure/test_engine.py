@@ -100,7 +100,7 @@ def test_two_parties_need_no_third() -> None:
 def test_a_configuration_one_party_could_open_is_refused(kind: str) -> None:
     from silot.sites.secure import _engine as engine
 
-    lib = engine.load().libspu
+    lib = engine.import_spu().libspu
     config = lib.RuntimeConfig(
         protocol=getattr(lib.ProtocolKind, kind), field=lib.FieldType.FM64, fxp_fraction_bits=18
     )
@@ -109,7 +109,7 @@ def test_a_configuration_one_party_could_open_is_refused(kind: str) -> None:
             engine.check_trust(config, parties)
         assert caught.value.code == "secure-trust"
     with pytest.raises(InputError) as caught:
-        engine.check_trust(engine.settings(SecureOptions().program((3, 3), 1, 2)), 2)
+        engine.check_trust(engine.configure(SecureOptions().program((3, 3), 1, 2)), 2)
     assert caught.value.code == "secure-trust"
 
 

@@ -220,7 +220,7 @@ def test_parties_hear_what_the_other_said_and_when_it_is_gone(trial: Path) -> No
             b.say(hello=2)
             assert serve([a, b], lambda: bool(a.heard["b"] and b.heard["a"]))
             assert (a.heard["b"][0], b.heard["a"][0]) == ({"hello": 2}, {"hello": 1})
-            assert a.unreachable() is None
+            assert a.find_unreachable() is None
             assert not a.lost
         assert serve([a], lambda: a.lost == {"b"})
 
@@ -264,7 +264,7 @@ def test_the_engine_s_bytes_arrive_whole_and_in_order(trial: Path) -> None:
 def test_a_peer_that_is_not_there_is_named(trial: Path) -> None:
     with tunnel(trial, "a") as a:
         serve([a], lambda: False, 0.4)
-        error = a.unreachable()
+        error = a.find_unreachable()
     assert error is not None
     assert "'b'" in error.message
     assert error.code == "secure-unreachable"
@@ -274,7 +274,7 @@ def test_a_certificate_of_another_authority_is_refused_by_both_ends(trial: Path)
     make_keys(trial / "other")
     with tunnel(trial, "a", keys="other") as a, tunnel(trial, "b") as b:
         serve([a, b], lambda: False, 0.5)
-        for error in (a.unreachable(), b.unreachable()):
+        for error in (a.find_unreachable(), b.find_unreachable()):
             assert error is not None
             assert error.code == "secure-certificate"
 
@@ -286,7 +286,7 @@ def test_the_certificate_of_another_role_is_refused(trial: Path) -> None:
     with tunnel(trial, "a") as a, tunnel(trial, "b") as b:
         a.say(hello=1)
         serve([a, b], lambda: False, 0.5)
-        for error in (a.unreachable(), b.unreachable()):
+        for error in (a.find_unreachable(), b.find_unreachable()):
             assert error is not None
             assert error.code == "secure-certificate"
         assert not b.heard["a"]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.sites.secure._effort import Effort, Part, Stage, effort_for
-from silot.sites.secure._opening import GRADES, bounds_of, opened_noisily, opened_number
+from silot.sites.secure._effort import Effort, Part, Stage, choose_effort
+from silot.sites.secure._opening import GRADES, bounds_of, open_noisily, open_number
 from silot.sites.secure._program import Program
 from silot.sites.secure._sinkhorn import (
     Block,
@@ -42,7 +42,7 @@ def block(points, weights=None) -> Block:
 
 
 def effort_of(x, y, protocol="aby3", accuracy="normal") -> Effort:
-    return effort_for(protocol, (len(x), len(y)), x.shape[1], accuracy)
+    return choose_effort(protocol, (len(x), len(y)), x.shape[1], accuracy)
 
 
 def found(x, y, a=None, b=None, effort: Effort | None = None) -> list[Bracket]:
@@ -62,12 +62,12 @@ def exact(x, y, a=None, b=None) -> float:
 
 def opened(x, y, **options) -> tuple[float, int, int]:
     program = SecureOptions(**options).program((len(x), len(y)), 1, x.shape[1])
-    arrays = [array for points in (x, y) for array in block(points).parts()]
-    (number, grade), parts = opened_in_the_clear(program, arrays, np)
+    arrays = [array for points in (x, y) for array in block(points)]
+    (number, grade), parts = run_in_the_clear(program, arrays, np)
     return number, int(grade), parts
 
 
-def opened_in_the_clear(program: Program, arrays, xp) -> tuple[list[float], int]:
+def run_in_the_clear(program: Program, arrays, xp) -> tuple[list[float], int]:
     """Run the program without secrets: what is opened, and how many parts it took."""
     for part in range(program.parts):
         numbers, *others = program.run(part, xp, repeat_here, arrays)
@@ -214,8 +214,8 @@ def test_far_data_need_one_part_and_near_ones_more() -> None:
 
 
 def told(lower: float, upper: float, independent: float = 9.0, mass: float = 1.0, part=0):
-    effort = effort_for("aby3", (50, 50), 3, "normal")
-    number, enough = opened_number(Bracket(lower, upper, independent, mass), part, effort, np)
+    effort = choose_effort("aby3", (50, 50), 3, "normal")
+    number, enough = open_number(Bracket(lower, upper, independent, mass), part, effort, np)
     return float(number[0]), int(number[1]), bool(enough)
 
 
@@ -254,11 +254,11 @@ def test_bounds_far_apart_open_as_the_lower_one() -> None:
 
 
 def test_noise_is_added_after_clipping_and_never_to_unproven_numbers() -> None:
-    effort = effort_for("aby3", (50, 50), 3, "normal")
+    effort = choose_effort("aby3", (50, 50), 3, "normal")
 
     def noisy(lower: float, upper: float) -> float:
         both = Bracket(lower, upper, 9.0, 1.0)
-        return float(opened_noisily(both, 0.25, 4.0, 0.1, -77.0, effort, np)[0])
+        return float(open_noisily(both, 0.25, 4.0, 0.1, -77.0, effort, np)[0])
 
     assert noisy(2.0, 2.05) == pytest.approx(2.275)
     assert noisy(4.5, 4.55) == pytest.approx(4.25)
@@ -269,16 +269,14 @@ def test_a_union_of_holders_is_the_pooled_measure() -> None:
     parts = [RNG.normal(size=(n, 3)) * (k + 1.0) + k for k, n in enumerate((30, 20, 10))]
     y = RNG.normal(size=(40, 3))
     sizes = (30, 20, 10, 40)
-    program = Program("aby3", sizes, 3, 3, effort_for("aby3", sizes, 3, "normal"))
-    arrays = [array for part in (*parts, y) for array in block(part).parts()]
-    (number, _), _ = opened_in_the_clear(program, arrays, np)
+    program = Program("aby3", sizes, 3, 3, choose_effort("aby3", sizes, 3, "normal"))
+    arrays = [array for part in (*parts, y) for array in block(part)]
+    (number, _), _ = run_in_the_clear(program, arrays, np)
     assert abs(np.sqrt(number / exact(np.concatenate(parts), y)) - 1.0) < 0.01
 
 
 def test_programs_agree_on_shapes() -> None:
     program = SecureOptions().program((3, 4), 1, 2)
-    made = [
-        array.shape for part in (np.ones((3, 2)), np.ones((4, 2))) for array in block(part).parts()
-    ]
+    made = [array.shape for part in (np.ones((3, 2)), np.ones((4, 2))) for array in block(part)]
     assert program.shapes == made
     assert Program.unpacked(program.packed()) == program

@@ -15,11 +15,11 @@ from silot.errors import HolderError
 from silot.federation.exchange import Unreached
 from silot.privacy.ledger import Ledger
 from silot.sites.authority import Authority
-from silot.sites.connection import Sites
-from silot.sites.joined import LOG, Log
+from silot.sites.configuration import LOG, QuestionLog
 from silot.sites.journal import Journal
 from silot.sites.kit import Kit
-from silot.sites.secure._link import listening
+from silot.sites.secure._link import listen
+from silot.sites.secure_sites import SecureSites
 from silot_transport import exact_plan
 
 from ..here import ASKER, project_in, site_at
@@ -87,13 +87,13 @@ class Lossy:
 
 
 def lines(folder: Path, name: str) -> list[dict[str, Any]]:
-    return Log(folder / "kits" / name / "silot" / LOG).lines()
+    return QuestionLog(folder / "kits" / name / "silot" / LOG).read_lines()
 
 
 def test_two_sites_and_who_asks_compute_a_distance(kit: Kit, tmp_path: Path) -> None:
     wire = Lossy(tmp_path)
     journal = Journal(tmp_path / "journal", kit.identity().key)
-    there = Sites(kit.identity(), wire, NAMES, journal=journal, run="one", kit=kit)
+    there = SecureSites(kit.identity(), wire, NAMES, journal=journal, run="one", kit=kit)
     found = silot.distance("north", "south", method="secure", federation=there)
     assert found.lower <= EXACT <= found.upper
     assert abs(found.value / EXACT - 1.0) < 0.01
@@ -113,7 +113,7 @@ def test_two_sites_and_who_asks_compute_a_distance(kit: Kit, tmp_path: Path) -> 
     assert min(traffic) > 1e5
     assert found.bytes_sent > sum(traffic)
     # A run that is done asks nobody.
-    again = Sites(kit.identity(), nobody, NAMES, journal=journal, run="one", kit=kit)
+    again = SecureSites(kit.identity(), nobody, NAMES, journal=journal, run="one", kit=kit)
     same = silot.distance("north", "south", method="secure", federation=again)
     assert (same.value, same.bounds) == (found.value, found.bounds)
 
@@ -121,7 +121,7 @@ def test_two_sites_and_who_asks_compute_a_distance(kit: Kit, tmp_path: Path) -> 
 @needs_noise
 def test_two_sites_alone_compute_with_noise_and_tell_who_asks(kit: Kit, tmp_path: Path) -> None:
     (kit.folder / "secure.yml").unlink()
-    there = Sites(kit.identity(), Lossy(tmp_path), NAMES, kit=kit)
+    there = SecureSites(kit.identity(), Lossy(tmp_path), NAMES, kit=kit)
     options: dict[str, Any] = {"two_party": True, "privacy_epsilon": 20.0, "diameter": 12.0}
     found = silot.distance(*NAMES, method="secure", federation=there, **options)
     assert found.interval is not None
@@ -142,7 +142,7 @@ def test_a_revoked_member_takes_part_in_nothing(
     made = Authority.load(tmp_path / "coordinator" / "authority")
     serial = Kit.load(tmp_path / "kits" / "north").identity().member().serial
     south.revoke(made.revoke([serial]))
-    there = Sites(kit.identity(), Lossy(tmp_path), NAMES, kit=kit)
+    there = SecureSites(kit.identity(), Lossy(tmp_path), NAMES, kit=kit)
     with pytest.raises(HolderError) as caught:
         silot.distance(*NAMES, method="secure", federation=there)
     assert caught.value.code == "secure-certificate"
@@ -154,13 +154,13 @@ def test_a_revoked_member_takes_part_in_nothing(
     for line in (tmp_path / "north.yml", tmp_path / "south.yml"):
         at = silot.Policy.load(line).secure
         assert at is not None
-        listening(at.listen).close()
+        listen(at.listen).close()
 
 
 def test_records_that_do_not_fit_the_scale_are_told_of_for_a_charge(
     kit: Kit, tmp_path: Path
 ) -> None:
-    there = Sites(kit.identity(), Lossy(tmp_path), NAMES, kit=kit)
+    there = SecureSites(kit.identity(), Lossy(tmp_path), NAMES, kit=kit)
     with pytest.raises(HolderError, match="public scale") as caught:
         silot.distance(*NAMES, method="secure", scale=1e-6, federation=there)
     assert caught.value.code == "secure-scale"

@@ -8,11 +8,10 @@ from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
     from .forecast import Forecast, forecast
-    from .keys import make_keys
     from .method import Secure
     from .options import SecureOptions
     from .party import Played, play
-    from .peers import Peers
+    from .peers import Peers, make_keys
 
 __all__ = [
     "Forecast",

@@ -1,4 +1,4 @@
-"""How long a secure distance computes, and how finely: all of it public."""
+"""The effort of a secure distance: how many steps it computes, and how finely; all of it public."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Stages that are computed without anything being told.
+    """Stages that are computed without opening anything.
 
     Attributes
     ----------
     stages
         From hot to cold.
     temperature
-        First epsilon over the cost of the independent coupling, of a kernel made anew; ``None``
-        to go on with the one there is. Hot: the range of a new kernel must hold what potentials
-        of far clusters still lack.
+        First epsilon over the cost of the independent coupling, of a kernel that is made anew;
+        ``None`` to continue with the last one. It is high, because the range of a new kernel must
+        hold the corrections that potentials of far clusters still need.
     """
 
     stages: tuple[Stage, ...]
@@ -50,7 +50,7 @@ class Effort:
     relaxation
         Exponent of relaxed steps.
     lift
-        Keeps powers of a balanced kernel within fixed point; 4 doublings of room above 1.
+        Factor that keeps powers of a balanced kernel within fixed point: 4 doublings above 1.
     unit
         Step of fixed-point numbers.
     largest, smallest
@@ -60,7 +60,7 @@ class Effort:
     lightest
         Smallest weight: lighter records are rounded away, or overflow by their inverse.
     rough
-        More than the relative error of a division.
+        A bound of the relative error of a division.
     resolution
         Error of a bound by rounding, as a part of the cost of the independent coupling.
     """
@@ -84,21 +84,22 @@ class Effort:
     resolution: float = 0.0
 
     def temperature_before(self, part: int) -> float:
-        """Epsilon over the independent cost before the stages of a part."""
+        """Return epsilon over the independent cost before the stages of a part."""
         last = max(at for at in range(part + 1) if self.parts[at].temperature is not None)
-        squarings = sum(stage.squarings for each in self.parts[last:part] for stage in each.stages)
+        stages = [stage for before in self.parts[last:part] for stage in before.stages]
+        squarings = sum(stage.squarings for stage in stages)
         return (self.parts[last].temperature or 1.0) * 0.5**squarings
 
     @property
     def tiny(self) -> float:
-        """Least number that is divided by, or whose logarithm is taken."""
+        """Least number that is a divisor, or has its logarithm taken."""
         return 16.0 * self.unit
 
 
 def unit_of(effort: Effort) -> float:
-    """Unit of cost over the independent cost: half an argument z of the exponential is 1.
+    """Return the unit of cost over the independent cost.
 
-    So it is at the temperature the first part begins with.
+    At the temperature of the first part, it makes half an argument z of the exponential 1.
     """
     return 2.0 * 2.0**effort.doublings * (effort.parts[0].temperature or 1.0)
 
@@ -113,16 +114,16 @@ _NARROW = Effort(
     rough=2.0**-12,
 )
 _FAST = (Part((Stage(0, 2, 6), Stage(2, 1, 10)), 0.16),)
-# Powers of four leave less of 64 bits, and two parties have no haste.
+# Squares of squares would need more than 64 bits, so that there are more stages of one squaring.
 _ALONE = (
     Part((Stage(0, 2, 6), Stage(1, 1, 6), Stage(1, 1, 6), Stage(1, 1, 8), Stage(1, 1, 16)), 0.24),
 )
 
 
-def effort_for(
+def choose_effort(
     protocol: str, sizes: Sequence[int], dimension: int, accuracy: str, *, noisy: bool = False
 ) -> Effort:
-    """Return the effort for a protocol and an accuracy; with noise, nothing is told between."""
+    """Return the effort for a protocol and an accuracy; with noise it has one part only."""
     if accuracy == "fast":
         effort = replace(_NARROW, parts=_FAST, lift=2.0**2)
     elif protocol == "cheetah":
@@ -130,7 +131,7 @@ def effort_for(
     else:
         effort = Effort()
     if noisy:
-        # Clipped records are not far from all others: the parts after these are not for them.
+        # Later parts are for records far from all others, and clipped records are not.
         stages = [stage for part in effort.parts[:2] for stage in part.stages]
         effort = replace(effort, parts=(Part(tuple(stages), effort.parts[0].temperature),))
     return replace(effort, resolution=_resolution(sizes, dimension, effort))

@@ -1,6 +1,7 @@
 """The engine of the secure distance: spu, which runs a function of jax on secret shares.
 
-spu and jax are imported here and nowhere else, inside functions: they are an optional extra.
+spu and jax are imported here and nowhere else, inside functions, because they are an optional
+extra.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ Array = npt.NDArray[np.float64]
 
 # Parties that compute, by the name of the protocol.
 PARTIES = {"aby3": 3, "cheetah": 2}
+# Protocols of spu that are refused, because one party could open every share, or might.
 _UNTRUSTWORTHY = {
     "semi2k": "its first party deals the randomness and could open every share",
     "ref2k": "it computes in the clear",
     "securenn": "its third party helps without a share, and was not examined for this use",
 }
-# Most bits after the point that 64-bit numbers are used with.
+# Most bits after the point that 64-bit numbers are used with: above, products overflow too soon.
 _NARROW = 24
-# Outputs before the state: what is opened, and whether it is enough.
-_KEPT = 2
+# Outputs of a part before its state: what is opened, and whether it is enough.
+_BEFORE_STATE = 2
 _SENT = re.compile(r"Link details: total send bytes (\d+), recv bytes (\d+), send actions (\d+)")
 
 
@@ -48,12 +50,12 @@ class Traffic:
     messages: int
 
 
-# Of Python, for which spu has no wheels.
+# The first version of Python for which spu has no wheels.
 _FIRST_WITHOUT = (3, 12)
 
 
-def absent() -> ExtraError:
-    """What to say where spu is not installed."""
+def missing_spu() -> ExtraError:
+    """Return the error for where spu is not installed."""
     words = "a secure distance needs spu (about 1 GB, with numpy 1.26), "
     if sys.version_info >= _FIRST_WITHOUT:
         words += "which has wheels for Python 3.11 alone. Use Python 3.11 for it"
@@ -62,25 +64,25 @@ def absent() -> ExtraError:
     return ExtraError(f"{words}.", code="extra-secure")
 
 
-def load() -> Any:
+def import_spu() -> Any:
     """Import spu, or say which extra to install."""
     try:
         import spu  # pyright: ignore[reportMissingImports]
         from spu.utils import frontend  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise absent() from None
+        raise missing_spu() from None
     assert frontend is not None
     return spu
 
 
-def version() -> str:
-    """Version of the engine: all parties must run the same."""
-    return str(load().__version__)
+def read_version() -> str:
+    """Return the version of the engine, which all parties must share."""
+    return str(import_spu().__version__)
 
 
-def settings(program: Program) -> Any:
-    """Make spu's configuration; one that could be opened by one party is refused."""
-    lib = load().libspu
+def configure(program: Program) -> Any:
+    """Make spu's configuration; one whose shares one party could open is refused."""
+    lib = import_spu().libspu
     check_protocol(program.protocol)
     bits = -round(math.log2(program.effort.unit))
     config = lib.RuntimeConfig(
@@ -114,24 +116,25 @@ def check_trust(config: Any, parties: int) -> Any:
     return config
 
 
-def compiled(program: Program, part: int) -> Any:
+def compile_part(program: Program, part: int) -> Any:
     """Compile a part of the program for arrays of its (public) shapes."""
-    spu = load()
+    spu = import_spu()
     import jax  # pyright: ignore[reportMissingImports]
     import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
     from jax.experimental import enable_x64  # pyright: ignore[reportMissingImports]
     from spu.utils import frontend  # pyright: ignore[reportMissingImports]
 
     def repeat(count: int, body: Callable[[Any], Any], state: Any) -> Any:
-        return jax.lax.fori_loop(0, count, lambda _, now: body(now), state)
+        return jax.lax.fori_loop(0, count, lambda _, state: body(state), state)
 
     def function(*arrays: Any) -> Any:
         return program.run(part, cast("Any", jnp), repeat, arrays)
 
     shapes = program.shapes if part == 0 else program.kept_shapes
-    names = [f"in{place}" for place in range(len(shapes))]
-    if part > 0:
-        names = [_output(part - 1, _KEPT + place) for place in range(len(shapes))]
+    names = [
+        f"in{place}" if part == 0 else _name_output(part - 1, _BEFORE_STATE + place)
+        for place in range(len(shapes))
+    ]
     secret = spu.libspu.Visibility.VIS_SECRET
     with enable_x64():
         executable, _ = frontend.compile(
@@ -141,76 +144,77 @@ def compiled(program: Program, part: int) -> Any:
             {},
             names,
             [secret] * len(names),
-            lambda outputs: [_output(part, place) for place in range(len(outputs))],
+            lambda outputs: [_name_output(part, place) for place in range(len(outputs))],
         )
     return executable
 
 
-def shares_of(arrays: Sequence[Array], program: Program) -> list[bytes]:
+def split_arrays(arrays: Sequence[Array], program: Program) -> list[bytes]:
     """Split arrays into secret shares: one message for each computing party."""
-    spu = load()
+    spu = import_spu()
     parties = PARTIES[program.protocol]
-    io = spu.Io(parties, settings(program))
+    io = spu.Io(parties, configure(program))
     split = [
         io.make_shares(np.asarray(array), spu.libspu.Visibility.VIS_SECRET) for array in arrays
     ]
-    return [_bytes([_packed(shares[party]) for shares in split]) for party in range(parties)]
+    return [_encode([_pack(shares[party]) for shares in split]) for party in range(parties)]
 
 
-def opened_from(shares: Sequence[bytes], program: Program) -> list[float]:
-    """Put the shares of an array together."""
-    io = load().Io(PARTIES[program.protocol], settings(program))
-    opened = np.atleast_1d(io.reconstruct([_share(unpackb(share)) for share in shares]))
+def reconstruct(shares: Sequence[bytes], program: Program) -> list[float]:
+    """Open an array from the shares of all parties."""
+    io = import_spu().Io(PARTIES[program.protocol], configure(program))
+    opened = np.atleast_1d(io.reconstruct([_unpack(unpackb(share)) for share in shares]))
     return [float(number) for number in opened]
 
 
 def run_party(
     link: Any, program: Program, executable: Any, inputs: Sequence[bytes], *, counted: bool = False
 ) -> tuple[bytes, int]:
-    """Run the program as one party: shares in, the share of what is opened out.
+    """Run the program as one party; return its share of what is opened, and the number of parts.
 
-    Also the parts that were computed: before the last, all parties open whether there are to be
-    more. What is ``counted`` is written to the journal.
+    Before the last part, all parties open whether another one is needed. Traffic is ``counted`` in
+    the log of the engine.
     """
-    spu = load()
-    config = settings(program)
+    spu = import_spu()
+    config = configure(program)
     config.enable_pphlo_profile = counted
     runtime = spu.Runtime(link, config)
     received = [share for message in inputs for share in cast("list[Any]", unpackb(message))]
     for name, share in zip(executable.input_names, received, strict=True):
-        runtime.set_var(name, _share(share))
+        runtime.set_var(name, _unpack(share))
     for part in range(program.parts):
         if part > 0:
-            executable = compiled(program, part)
+            executable = compile_part(program, part)
         runtime.run(executable)
         if part + 1 < program.parts:
-            share = _bytes(_packed(runtime.get_var(_output(part, 1))))
-            # What is gathered is text.
-            told = [bytes.fromhex(text) for text in link.all_gather(share.hex())]
-            if opened_from(told, program)[0] < 0.5:
+            share = _encode(_pack(runtime.get_var(_name_output(part, 1))))
+            # As hexadecimal digits, because the engine gathers nothing but text.
+            shares = [bytes.fromhex(text) for text in link.all_gather(share.hex())]
+            if reconstruct(shares, program)[0] < 0.5:
                 continue
-        return _bytes(_packed(runtime.get_var(_output(part, 0)))), part + 1
+        return _encode(_pack(runtime.get_var(_name_output(part, 0)))), part + 1
     raise AssertionError("the last part has no successor")
 
 
 def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: float) -> Any:
     """Link the engine of this process with the others, through the sockets of a tunnel."""
-    link = load().libspu.link
+    link = import_spu().libspu.link
     description = link.Desc()
     description.id = session
     for name, address in addresses.items():
         description.add_party(name, address)
     wait = max(1, round(1000 * timeout))
     description.recv_timeout_ms = description.http_timeout_ms = wait
-    # One connection a direction: each of another costs the tunnel an agreement on keys.
+    # One connection a direction, because each one costs the tunnel a TLS handshake.
     description.brpc_channel_connection_type = "single"
+    # Engines start at different times, and each tries until the time of the run is up.
     description.connect_retry_interval_ms = 100
     description.connect_retry_times = max(1, wait // 100)
     return link.create_brpc(description, rank)
 
 
 def deal(link: Any, owner: int, shares: Sequence[bytes]) -> bytes:
-    """Hand out an owner's shares, each to its party, and return this party's."""
+    """Send an owner's shares, each to its party, and return this party's."""
     if link.rank != owner:
         return link.recv(owner)
     for party, share in enumerate(shares):
@@ -220,7 +224,7 @@ def deal(link: Any, owner: int, shares: Sequence[bytes]) -> bytes:
 
 
 def collect(link: Any, receiver: int, share: bytes) -> list[bytes]:
-    """Bring all shares of the number to the receiver; an empty list for the others."""
+    """Return all shares of the number to the receiver, and an empty list to the others."""
     if link.rank != receiver:
         link.send(receiver, share)
         return []
@@ -229,14 +233,15 @@ def collect(link: Any, receiver: int, share: bytes) -> list[bytes]:
 
 def simulate(program: Program, inputs: Sequence[Sequence[Array]]) -> Simulated:
     """Run all parties as threads of this process, and open the number."""
-    spu = load()
-    journal()
+    spu = import_spu()
+    start_log()
     parties = PARTIES[program.protocol]
-    executable = compiled(program, 0)
-    messages = [shares_of(arrays, program) for arrays in inputs]
+    executable = compile_part(program, 0)
+    messages = [split_arrays(arrays, program) for arrays in inputs]
     description = spu.libspu.link.Desc()
     for party in range(parties):
         description.add_party(f"party-{party}", f"thread-{party}")
+    # What each party's thread ends with.
     outputs: list[tuple[bytes, int] | Exception] = [(b"", 0)] * parties
 
     def work(party: int) -> None:
@@ -248,24 +253,24 @@ def simulate(program: Program, inputs: Sequence[Sequence[Array]]) -> Simulated:
             outputs[party] = error
 
     with _simulating:
-        mark = journal_mark()
+        mark = measure_log()
         threads = [threading.Thread(target=work, args=(party,)) for party in range(parties)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        traffic = traffic_since(mark)
+        traffic = read_traffic(mark)
     failed = [output for output in outputs if isinstance(output, Exception)]
     if failed:
         raise SolverError(
             f"the engine stopped ({type(failed[0]).__name__}). Use fewer records or features.",
             code="secure-engine",
         ) from None
-    done = cast("list[tuple[bytes, int]]", outputs)
-    opened = opened_from([share for share, _ in done], program)
-    # One line a party and part; all parties end a part before any begins the next.
+    results = cast("list[tuple[bytes, int]]", outputs)
+    opened = reconstruct([share for share, _ in results], program)
+    # The log has one line a party and part; all parties end a part before any begins the next.
     sums = [_sum(traffic[party::parties]) for party in range(parties)]
-    return Simulated(opened, done[0][1], tuple(sums))
+    return Simulated(opened, results[0][1], tuple(sums))
 
 
 @dataclass(frozen=True)
@@ -281,8 +286,8 @@ _simulating = threading.Lock()
 
 
 @cache
-def journal(folder: Path | None = None) -> Path:
-    """Send spu's messages to a file, as they would clutter the terminal, and count from it."""
+def start_log(folder: Path | None = None) -> Path:
+    """Send spu's messages to a file, and return it: traffic is counted from it."""
     import spu  # pyright: ignore[reportMissingImports]
 
     path = (folder or Path(tempfile.mkdtemp(prefix="silot-spu-"))) / "spu.log"
@@ -293,42 +298,40 @@ def journal(folder: Path | None = None) -> Path:
     return path
 
 
-def journal_mark() -> int:
-    """Where the journal of this process ends now."""
-    path = journal()
+def measure_log() -> int:
+    """Return where the log of this process ends now."""
+    path = start_log()
     return path.stat().st_size if path.exists() else 0
 
 
-def traffic_since(mark: int) -> tuple[Traffic, ...]:
-    """What was sent by the parties of this process since the mark."""
-    path = journal()
+def read_traffic(mark: int) -> tuple[Traffic, ...]:
+    """Return what the parties of this process sent since the log ended at the mark."""
+    path = start_log()
     if not path.exists():
         return ()
     text = path.read_bytes()[mark:].decode(errors="replace")
-    return tuple(Traffic(*map(int, found)) for found in _SENT.findall(text))
+    return tuple(Traffic(*map(int, numbers)) for numbers in _SENT.findall(text))
 
 
-def _bytes(parts: Any) -> bytes:
+def _encode(parts: Any) -> bytes:
     return cast("bytes", packb(parts))
 
 
-def _packed(share: Any) -> list[Any]:
+def _pack(share: Any) -> list[Any]:
     return [share.meta, list(share.share_chunks)]
 
 
-def _share(parts: Any) -> Any:
-    share = load().libspu.Share()
+def _unpack(parts: Any) -> Any:
+    share = import_spu().libspu.Share()
     share.meta, share.share_chunks = parts
     return share
 
 
 def _sum(traffic: Sequence[Traffic]) -> Traffic:
-    return Traffic(
-        sum(each.sent for each in traffic),
-        sum(each.received for each in traffic),
-        sum(each.messages for each in traffic),
-    )
+    return Traffic(*(
+        sum(getattr(item, name) for item in traffic) for name in ("sent", "received", "messages")
+    ))  # fmt: skip
 
 
-def _output(part: int, place: int) -> str:
+def _name_output(part: int, place: int) -> str:
     return f"out{part}-{place}"

@@ -1,4 +1,4 @@
-"""One connection that never waits: plain or TLS, read into a function or passed on to another."""
+"""One connection that never blocks: plain or TLS, read into a function or passed on to another."""
 
 from __future__ import annotations
 
@@ -12,47 +12,42 @@ from contextlib import suppress
 from typing import Any
 
 CHUNK = 2**18
-# Bytes not taken by the other end yet, above which no more are read for it.
+# Bytes that wait for the other end, above which no more are read for it.
 _FULL = 2**23
+# Seconds for a TLS handshake.
 _HANDSHAKE = 10.0
 
 
-def connecting(address: str) -> socket.socket:
-    """Begin a connection to ``host:port`` or ``unix:path``; an ``OSError`` if there is none."""
-    if address.startswith("unix:"):
-        made = socket.socket(socket.AF_UNIX)
-        try:
-            made.connect(address.removeprefix("unix:"))
-        except OSError:
-            made.close()
-            raise
-        made.setblocking(False)
-        return made
-    host, port = _split(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family)
-    made.setblocking(False)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def connect(address: str) -> socket.socket:
+    """Begin a connection to ``host:port`` or ``unix:path``, or raise an ``OSError``."""
+    path, host, port, family = _parse_address(address)
+    connection = socket.socket(family)
     try:
-        made.connect_ex((host, port))
+        if path:
+            # Blocking, because a local socket connects at once or fails at once.
+            connection.connect(path)
+            connection.setblocking(False)
+        else:
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.connect_ex((host, port))
     except OSError:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection
 
 
-def listening(address: str) -> socket.socket:
-    """Take connections at ``host:port`` or ``unix:path``."""
-    if address.startswith("unix:"):
-        made = socket.socket(socket.AF_UNIX)
-        made.bind(address.removeprefix("unix:"))
-        made.listen()
+def listen(address: str) -> socket.socket:
+    """Accept connections at ``host:port`` or ``unix:path``."""
+    path, host, port, family = _parse_address(address)
+    if path:
+        listener = socket.socket(family)
+        listener.bind(path)
+        listener.listen()
     else:
-        host, port = _split(address)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        made = socket.create_server((host, port), family=family)
-    made.setblocking(False)
-    return made
+        listener = socket.create_server((host, port), family=family)
+    listener.setblocking(False)
+    return listener
 
 
 class Link:
@@ -61,7 +56,7 @@ class Link:
     Parameters
     ----------
     connection
-        A socket that does not wait, connected or about to be.
+        A socket that does not block, connected or about to be.
     selector
         Where it is registered; the key's data is the function to call.
     forget
@@ -69,16 +64,16 @@ class Link:
     context
         TLS settings, ``None`` for a plain connection.
     expected
-        Whom a connection made by this side must lead to; ``None`` for one that was taken.
+        Owner that a connection made by this side must lead to; ``None`` of an accepted one.
     owner_of
-        Whose a certificate (DER) is; by default its common name, if TLS verified it.
+        Returns whose a certificate (DER) is; by default its common name, if TLS verified it.
 
     Attributes
     ----------
     owner
         Common name of the certificate at the other end, once that is proven.
-    opened, mistrusted, closed
-        Whether it came to be, was refused for its certificate, ended.
+    is_open, is_mistrusted, is_closed
+        Whether it is ready for data, was refused for its certificate, has ended.
     on_data, on_end
         What to call.
     """
@@ -94,7 +89,7 @@ class Link:
         owner_of: Callable[[bytes], str | None] | None = None,
     ) -> None:
         self.owner: str | None = None
-        self.opened = self.mistrusted = self.closed = False
+        self.is_open = self.is_mistrusted = self.is_closed = False
         self.on_data: Callable[[bytes], None] = self.hold
         self.on_end: Callable[[], None] = lambda: None
         self._selector, self._forget, self._expected = selector, forget, expected
@@ -103,23 +98,23 @@ class Link:
         self._held: list[bytes] = []
         self.unsent = 0
         self._other: Link | None = None
-        self._paused = False
+        self._is_paused = False
         self._events = 0
         self._until = time.monotonic() + _HANDSHAKE
         connection.setblocking(False)
         self._socket: Any = connection
-        # A connection being made is plain until it stands.
+        # The socket is wrapped for TLS once the plain connection is established.
         self._context = context
-        self.opened = context is None
-        self._ending = False
-        self._wants(selectors.EVENT_READ | selectors.EVENT_WRITE)
+        self.is_open = context is None
+        self._is_ending = False
+        self._register(selectors.EVENT_READ | selectors.EVENT_WRITE)
 
-    def late(self, now: float) -> bool:
-        """Whether both ends had time to agree on keys, and did not."""
-        return not self.opened and now > self._until
+    def is_late(self, now: float) -> bool:
+        """Return whether the TLS handshake did not end in time."""
+        return not self.is_open and now > self._until
 
     def hold(self, data: bytes) -> None:
-        """Keep data until it is known where they go."""
+        """Keep data until it is decided where they go."""
         self.on_data = self.hold
         if data:
             self._held.append(data)
@@ -130,51 +125,51 @@ class Link:
         def pass_on(data: bytes) -> None:
             other.write(data)
             count(len(data))
-            if other.unsent > _FULL and not self._paused:
-                self._paused = True
-                self._wants(self._events)
+            if other.unsent > _FULL and not self._is_paused:
+                self._is_paused = True
+                self._register(self._events)
 
         self._other = other
         self.on_data, self.on_end = pass_on, other.end
         for data in self._held:
             pass_on(data)
         self._held.clear()
-        if self.closed:
+        if self.is_closed:
             other.end()
 
     def write(self, data: bytes) -> None:
-        """Send data, now or when they are taken."""
-        if self.closed or not data:
+        """Send data, now or when the other end can take them."""
+        if self.is_closed or not data:
             return
         self._out.append(memoryview(data))
         self.unsent += len(data)
-        if self.opened and len(self._out) == 1:
+        if self.is_open and len(self._out) == 1:
             self._flush()
 
     def end(self) -> None:
         """Close once what was written is sent."""
-        if self.unsent and self.opened and not self.closed:
+        if self.unsent and self.is_open and not self.is_closed:
             self.on_end = lambda: None
-            self._paused = True
-            self._ending = True
+            self._is_paused = True
+            self._is_ending = True
             self._flush()
         else:
             self.close()
 
     def close(self) -> None:
         """End the connection."""
-        if self.closed:
+        if self.is_closed:
             return
-        self.closed = True
-        self._wants(0)
+        self.is_closed = True
+        self._register(0)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
         self._socket.close()
         self._forget(self)
         self.on_end()
 
-    def _wants(self, events: int) -> None:
-        if self._paused:
+    def _register(self, events: int) -> None:
+        if self._is_paused:
             events &= ~selectors.EVENT_READ
         if events == self._events:
             return
@@ -188,53 +183,53 @@ class Link:
 
     def _ready(self, events: int) -> None:
         try:
-            if not self.opened and not self._agree():
+            if not self.is_open and not self._continue_handshake():
                 return
             if events & selectors.EVENT_WRITE:
                 self._flush()
-            if events & selectors.EVENT_READ and not self.closed:
+            if events & selectors.EVENT_READ and not self.is_closed:
                 self._read()
         except ssl.SSLCertVerificationError:
-            self.mistrusted = True
+            self.is_mistrusted = True
             self.close()
         except (OSError, ssl.SSLError):
             self.close()
 
-    def _agree(self) -> bool:
-        """Go on agreeing on keys; the other end must then be who it should."""
+    def _continue_handshake(self) -> bool:
+        """Continue the handshake; return whether it ended, with the expected owner."""
         if self._context is not None:
             failure = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if failure:
                 raise OSError(failure, "no connection")
             context, self._context = self._context, None
             events = self._events
-            self._wants(0)
+            self._register(0)
             self._socket = context.wrap_socket(
                 self._socket,
                 server_side=self._expected is None,
                 do_handshake_on_connect=False,
             )
-            self._wants(events)
+            self._register(events)
         try:
             self._socket.do_handshake()
         except ssl.SSLWantReadError:
-            self._wants(selectors.EVENT_READ)
+            self._register(selectors.EVENT_READ)
             return False
         except ssl.SSLWantWriteError:
-            self._wants(selectors.EVENT_WRITE)
+            self._register(selectors.EVENT_WRITE)
             return False
         if self._owner_of is None:
-            self.owner = _owner(self._socket.getpeercert())
+            self.owner = _find_common_name(self._socket.getpeercert())
         else:
-            shown = self._socket.getpeercert(binary_form=True)
-            self.owner = self._owner_of(shown) if shown else None
+            certificate = self._socket.getpeercert(binary_form=True)
+            self.owner = self._owner_of(certificate) if certificate else None
         if self.owner is None or self._expected not in (None, self.owner):
-            self.mistrusted = True
+            self.is_mistrusted = True
             self.close()
             return False
-        self.opened = True
+        self.is_open = True
         self._flush()
-        return not self.closed
+        return not self.is_closed
 
     def _flush(self) -> None:
         try:
@@ -251,25 +246,25 @@ class Link:
         except OSError:
             self.close()
             return
-        if self._ending and not self._out:
+        if self._is_ending and not self._out:
             self.close()
             return
-        writes = selectors.EVENT_WRITE if self._out or not self.opened else 0
-        self._wants(selectors.EVENT_READ | writes)
+        writes = selectors.EVENT_WRITE if self._out or not self.is_open else 0
+        self._register(selectors.EVENT_READ | writes)
         source = self._other
-        if source is not None and source._paused and self.unsent <= _FULL // 2:
+        if source is not None and source._is_paused and self.unsent <= _FULL // 2:
             source._resume()
 
     def _resume(self) -> None:
-        if not self._ending and not self.closed:
-            self._paused = False
-            self._wants(self._events | selectors.EVENT_READ)
-            # The selector does not see what TLS has read already.
+        if not self._is_ending and not self.is_closed:
+            self._is_paused = False
+            self._register(self._events | selectors.EVENT_READ)
+            # Called directly, because the selector does not notice what TLS has read already.
             self._ready(selectors.EVENT_READ)
 
     def _read(self) -> None:
-        # To the end: TLS may hold data that the selector does not see.
-        while not self.closed and not self._paused:
+        # To the end, because TLS may hold data that the selector does not notice.
+        while not self.is_closed and not self._is_paused:
             try:
                 data = self._socket.recv(CHUNK)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -280,15 +275,19 @@ class Link:
             self.on_data(data)
 
 
-def _owner(shown: Any) -> str | None:
-    """Common name of a certificate that was verified."""
-    for part in (shown or {}).get("subject", ()):
+def _find_common_name(certificate: Any) -> str | None:
+    """Return the common name of a certificate that was verified."""
+    for part in (certificate or {}).get("subject", ()):
         for name, value in part:
             if name == "commonName":
                 return str(value)
     return None
 
 
-def _split(address: str) -> tuple[str, int]:
+def _parse_address(address: str) -> tuple[str, str, int, socket.AddressFamily]:
+    """Return the path of a local address, or host and port of another, and its family."""
+    if address.startswith("unix:"):
+        return address.removeprefix("unix:"), "", 0, socket.AF_UNIX
     host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
+    host = host.strip("[]")
+    return "", host, int(port), socket.AF_INET6 if ":" in host else socket.AF_INET

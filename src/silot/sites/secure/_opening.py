@@ -1,4 +1,4 @@
-"""What is opened of two bounds, and what the number opened stands for."""
+"""The number that is opened of two bounds, and the bounds that it stands for."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from collections.abc import Sequence
 from ._effort import Effort
 from ._sinkhorn import Bracket, Numbers, Shared
 
-# Gaps of the two bounds that are told apart, relative to the number opened.
+# Gaps of the two bounds between which grades distinguish, relative to the number opened.
 GRADES = (0.5, 0.34, 0.24, 0.17, 0.12, 0.085, 0.06, 0.042, 0.03, 0.021, 0.015, 0.01)
 # Gap at which a run counts as converged.
 CLOSE = 0.12
-# Where the number opened lies between the bounds after one part, and after more: the lower one is
-# by far the tighter, and gets more so.
+# Where the number opened lies between the bounds after one part, and after more: near the lower
+# bound, which is by far the tighter one, and all the more after several parts.
 SPLITS = (0.15, 0.05)
 
 
-def opened_number(found: Bracket, part: int, effort: Effort, xp: Numbers) -> tuple[Shared, Shared]:
+def open_number(bracket: Bracket, part: int, effort: Effort, xp: Numbers) -> tuple[Shared, Shared]:
     """Return what is opened, a number and its grade, and whether no further part is needed.
 
-    The grade says how many of ``GRADES`` the gap of the bounds keeps to: then the number lies
-    between them. Where it keeps to none, the number is the lower bound, which is tight long before
-    the other; where numbers left their range, it is 0 and the grade -1.
+    The grade says how many of ``GRADES`` the gap of the bounds stays below: then the number lies
+    between them. Where it stays below none, the number is the lower bound, which is tight long
+    before the other; where numbers left their range, it is 0 and the grade -1.
     """
-    gap = found.upper - found.lower
-    error = _error(found, effort)
+    gap = bracket.upper - bracket.lower
+    error = _error(bracket, effort)
     split = SPLITS[min(part, 1)]
-    middle = found.lower + split * gap
+    middle = bracket.lower + split * gap
     # Room for the error on either side of the number: see ``bounds_of``.
     room = gap + (1.0 / split) * error
     sides = [(room, limit * middle) for limit in (*GRADES, effort.enough)]
-    met, sound = _met(sides, found, effort, xp)
+    met, sound = _compare(sides, bracket, effort, xp)
     grade, close = met[:-1].sum(), met[-1]
-    number = xp.where(grade > 0.5, middle, xp.maximum(found.lower - error, 0.0))
+    number = xp.where(grade > 0.5, middle, xp.maximum(bracket.lower - error, 0.0))
     opened = xp.stack([sound * number, sound * (grade + 1.0) - 1.0])
     return opened, 1.0 - sound * (1.0 - close)
 
 
-def opened_noisily(
-    found: Bracket,
+def open_noisily(
+    bracket: Bracket,
     noise: Shared,
     largest: float,
     tolerance: float,
@@ -51,9 +51,9 @@ def opened_noisily(
 
     Bounds further apart than the tolerance open as the constant ``failed`` plus noise.
     """
-    middle = xp.minimum(xp.maximum(0.5 * (found.lower + found.upper), 0.0), largest)
-    gap = found.upper - found.lower + 2.0 * _error(found, effort)
-    met, sound = _met([(gap, tolerance)], found, effort, xp)
+    middle = xp.minimum(xp.maximum(0.5 * (bracket.lower + bracket.upper), 0.0), largest)
+    gap = bracket.upper - bracket.lower + 2.0 * _error(bracket, effort)
+    met, sound = _compare([(gap, tolerance)], bracket, effort, xp)
     return xp.stack([failed + met[0] * sound * (middle - failed) + noise])
 
 
@@ -65,26 +65,28 @@ def bounds_of(number: float, grade: int, parts: int) -> tuple[float, float]:
     return number * (1.0 - split * gap), number * (1.0 + (1.0 - split) * gap)
 
 
-def _error(found: Bracket, effort: Effort) -> Shared:
-    """What fixed point may have cost."""
-    return effort.resolution * found.independent + 64.0 * effort.unit
+def _error(bracket: Bracket, effort: Effort) -> Shared:
+    """Return how far rounding to fixed point may have moved a bound."""
+    return effort.resolution * bracket.independent + 64.0 * effort.unit
 
 
-def _met(
-    sides: Sequence[tuple[Shared, Shared]], found: Bracket, effort: Effort, xp: Numbers
+def _compare(
+    sides: Sequence[tuple[Shared, Shared]], bracket: Bracket, effort: Effort, xp: Numbers
 ) -> tuple[Shared, Shared]:
-    """Which left sides are at most the right ones, as 1 or 0; and whether the bounds can be bounds.
+    """Return which left sides are at most the right ones (1 or 0), and whether bounds can be true.
 
-    Anything else is an overflow. All are compared at once: a call costs a fixed number of messages.
+    Bounds that cannot be true come from an overflow. All sides are compared at once, because each
+    call costs a fixed number of messages.
     """
-    room = 0.01 * found.independent + 2.0**10 * effort.unit
+    # Twice 1 % of the largest cost, and 1024 steps: much more than rounding moves a bound.
+    room = 0.01 * bracket.independent + 2.0**10 * effort.unit
     checks = [
-        (found.upper, found.independent + room),
-        (found.lower, found.upper + room),
-        (-found.lower, room),
-        (found.independent, effort.furthest),
-        (found.mass, 1.01),
-        (0.99, found.mass),
+        (bracket.upper, bracket.independent + room),
+        (bracket.lower, bracket.upper + room),
+        (-bracket.lower, room),
+        (bracket.independent, effort.furthest),
+        (bracket.mass, 1.01),
+        (0.99, bracket.mass),
     ]
     left, right = zip(*sides, *checks, strict=True)
     met = xp.where(xp.stack(left) <= xp.stack(right), 1.0, 0.0)

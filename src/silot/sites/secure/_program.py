@@ -1,4 +1,4 @@
-"""What is computed on shares: a program of public shapes, and the arrays a holder puts in."""
+"""The program that is computed on shares: public shapes, and parts that run one after another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ._effort import Effort, Part, Stage
-from ._opening import opened_noisily, opened_number
+from ._opening import open_noisily, open_number
 from ._sinkhorn import (
     Block,
     Numbers,
@@ -20,6 +20,7 @@ from ._sinkhorn import (
     prepare,
 )
 
+# Arrays of one holder, as ``SecureInputs`` makes them.
 PARTS = 5
 
 
@@ -60,37 +61,33 @@ class Program:
     noise: Noise | None = None
 
     def packed(self) -> dict[str, Any]:
-        """Plain values, for another process."""
+        """Return plain values, for another process."""
         return asdict(self)
 
     @classmethod
     def unpacked(cls, values: dict[str, Any]) -> Program:
-        """The program of plain values."""
+        """Return the program of plain values."""
         effort = values["effort"]
         parts = tuple(
             Part(tuple(Stage(*stage) for stage in part["stages"]), part["temperature"])
             for part in effort["parts"]
         )
         noise = None if values["noise"] is None else Noise(**values["noise"])
-        return cls(
-            **{
-                **values,
-                "sizes": tuple(values["sizes"]),
-                "effort": Effort(**{**effort, "parts": parts}),
-                "noise": noise,
-            }
-        )
+        effort, sizes = Effort(**{**effort, "parts": parts}), tuple(values["sizes"])
+        return cls(**{**values, "sizes": sizes, "effort": effort, "noise": noise})
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """Shapes of all arrays, holder by holder."""
+        # Of each holder: records, weights, the inverses of their roots, the mean, and two numbers.
         d = self.dimension
         return [shape for n in self.sizes for shape in ((n, d), (n,), (n,), (d,), (2,))]
 
     @property
     def kept_shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of what a part leaves to the next one."""
+        """Shapes of the state that a part passes to the next one."""
         n, m, d = sum(self.sizes[: self.split]), sum(self.sizes[self.split :]), self.dimension
+        # The fields of ``Problem``, those of ``State``, and the two best bounds so far.
         problem = [(n, d), (m, d), (n, m), (n,), (m,), (n,), (m,), (), (), (), ()]
         return [*problem, (m,), (m,), (n, m), (n,), (m,), (m,), (), ()]
 
@@ -109,7 +106,7 @@ class Program:
     def run(
         self, part: int, xp: Numbers, repeat: Repeat, arrays: Sequence[Shared]
     ) -> tuple[Shared, ...]:
-        """Compute a part: from the arrays of all holders, or from what the part before left.
+        """Compute a part: from the arrays of all holders, or from the state of the part before.
 
         Returns
         -------
@@ -117,24 +114,25 @@ class Program:
             What is opened to the receiver; and before the last part whether that is enough, which
             is opened to all, and the state.
         """
-        effort, kept = self.effort, len(Problem._fields)
+        effort, width = self.effort, len(Problem._fields)
         best: Sequence[Shared] = ()
         if part == 0:
             blocks = [Block(*arrays[at : at + PARTS]) for at in range(0, len(arrays), PARTS)]
             unions = blocks[: self.split], blocks[self.split :]
             problem, state = prepare(*unions, self.shares, effort, xp), None
         else:
-            problem, state, best = Problem(*arrays[:kept]), State(*arrays[kept:-2]), arrays[-2:]
+            problem, state, best = Problem(*arrays[:width]), State(*arrays[width:-2]), arrays[-2:]
         state = advance(problem, state, part, effort, xp, repeat)
-        found = bounds(problem, state, effort, xp)
+        bracket = bounds(problem, state, effort, xp)
         if best:
-            lower, upper = xp.maximum(found.lower, best[0]), xp.minimum(found.upper, best[1])
-            found = replace(found, lower=lower, upper=upper)
+            # Bounds of earlier parts stay true, and may be the tighter ones.
+            lower, upper = xp.maximum(bracket.lower, best[0]), xp.minimum(bracket.upper, best[1])
+            bracket = replace(bracket, lower=lower, upper=upper)
         if self.noise is not None:
             noise = self.noise
             limits = noise.largest, noise.tolerance, noise.failed
-            return (opened_noisily(found, problem.noise, *limits, effort, xp),)
-        opened, enough = opened_number(found, part, effort, xp)
+            return (open_noisily(bracket, problem.noise, *limits, effort, xp),)
+        opened, enough = open_number(bracket, part, effort, xp)
         if part + 1 == self.parts:
             return (opened,)
-        return opened, enough, *problem, *state, found.lower, found.upper
+        return opened, enough, *problem, *state, bracket.lower, bracket.upper

@@ -29,7 +29,7 @@ Shared = Any
 
 
 class Numbers(Protocol):
-    """What numpy and jax.numpy have in common, and is used here."""
+    """The functions of numpy and jax.numpy that are used here."""
 
     log: Callable[..., Any]
     sqrt: Callable[..., Any]
@@ -41,8 +41,7 @@ class Numbers(Protocol):
     ones: Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """One holder's secret inputs, in units of the public scale.
 
     Attributes
@@ -63,13 +62,9 @@ class Block:
     mean: Shared
     numbers: Shared
 
-    def parts(self) -> tuple[Shared, ...]:
-        """Return the arrays in the order of the constructor."""
-        return self.cloud, self.weights, self.roots, self.mean, self.numbers
-
 
 class Problem(NamedTuple):
-    """What stays the same from part to part.
+    """The problem, which stays the same from part to part.
 
     Attributes
     ----------
@@ -105,10 +100,10 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a part ended: potentials, the kernel, and its scales.
+    """The state at the end of a part: potentials, the kernel, and its scales.
 
     The plan is ``rows[i] kernel[i, j] columns[j]``; ``columns`` times ``start`` is 1 where ``g`` is
-    the potential of the kernel. ``raised`` is g with what its last stage added.
+    the potential of the kernel. ``raised`` is g plus the potential of the last stage.
     """
 
     g: Shared
@@ -123,8 +118,8 @@ class State(NamedTuple):
 class Bracket:
     """Squared distance in units of the public scale, between two bounds.
 
-    ``independent`` is the cost of the coupling that knows nothing: no optimal one costs more.
-    ``mass`` is that of the plan before its marginals are repaired: 1 unless numbers overflowed.
+    ``independent`` is the cost of the independent coupling: no optimal one costs more. ``mass`` is
+    that of the plan before its marginals are repaired: 1 unless numbers overflowed.
     """
 
     lower: Shared
@@ -143,54 +138,46 @@ def prepare(
     effort: Effort,
     xp: Numbers,
 ) -> Problem:
-    """Costs between two unions of holders.
+    """Compute the costs between two unions of holders.
 
-    ``shares`` are the public masses of the holders within each union. A common translation is
-    split off, as it adds the squared difference of the means and nothing else.
+    ``shares`` are the public masses of the holders within each union. The translation between the
+    means is split off, because it adds their squared difference and nothing else.
     """
     x, y = _join(first, shares[0], xp), _join(second, shares[1], xp)
-    # Data too far apart are told by this sum; without the limit it would overflow.
+    # A sum above the limit reports that data are too far apart; without it the sum would overflow.
     limit = 1.1 * effort.furthest**0.5
     apart = xp.minimum(xp.maximum(x.mean - y.mean, -limit), limit)
     shift = (apart * apart).sum()
     spread = x.numbers[0] + y.numbers[0] + effort.smallest**2
-    # In units of the spread, so that epsilon, and half the argument of the exponential, are public.
+    # In units of the spread, so that epsilon and the range of the exponential are public.
     root = xp.sqrt(spread)
     rate = (1.0 / root) * unit_of(effort) ** -0.5
     p, q = x.cloud * rate, y.cloud * rate
     cost = (p * p).sum(1)[:, None] + (q * q).sum(1)[None, :] - (p + p) @ q.T
-    # Roots and inverses on shares are rough: what their product falls short of 1 is made good.
+    # Roots and inverses on shares are rough: two steps of Newton's method correct the unit by how
+    # far their product is from 1.
     part = ((spread * rate) * rate) * unit_of(effort)
     miss = 2.0 - part
     unit = spread * unit_of(effort) * (miss * (2.0 - part * miss))
     noise = sum((block.numbers[1] for block in (*first, *second)), start=0.0)
     independent = x.numbers[0] + y.numbers[0] + shift
     return Problem(
-        x=p,
-        y=q,
-        cost=cost,
-        a=x.weights,
-        b=y.weights,
-        root_a=x.roots,
-        root_b=y.roots,
-        unit=unit,
-        shift=shift,
-        independent=independent,
-        noise=noise,
-    )
+        x=p, y=q, cost=cost, a=x.weights, b=y.weights, root_a=x.roots, root_b=y.roots,
+        unit=unit, shift=shift, independent=independent, noise=noise,
+    )  # fmt: skip
 
 
-def _made_anew(
+def _make_kernel(
     problem: Problem, g: Shared | None, temperature: float, effort: Effort, xp: Numbers
 ) -> State:
-    """A kernel of at most 1, with a 1 in every row and column, from hard transforms of g."""
+    """Make a kernel of at most 1, with a 1 in every row and column, from hard transforms of g."""
     slack = problem.cost if g is None else problem.cost - g[None, :]
     slack = slack - slack.min(1)[:, None]
     room = slack.min(0)
     ratio = (effort.parts[0].temperature or 1.0) / temperature
     slack = slack - room[None, :]
     z = -xp.minimum(slack if ratio == 1.0 else slack * ratio, 0.5)
-    # z is halved: sums below replace products with constants, which cost as much as any.
+    # z is halved, so that sums replace products with constants, which cost as much as any product.
     square = z * z
     kernel = 1.0 + (z + z) + (square + square)
     for _ in range(effort.doublings):
@@ -210,49 +197,19 @@ def advance(
     """Run the stages of a part; the first has no state to begin with."""
     temperature = effort.parts[part].temperature
     if temperature is not None:
-        state = _made_anew(problem, state and state.raised, temperature, effort, xp)
+        state = _make_kernel(problem, state and state.raised, temperature, effort, xp)
     assert state is not None
     # In units of cost.
     epsilon = effort.temperature_before(part) / unit_of(effort)
-    tiny = effort.tiny
     a, b, root_a, root_b = problem.a, problem.b, problem.root_a, problem.root_b
     ia, ib = root_a * root_a, root_b * root_b
     g, _, kernel, rows, columns, start = state
     ratios: list[tuple[float, Shared]] = []
-
-    def over(value: Shared) -> Shared:
-        return 1.0 / xp.maximum(value, tiny)
-
-    def power(filled: Shared) -> Shared:
-        """``filled`` to the power of minus ``relaxation``, by its series at 1.
-
-        Beyond the turning point of the series it is held; an inverse would cost three times more.
-        """
-        w = effort.relaxation
-        excess = xp.minimum(filled - 1.0, 1.0 / (w + 1.0))
-        return 1.0 - excess * (w - (0.5 * w * (w + 1.0)) * excess)
-
-    def balanced(kernel: Shared, stage: Stage, scales: tuple[Shared, Shared]) -> Shared:
-        turned = kernel.T + 0.0
-
-        def exact(scales: Any) -> Any:
-            rows = a * over(kernel @ scales[1])
-            return rows, b * over(turned @ rows)
-
-        def relaxed(scales: Any) -> Any:
-            rows, columns = scales
-            rows = rows * power((rows * (kernel @ columns)) * ia)
-            return rows, columns * power((columns * (turned @ rows)) * ib)
-
-        # Exact steps first: far off, relaxed ones go astray.
-        return repeat(stage.relaxed, relaxed, repeat(stage.exact, exact, scales))[1]
-
     for stage in effort.parts[part].stages:
         if stage.squarings:
             ratios.append((epsilon, columns * start))
             # The plan over the roots of its marginals: at most 1, whatever the weights.
-            left, right = rows * root_a, columns * (root_b * effort.lift)
-            kernel = (left[:, None] * kernel) * right[None, :]
+            kernel = ((rows * root_a)[:, None] * kernel) * (columns * (root_b * effort.lift))[None]
             for _ in range(stage.squarings):
                 kernel = kernel * kernel
             epsilon *= 0.5**stage.squarings
@@ -262,43 +219,79 @@ def advance(
                 start = xp.ones(b.shape) * (1.0 / lowered)
             else:
                 rows, columns, start = ia * lowered, ib * lowered, b * (1.0 / lowered)
-        columns = balanced(kernel, stage, (rows, columns))
-        rows = a * over(kernel @ columns)
+        columns = _balance(problem, kernel, stage, (rows, columns), effort, xp, repeat)
+        rows = a * _invert(kernel @ columns, effort, xp)
     ratios.append((epsilon, columns * start))
-    # In one go: a call costs a fixed number of messages.
-    logs = xp.log(xp.maximum(xp.concatenate([ratio for _, ratio in ratios]), tiny))
+    # All logarithms in one call, because each call costs a fixed number of messages.
+    logs = xp.log(xp.maximum(xp.concatenate([ratio for _, ratio in ratios]), effort.tiny))
     m = b.shape[0]
     raised = g
     for place, (temperature, _) in enumerate(ratios):
         g = raised
         raised = raised + temperature * logs[place * m : (place + 1) * m]
-    # The last ratio is still in the columns: the next part takes it from there.
+    # g lacks the last ratio, which is still in the columns: the next part adds it.
     return State(g, raised, kernel, rows, columns, start)
 
 
+def _balance(
+    problem: Problem,
+    kernel: Shared,
+    stage: Stage,
+    scales: tuple[Shared, Shared],
+    effort: Effort,
+    xp: Numbers,
+    repeat: Repeat,
+) -> Shared:
+    """Scale rows and columns by exact, then over-relaxed Sinkhorn steps; return the columns."""
+    a, b, transposed, w = problem.a, problem.b, kernel.T + 0.0, effort.relaxation
+    ia, ib = problem.root_a * problem.root_a, problem.root_b * problem.root_b
+
+    def take_power(ratio: Shared) -> Shared:
+        """Return ``ratio`` to the power of minus ``relaxation``, by its series at 1.
+
+        Beyond the turning point of the series it is constant; an inverse would cost three times
+        more messages.
+        """
+        excess = xp.minimum(ratio - 1.0, 1.0 / (w + 1.0))
+        return 1.0 - excess * (w - (0.5 * w * (w + 1.0)) * excess)
+
+    def step(scales: Any) -> Any:
+        rows = a * _invert(kernel @ scales[1], effort, xp)
+        return rows, b * _invert(transposed @ rows, effort, xp)
+
+    def step_relaxed(scales: Any) -> Any:
+        rows, columns = scales
+        rows = rows * take_power((rows * (kernel @ columns)) * ia)
+        return rows, columns * take_power((columns * (transposed @ rows)) * ib)
+
+    # Exact steps come first, because far from balance relaxed ones diverge.
+    return repeat(stage.relaxed, step_relaxed, repeat(stage.exact, step, scales))[1]
+
+
+def _invert(value: Shared, effort: Effort, xp: Numbers) -> Shared:
+    return 1.0 / xp.maximum(value, effort.tiny)
+
+
 def bounds(problem: Problem, state: State, effort: Effort, xp: Numbers) -> Bracket:
-    """Bounds of the squared distance, whatever became of the kernel."""
-
-    def over(value: Shared) -> Shared:
-        return 1.0 / xp.maximum(value, effort.tiny)
-
+    """Bound the squared distance; the bounds hold whatever became of the kernel."""
     x, y, cost, a, b = problem.x, problem.y, problem.cost, problem.a, problem.b
     _, raised, kernel, rows, columns, _ = state
     lower = a @ (cost - raised[None, :]).min(1) + b @ raised
-    # Rows have their mass. Columns that are too full are scaled down, and what is missing then is
-    # filled in by the product of what is missing on each side: less than nothing nowhere, as both
-    # are kept down by more than a division on shares is wrong.
+    # Rows have their mass. Columns that exceed theirs are scaled down, and the product of what is
+    # missing on each side is added. No entry is negative, because rows and columns are reduced by
+    # more than the error of a division on shares.
     keep = 1.0 - effort.rough
     rows = rows * keep
     full = columns * (kernel.T @ rows)
-    scale = xp.minimum(1.0, b * over(full)) * keep
+    scale = xp.minimum(1.0, b * _invert(full, effort, xp)) * keep
     columns = columns * scale
     first, second = rows * (kernel @ columns), full * scale
-    left, right = xp.maximum(a - first, 0.0), xp.maximum(b - second, 0.0)
-    # Sums of products by one product: it is rounded once.
+    missing_a, missing_b = xp.maximum(a - first, 0.0), xp.maximum(b - second, 0.0)
+    # One product instead of a sum of products, because it is rounded once.
     inner = (rows[:, None] * (kernel @ (columns[:, None] * y))).reshape(-1) @ x.reshape(-1)
     moved = first @ (x * x).sum(1) + second @ (y * y).sum(1) - (inner + inner)
-    filled = left @ (cost @ (right * over(left.sum())))
+    share = missing_b * _invert(missing_a.sum(), effort, xp)
+    filled = missing_a @ (cost @ share)
     return Bracket(
         lower * problem.unit + problem.shift,
         (moved + filled) * problem.unit + problem.shift,
@@ -308,7 +301,7 @@ def bounds(problem: Problem, state: State, effort: Effort, xp: Numbers) -> Brack
 
 
 def _join(blocks: Sequence[Block], shares: Sequence[float], xp: Numbers) -> Block:
-    """The union of holders as one block."""
+    """Return the union of holders as one block."""
     if len(blocks) == 1:
         return blocks[0]
     pairs = list(zip(blocks, shares, strict=True))

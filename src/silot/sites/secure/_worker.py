@@ -1,18 +1,19 @@
-"""The engine in a process of its own: it can be ended at any moment, and ends no other.
+"""The engine in a process of its own, which can be ended at any moment.
 
 The engine waits without end for a party that is gone, or ends its process without a word. So a
-party starts it as a child, tells it what to do over one pipe and hears from it over another.
+party starts it as a child, to which it sends orders and whose reports it reads.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 import threading
 from collections import deque
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Self, cast
@@ -21,9 +22,8 @@ import numpy as np
 from msgpack import packb, unpackb
 
 _START = "from silot.sites.secure._worker import main; main()"
-_LENGTH = struct.Struct(">Q")
-# Waits for the end of whoever holds the other end of its input. The engine cannot do that itself:
-# for seconds at a time it lets no other thread of its process run.
+# A shell that waits until the party's process ends, which closes its input, and then kills the
+# engine. The engine cannot do that itself: for seconds at a time it lets no other thread run.
 _GUARD = 'read -r _; kill -9 "$0" 2>/dev/null; rm -rf "$1"'
 
 
@@ -32,33 +32,29 @@ class Worker:
 
     Attributes
     ----------
-    heard
-        What it said and nobody took yet.
+    reports
+        Reports that nobody read yet.
     descriptor
-        What can be read from when it says more.
+        Readable when there are more.
     """
 
     def __init__(self, folder: str) -> None:
-        self.heard: deque[dict[str, Any]] = deque()
-        self._data = b""
-        orders, self._orders = os.pipe()
-        self.descriptor, answers = os.pipe()
-        os.set_blocking(self.descriptor, False)
-        package = str(Path(__file__).parents[2])
+        self.reports: deque[dict[str, Any]] = deque()
+        pipe, child = Pipe()
+        self._pipe = cast("Connection", pipe)
+        self.descriptor = self._pipe.fileno()
+        package = str(Path(__file__).parents[3])
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-        try:
+        with child:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, str(orders), str(answers), folder],
+                [sys.executable, "-P", "-c", _START, str(child.fileno()), folder],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(orders, answers),
+                pass_fds=(child.fileno(),),
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )
-        finally:
-            os.close(orders)
-            os.close(answers)
-        # In a session of its own: what ends this process may end its whole group.
+        # In a session of its own, because a signal to this process may go to its whole group.
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, str(self._process.pid), folder],
             stdin=subprocess.PIPE,
@@ -75,88 +71,69 @@ class Worker:
         self._guard.communicate()
         self._process.kill()
         self._process.wait()
-        os.close(self._orders)
-        os.close(self.descriptor)
+        self._pipe.close()
 
-    def order(self, **what: Any) -> None:
-        """Tell it what to do; it listens at all times."""
-        with suppress(BrokenPipeError):
-            _write(self._orders, what)
+    def order(self, **words: Any) -> None:
+        """Send it an order; it listens at all times."""
+        with suppress(ConnectionError):
+            _write(self._pipe, words)
 
     def poll(self) -> bool:
-        """Take what it said; whether it is still there."""
-        while True:
-            try:
-                data = os.read(self.descriptor, 2**20)
-            except BlockingIOError:
-                break
-            if not data:
-                return False
-            self._data += data
-        while len(self._data) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._data)[0]
-            if len(self._data) < end:
-                break
-            self.heard.append(unpackb(self._data[_LENGTH.size : end]))
-            self._data = self._data[end:]
+        """Read its reports, and return whether it still runs."""
+        try:
+            while self._pipe.poll():
+                self.reports.append(_read(self._pipe))
+        except (EOFError, ConnectionError):
+            return False
         return True
 
 
 def main() -> None:
-    """Take orders: import the engine, compile, compute, and tell the outcome."""
-    orders, answers, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    threading.Thread(target=_listen, args=(orders, queue), daemon=True).start()
+    """Follow orders: import the engine, compile, compute, and report the outcome."""
+    pipe, folder = Connection(int(sys.argv[1])), sys.argv[2]
+    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    threading.Thread(target=_listen, args=(pipe, orders), daemon=True).start()
     try:
-        _work(queue, answers, folder)
-    except Exception as error:  # noqa: BLE001 - its words may quote data: its kind alone is told
-        _write(answers, {"failed": type(error).__name__})
+        _work(orders, pipe, folder)
+    except Exception as error:  # noqa: BLE001 - its text may quote data, so only its type is reported
+        _write(pipe, {"failed": type(error).__name__})
     threading.Event().wait()
 
 
-def _work(queue: SimpleQueue[dict[str, Any]], answers: int, folder: str) -> None:
+def _work(orders: SimpleQueue[dict[str, Any]], pipe: Connection, folder: str) -> None:
     from . import _engine as engine
     from ._program import Program
 
-    engine.journal(Path(folder))
-    _write(answers, {"engine": engine.version()})
-    program = Program.unpacked(queue.get()["program"])
-    executable = engine.compiled(program, 0)
-    _write(answers, {"compiled": True})
-    work = queue.get()
-    own = [np.frombuffer(data).reshape(shape) for shape, data in work["arrays"]]
+    engine.start_log(Path(folder))
+    _write(pipe, {"engine": engine.read_version()})
+    program = Program.unpacked(orders.get()["program"])
+    executable = engine.compile_part(program, 0)
+    _write(pipe, {"compiled": True})
+    work = orders.get()
+    arrays = [np.frombuffer(data).reshape(shape) for shape, data in work["arrays"]]
     link = engine.connect(work["session"], work["rank"], work["addresses"], work["seconds"])
-    shares = engine.shares_of(own, program) if own else []
+    shares = engine.split_arrays(arrays, program) if arrays else []
     inputs = [engine.deal(link, owner, shares) for owner in work["owners"]]
     output, parts = engine.run_party(link, program, executable, inputs)
     gathered = engine.collect(link, work["receiver"], output)
-    opened = engine.opened_from(gathered, program) if gathered else []
-    # It stays until it is ended: others may still read what it sent.
-    _write(answers, {"opened": opened, "parts": parts})
+    opened = engine.reconstruct(gathered, program) if gathered else []
+    # The process stays until it is ended, because others may still read what it sent.
+    _write(pipe, {"opened": opened, "parts": parts})
 
 
-def _listen(descriptor: int, queue: SimpleQueue[dict[str, Any]]) -> None:
-    """Hear orders as they come, and end when nobody is left to give any."""
+def _listen(pipe: Connection, orders: SimpleQueue[dict[str, Any]]) -> None:
+    """Queue orders as they come, and end the process when the party is gone."""
     while True:
-        head = _read(descriptor, _LENGTH.size)
-        body = _read(descriptor, _LENGTH.unpack(head)[0]) if head else b""
-        if not body:
+        try:
+            orders.put(_read(pipe))
+        except (EOFError, ConnectionError):
             os._exit(1)
-        queue.put(cast("dict[str, Any]", unpackb(body)))
 
 
-def _read(descriptor: int, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        more = os.read(descriptor, count - len(data))
-        if not more:
-            return b""
-        data += more
-    return bytes(data)
+def _read(pipe: Connection) -> dict[str, Any]:
+    return cast("dict[str, Any]", unpackb(pipe.recv_bytes()))
 
 
-def _write(descriptor: int, what: dict[str, Any]) -> None:
-    body = cast("bytes", packb(what))
-    data = memoryview(_LENGTH.pack(len(body)) + body)
-    while data:
-        data = data[os.write(descriptor, data) :]
+def _write(pipe: Connection, words: dict[str, Any]) -> None:
+    # Packed here, because the pipe's own messages are pickles.
+    pipe.send_bytes(cast("bytes", packb(words)))

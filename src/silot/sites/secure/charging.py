@@ -1,12 +1,10 @@
-"""What a run costs its holder: charged to the ledger before any share is sent."""
+"""The charge of a run to its holder's ledger, made before any share is sent."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 from ...errors import InputError, RefusedError
@@ -15,9 +13,10 @@ from ...federation.party import Holder
 from ...federation.policy import Policy
 from ...privacy.accounting import ROUNDING, compose
 from ...privacy.ledger import Ledger
+from ._inputs import mu_of_laplace
 from .questions import SecureDistance
 
-# What the opened number can hold: a fixed-point number and its grade.
+# Bits that the opened number can hold: a fixed-point number and its grade.
 _BITS = 40.0
 
 
@@ -28,7 +27,7 @@ class Request:
     Attributes
     ----------
     session
-        What no other run has: all parties had a part in it.
+        A name that no other run has: all parties contributed to it.
     peers
         Addresses by role.
     sizes, dimension
@@ -36,11 +35,11 @@ class Request:
     options
         Public options.
     asker
-        The party that is told the number.
+        The party that receives the number.
     epsilon
         Of the noise; ``None`` for an exact number.
     question
-        SHA-256 of the question that started it, if one did: the charge is known by that.
+        SHA-256 of the question that started it, if one did: it identifies the charge.
     """
 
     session: str
@@ -54,7 +53,7 @@ class Request:
 
     @property
     def key(self) -> str:
-        """Digest of all of it: a run that is repeated is charged again."""
+        """Digest of all fields: a run that is repeated is charged again."""
         if self.question:
             return self.question
         body = [self.session, self.peers, list(self.sizes), self.dimension, self.options]
@@ -62,26 +61,8 @@ class Request:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the ledger notes beside the charge."""
+        """What the ledger records beside the charge."""
         return {"sizes": list(self.sizes), "dimension": self.dimension, **self.options}
-
-
-def mu_of_laplace(epsilon: float) -> float:
-    r"""Return the mu of what is epsilon-differentially private.
-
-    .. math:: \mu = -2 \Phi^{-1}\big(1 / (1 + e^\epsilon)\big)
-
-    The trade-off of pure differential privacy has its corner where both errors are
-    1 / (1 + e^epsilon); the convex curve of mu through that corner lies below it everywhere else
-    (Dong, Roth and Su 2022).
-
-    Examples
-    --------
-    >>> round(mu_of_laplace(1.0), 3), round(mu_of_laplace(8.0), 3)
-    (1.232, 6.803)
-    """
-    share = math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
-    return -2.0 * NormalDist().inv_cdf(max(share, 1e-300))
 
 
 def charge(
@@ -89,7 +70,7 @@ def charge(
 ) -> float:
     """Charge a run to its holder's ledger under the holder's policy, or refuse it.
 
-    A holder that gives neither answers for its runs itself.
+    A holder without both keeps its own account.
 
     Parameters
     ----------
@@ -161,24 +142,14 @@ def _charge(
         )
     mu = mu_of_laplace(request.epsilon)
     ledger.reserve(
-        request.key,
-        mu=mu,
-        budget=policy.budget_mu,
-        mechanism="secure distance",
-        parameters=request.parameters,
-        asker=request.asker,
-    )
+        request.key, mu=mu, budget=policy.budget_mu, mechanism="secure distance",
+        parameters=request.parameters, asker=request.asker,
+    )  # fmt: skip
     return mu
 
 
 def check_level(policy: Policy | None) -> None:
-    """Raise where a policy allows no run at all, before other parties are told anything.
-
-    Raises
-    ------
-    RefusedError
-        Level sketch (``"policy-level"``).
-    """
+    """Raise where a policy allows no run at all (``"policy-level"``), before any statement."""
     if policy is not None and policy.level == "sketch":
         raise RefusedError(
             "the policy allows noisy releases alone, and the parties of a secure distance tell "
@@ -189,25 +160,17 @@ def check_level(policy: Policy | None) -> None:
 
 def _count(policy: Policy, ledger: Ledger, request: Request, holder: Holder | None) -> None:
     """Count one exact number about inputs the other side chose, or refuse it."""
-    if policy.level == "sketch" or holder is None:
-        code = "policy-level"
-    else:
+    code = "policy-level"
+    if holder is not None:
         limits, version = holder.limits, holder.version
-        counted = ledger.count(
-            request.key,
-            account=Account.CHOSEN,
-            question=SecureDistance.kind,
-            numbers=1,
-            # All digits of the number are opened: more bits than of one that is told rounded.
-            bits=_BITS,
-            data=version,
-            limits=limits.most,
-            asker=request.asker,
-            rule=lambda told: policy.over_chosen(
-                1, limits, told, version, request.asker, bits=_BITS
+        # All digits of the number are opened: more bits than of one that is rounded.
+        code = ledger.count(
+            request.key, account=Account.CHOSEN, question=SecureDistance.kind, numbers=1,
+            bits=_BITS, data=version, limits=limits.most, asker=request.asker,
+            rule=lambda tally: policy.over_chosen(
+                1, limits, tally, version, request.asker, bits=_BITS
             ),
-        )
-        code = counted.code
+        ).code  # fmt: skip
     if code:
         raise RefusedError(
             f"the policy of this holder does not allow the exact number ({code}): `silot policy "
@@ -216,12 +179,12 @@ def _count(policy: Policy, ledger: Ledger, request: Request, holder: Holder | No
         )
 
 
-def refusal(
+def find_refusal(
     policy: Policy, ledger: Ledger | None, epsilon: float | None, holder: Holder, asker: str
 ) -> str:
-    """The code of the rule by which a run would not be charged, as things are; empty if none is.
+    """Return the code of the rule by which a run would not be charged now; empty if none is.
 
-    Asked before the others are charged for nothing.
+    Looked up first, so that other holders are not charged for a run that cannot be.
     """
     if policy.level == "record":
         return ""

@@ -1,4 +1,4 @@
-"""Secure distances in one process, and the result all runs give."""
+"""Secure distances simulated in one process, and the result that all runs have."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ...federation.protocol import COORDINATOR, required
 from ...federation.question import Answerer, encode_question
 from ...federation.result import Run
 from ...federation.transcript import Entry, Transcript
-from ._engine import Traffic, load, simulate
+from ._engine import Traffic, import_spu, simulate
 from ._inputs import NAMES
 from ._opening import CLOSE, GRADES, bounds_of
 from ._program import Program
-from .charging import mu_of_laplace
-from .forecast import Forecast, forecast_of
+from .forecast import Forecast, forecast_program
 from .options import Role, SecureOptions
 
-_COLLUDE = {
+_TRUST = {
     "aby3": "no two of the three computing parties may collude",
     "cheetah": "the two holders compute alone",
 }
+_RECEIVERS = {"a": "the first holder", "b": "the second holder", "third": "the third party"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +41,9 @@ class Outcome:
     Attributes
     ----------
     opened
-        The number and its grade; empty for who is not told.
+        The number and its grade; empty for who does not receive them.
     parts
-        How many were computed, for who is told.
+        How many were computed, for the receiver.
     sent, received
         Bytes of this party.
     seconds
@@ -62,20 +62,20 @@ class Outcome:
 
     @property
     def facts(self) -> dict[str, int | float]:
-        """What is public of it, and the number for who is told."""
-        told = dict(zip(("opened", "grade"), self.opened, strict=False))
-        parts = {"parts": self.parts} if told else {}
-        return {"sent": self.sent, "received": self.received, **told, **parts}
+        """What is public of it, and the number for its receiver."""
+        number = dict(zip(("opened", "grade"), self.opened, strict=False))
+        parts = {"parts": self.parts} if number else {}
+        return {"sent": self.sent, "received": self.received, **number, **parts}
 
 
 @runtime_checkable
 class Joint(Protocol):
     """Parties on machines of their own, which compute a distance together."""
 
-    def jointly(
-        self, asked: Simulation, tell: Callable[[Forecast], None] | None
+    def run_secure(
+        self, simulation: Simulation, tell: Callable[[Forecast], None] | None
     ) -> tuple[Distance, Run]:
-        """The distance that a simulation is of, and its bill."""
+        """Compute the distance that a simulation is of, and return it with its bill."""
         ...
 
 
@@ -107,7 +107,7 @@ class Simulation:
     def __call__(
         self, parties: Any, tell: Callable[[Forecast], None] | None = None
     ) -> tuple[Distance, Run]:
-        """Compute on data by name, once the forecast is told; ``Joint`` parties do so themselves.
+        """Compute on data by name, after a call with the forecast; ``Joint`` parties compute alone.
 
         Returns
         -------
@@ -129,49 +129,39 @@ class Simulation:
             ``spu`` is not installed (``"extra-secure"``).
         """
         if isinstance(parties, Joint):
-            return parties.jointly(self, tell)
-        measures = self._measures(parties)
+            return parties.run_secure(self, tell)
+        measures = self._read_measures(parties)
         began = time.perf_counter()
-        load()
+        import_spu()
         options = self.options
-        # Records of no weight are left out: they move nothing, and need not be told of.
+        # Records of no weight are left out: they move nothing, and nobody needs their number.
         sizes = tuple(int((measure.weights > 0).sum()) for measure in measures.values())
-        width = _width(next(iter(measures.values())), options)
+        width = _count_features(next(iter(measures.values())), options)
         program = options.program(sizes, len(self.first), width)
         question = options.inputs(program)
-        answers = {name: Own(each).answer(question) for name, each in measures.items()}
-        prepared = [required(answers, name) for name in measures]
+        answers = {name: Own(measure).answer(question) for name, measure in measures.items()}
+        inputs = [required(answers, name).arrays for name in measures]
         if tell is not None:
-            tell(forecast_of(program))
-        done = simulate(program, [[answer.arrays[name] for name in NAMES] for answer in prepared])
+            tell(forecast_program(program))
+        simulated = simulate(program, [[arrays[name] for name in NAMES] for arrays in inputs])
+        opened = Opened(simulated.opened, simulated.parts, options, program)
         sides = ("+".join(self.first), "+".join(self.second))
-        opened = (done.opened, done.parts, options, program)
-        result = result_of(*opened, sides, "simulation", done.traffic)
-        epsilon = options.privacy_epsilon
-        run = Run(
-            rounds=1,
-            bytes_sent=sum(traffic.sent for traffic in done.traffic),
-            bytes_received=sum(traffic.received for traffic in done.traffic),
-            seconds=time.perf_counter() - began,
-            disclosure=str(Disclosure.SCALAR),
-            privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
-            transcript=transcript_of(*opened, tuple(measures), time.perf_counter() - began),
-            preflight=Preflight.of(measures),
-        )
-        return result, run
+        result = opened.build_result(sides, "simulation", simulated.traffic)
+        seconds = time.perf_counter() - began
+        preflight = Preflight.of(measures)
+        return result, opened.build_run(tuple(measures), simulated.traffic, seconds, preflight)
 
-    def _measures(self, parties: Any) -> dict[str, Measure]:
-        """Data of both sides, the caller's own."""
+    def _read_measures(self, parties: Any) -> dict[str, Measure]:
+        """Return the data of both sides, the coordinator's own included."""
         if not isinstance(parties, Mapping):
             raise no_questions()
-        owned = cast("Mapping[str, Any]", parties)
         own = {COORDINATOR: self.own.measure} if isinstance(self.own, Own) else {}
-        held = {**owned, **own}
-        return {name: Measure.of(held[name]) for name in (*self.first, *self.second)}
+        data = {**cast("Mapping[str, Any]", parties), **own}
+        return {name: Measure.of(data[name]) for name in (*self.first, *self.second)}
 
 
 def no_questions() -> InputError:
-    """What holders raise who are asked for what takes an engine of its own."""
+    """Return the error for holders that are asked for what takes an engine of its own."""
     return InputError(
         "method 'secure' has an engine of its own and asks no questions. Use "
         "silot.distance(x, y, method='secure'), sites of a project, or `silot secure`.",
@@ -179,97 +169,98 @@ def no_questions() -> InputError:
     )
 
 
-def result_of_party(done: Outcome, options: SecureOptions) -> Distance:
-    """The distance, for who was told the number."""
-    program, owners, split = done.program, done.owners, done.program.split
+def build_party_result(outcome: Outcome, options: SecureOptions) -> Distance:
+    """Return the distance, for the party that received the number."""
+    owners, split = outcome.owners, outcome.program.split
+    opened = Opened(outcome.opened, outcome.parts, options, outcome.program)
+    traffic = (Traffic(outcome.sent, outcome.received, 0),)
     sides = "+".join(owners[:split]), "+".join(owners[split:])
-    epsilon = options.privacy_epsilon
-    opened = (done.opened, done.parts, options, program)
-    run = Run(
-        rounds=1,
-        bytes_sent=done.sent,
-        bytes_received=done.received,
-        seconds=done.seconds,
-        disclosure=str(Disclosure.SCALAR),
-        privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
-        transcript=transcript_of(*opened, owners, done.seconds),
-        preflight=Preflight.of({}, owners),
-    )
-    traffic = (Traffic(done.sent, done.received, 0),)
-    return result_of(*opened, sides, "secure", traffic).with_run(run)
+    run = opened.build_run(owners, traffic, outcome.seconds, Preflight.of({}, owners))
+    return opened.build_result(sides, "secure", traffic).with_run(run)
 
 
-def result_of(
-    opened: Sequence[float],
-    parts: int,
-    options: SecureOptions,
-    program: Program,
-    holders: tuple[str, str],
-    how: str,
-    traffic: Sequence[Traffic],
-    *,
-    passed_on: bool = False,
-) -> Distance:
-    """Turn what was opened into a result, or into the error it stands for.
-
-    ``passed_on`` says that who was told the number told it to who asked.
-    """
-    if options.privacy_epsilon is None:
-        value, lower, upper, interval, words = _certified(opened, parts, options)
-        if parts > 1:
-            words += f"; {parts} parts were computed, which all parties know"
-    else:
-        value, lower, upper, interval, words = _noisy(opened[0], options, program)
-    trust = (
-        f"by {options.protocol.upper()} on secret shares: parties follow the protocol (semi-honest)"
-        f", {_COLLUDE[options.protocol]}; opened to {_RECEIVERS[options.receiver]} alone"
-        f"{', which told it to who asked' if passed_on else ''}"
-    )
-    return Distance(
-        value=value,
-        lower=lower,
-        upper=upper,
-        method="secure",
-        status=f"{how}: {words}; {trust}",
-        converged=options.privacy_epsilon is not None or opened[1] > GRADES.index(CLOSE),
-        holders=holders,
-        p=2,
-        history=tuple(
-            {
-                "party": float(party),
-                "bytes_sent": float(each.sent),
-                "bytes_received": float(each.received),
-                "messages": float(each.messages),
-            }
-            for party, each in enumerate(traffic)
-        ),
-        interval=interval,
-    )
-
-
-_RECEIVERS = {"a": "the first holder", "b": "the second holder", "third": "the third party"}
 _Reading = tuple[float, float, float, tuple[float, float] | None, str]
 
 
-def _certified(opened: Sequence[float], parts: int, options: SecureOptions) -> _Reading:
-    number, grade = opened[0], round(opened[1])
-    if grade < 0:
-        raise SolverError(
-            f"numbers left their range under the public scale {options.scale:g}. Agree on a scale "
-            "near the spread of the data, and look for records far from all others.",
-            code="secure-range",
+@dataclass(frozen=True)
+class Opened:
+    """What a run opened, of which result, bill and transcript are built.
+
+    Attributes
+    ----------
+    numbers
+        The number and its grade.
+    parts
+        How many were computed.
+    options, program
+        Of the run.
+    """
+
+    numbers: Sequence[float]
+    parts: int
+    options: SecureOptions
+    program: Program
+
+    def build_result(
+        self,
+        holders: tuple[str, str],
+        how: str,
+        traffic: Sequence[Traffic],
+        *,
+        passed_on: bool = False,
+    ) -> Distance:
+        """Turn what was opened into a result, or into the error it stands for.
+
+        ``passed_on`` says that the receiver sent the number on to who asked.
+        """
+        options, is_noisy = self.options, self.options.privacy_epsilon is not None
+        value, lower, upper, interval, words = (
+            self._read_noisy() if is_noisy else self._read_certified()
         )
-    low, high = (math.sqrt(bound) * options.scale for bound in bounds_of(number, grade, parts))
-    value = math.sqrt(number) * options.scale
-    if grade == 0:
-        words = (
-            "only a lower bound: the upper bound is too far away to certify it, as for measures "
-            "that nearly coincide, records far from all others, or a distance tiny against the "
-            "public scale"
+        if not is_noisy and self.parts > 1:
+            words += f"; {self.parts} parts were computed, which all parties know"
+        trust = (
+            f"by {options.protocol.upper()} on secret shares: parties follow the protocol "
+            f"(semi-honest), {_TRUST[options.protocol]}; opened to {_RECEIVERS[options.receiver]} "
+            f"alone{', which told it to who asked' if passed_on else ''}"
         )
-        if options.accuracy == "fast":
-            words += "; accuracy 'normal' comes closer"
-    else:
+        history = tuple(
+            {
+                "party": float(party),
+                "bytes_sent": float(item.sent),
+                "bytes_received": float(item.received),
+                "messages": float(item.messages),
+            }
+            for party, item in enumerate(traffic)
+        )
+        return Distance(
+            value=value, lower=lower, upper=upper, method="secure",
+            status=f"{how}: {words}; {trust}",
+            converged=is_noisy or self.numbers[1] > GRADES.index(CLOSE),
+            holders=holders, p=2, history=history, interval=interval,
+        )  # fmt: skip
+
+    def _read_certified(self) -> _Reading:
+        """Return value, bounds and words of an exact number."""
+        options, number, grade = self.options, self.numbers[0], round(self.numbers[1])
+        if grade < 0:
+            raise SolverError(
+                f"numbers left their range under the public scale {options.scale:g}. Agree on a "
+                "scale near the spread of the data, and look for records far from all others.",
+                code="secure-range",
+            )
+        bounds = bounds_of(number, grade, self.parts)
+        low, high = (math.sqrt(bound) * options.scale for bound in bounds)
+        value = math.sqrt(number) * options.scale
+        if grade == 0:
+            words = (
+                "only a lower bound: the upper bound is too far away to certify it, as for "
+                "measures that nearly coincide, records far from all others, or a distance tiny "
+                "against the public scale"
+            )
+            if options.accuracy == "fast":
+                words += "; accuracy 'normal' comes closer"
+            return value, low, high, None, words
         gap = GRADES[grade - 1]
         words = (
             "certified: bounds were proven inside the computation, at most "
@@ -279,61 +270,76 @@ def _certified(opened: Sequence[float], parts: int, options: SecureOptions) -> _
             words += f"; usually within {2 if options.accuracy == 'fast' else 0.5} % of W2"
         else:
             words += "; not close, and the value may be as far off as they are"
-    return value, low, high, None, words
+        return value, low, high, None, words
 
-
-def _noisy(opened: float, options: SecureOptions, program: Program) -> _Reading:
-    assert program.noise is not None
-    assert options.privacy_epsilon is not None
-    if opened < 0.5 * (program.noise.failed - program.noise.largest):
-        raise SolverError(
-            "the bounds of the distance were too far apart for the noise to be enough, so "
-            "nothing but that was opened. Give a diameter that is no larger than the data.",
-            code="secure-accuracy",
+    def _read_noisy(self) -> _Reading:
+        """Return value, interval and words of a number with noise."""
+        options, sizes, opened = self.options, self.program.sizes, self.numbers[0]
+        noise = self.program.noise
+        assert noise is not None
+        assert options.privacy_epsilon is not None
+        # Half way between the constant that stands for failure and the largest number.
+        if opened < 0.5 * (noise.failed - noise.largest):
+            raise SolverError(
+                "the bounds of the distance were too far apart for the noise to be enough, so "
+                "nothing but that was opened. Give a diameter that is no larger than the data.",
+                code="secure-accuracy",
+            )
+        unit = options.scale**2
+        largest = math.sqrt(noise.largest) * options.scale
+        scale = options.sensitivity(sizes) / options.privacy_epsilon
+        # Sums of two or more Laplace variables lie within 2.1 standard deviations with 95 %.
+        room = 2.1 * math.sqrt(2.0 * len(sizes)) * scale
+        room += 0.5 * noise.tolerance * unit
+        low = math.sqrt(max(opened * unit - room, 0.0))
+        high = math.sqrt(max(opened * unit + room, 0.0))
+        words = (
+            f"noisy: {options.privacy_epsilon:g}-differentially private for replacing one record "
+            "of records clipped to the public ball, towards everybody but the holders who add "
+            "noise: each of those knows its own part, and the other's alone is enough; proven as "
+            "long as the bounds are close for neighbouring data too"
         )
-    unit = options.scale**2
-    largest = math.sqrt(program.noise.largest) * options.scale
-    noise = options.sensitivity(program.sizes) / options.privacy_epsilon
-    # Sums of two or more Laplace variables lie within 2.1 standard deviations with 95 %.
-    room = 2.1 * math.sqrt(2.0 * len(program.sizes)) * noise
-    room += 0.5 * program.noise.tolerance * unit
-    low = math.sqrt(max(opened * unit - room, 0.0))
-    high = math.sqrt(max(opened * unit + room, 0.0))
-    words = (
-        f"noisy: {options.privacy_epsilon:g}-differentially private for replacing one record of "
-        "records clipped to the public ball, towards everybody but the holders who add noise: "
-        "each of those knows its own part, and the other's alone is enough; proven as long as "
-        "the bounds are close for neighbouring data too"
-    )
-    value = min(math.sqrt(max(opened, 0.0)) * options.scale, largest)
-    return value, 0.0, math.inf, (min(low, largest), min(high, largest)), words
+        value = min(math.sqrt(max(opened, 0.0)) * options.scale, largest)
+        return value, 0.0, math.inf, (min(low, largest), min(high, largest)), words
+
+    def build_run(
+        self,
+        names: Sequence[str],
+        traffic: Sequence[Traffic],
+        seconds: float,
+        preflight: Preflight | None,
+    ) -> Run:
+        """Return the bill and the transcript of a run between holders of these names."""
+        return Run(
+            rounds=1,
+            bytes_sent=sum(item.sent for item in traffic),
+            bytes_received=sum(item.received for item in traffic),
+            seconds=seconds,
+            disclosure=str(Disclosure.SCALAR),
+            privacy_mu=self.options.privacy_mu,
+            transcript=self._build_transcript(names, seconds),
+            preflight=preflight,
+        )
+
+    def _build_transcript(self, names: Sequence[str], seconds: float) -> Transcript:
+        """Return all that was public: options, sizes, dimension, parts, and what was opened."""
+        entries: list[Entry] = []
+        question = encode_question(Describe())
+        for name, size in sorted(zip(names, self.program.sizes, strict=True)):
+            sizes = Answer(scalars={"records": size, "dimension": self.program.dimension})
+            entries.append(Entry(0, name, "sent", 0.0, question))
+            entries.append(Entry(0, name, "received", 0.0, encode_reply(sizes)))
+        receiver = {"a": names[0], "b": names[-1]}.get(self.options.receiver, COORDINATOR)
+        scalars = dict(zip(("opened", "grade"), self.numbers, strict=False))
+        reply = encode_reply(Answer(scalars={**scalars, "parts": self.parts}))
+        entries.append(Entry(1, receiver, "received", seconds, reply))
+        return Transcript("secure", self.options.public(), tuple(entries))
 
 
-def transcript_of(
-    opened: Sequence[float],
-    parts: int,
-    options: SecureOptions,
-    program: Program,
-    names: Sequence[str],
-    seconds: float,
-) -> Transcript:
-    """Return all that was public: options, sizes, dimension, parts, and what was opened."""
-    entries: list[Entry] = []
-    question = encode_question(Describe())
-    for name, size in sorted(zip(names, program.sizes, strict=True)):
-        told = Answer(scalars={"records": size, "dimension": program.dimension})
-        entries.append(Entry(0, name, "sent", 0.0, question))
-        entries.append(Entry(0, name, "received", 0.0, encode_reply(told)))
-    place = {"a": names[0], "b": names[-1]}.get(options.receiver, COORDINATOR)
-    scalars = dict(zip(("opened", "grade"), opened, strict=False))
-    told = encode_reply(Answer(scalars={**scalars, "parts": parts}))
-    entries.append(Entry(1, place, "received", seconds, told))
-    return Transcript("secure", options.public(), tuple(entries))
-
-
-def _width(measure: Measure, options: SecureOptions) -> int:
-    """Features of the records with their label coordinates."""
+def _count_features(measure: Measure, options: SecureOptions) -> int:
+    """Return the number of features of the records with their label coordinates."""
     d = measure.dimension
     if options.embedding == "none":
         return d
+    # The mean of each record's class, and its covariance matrix or only the diagonal.
     return 2 * d + (d * d if options.embedding == "full" else d)

@@ -1,4 +1,4 @@
-"""What a run will take, before it starts."""
+"""The forecast of a run: its seconds, bytes and memory, before it starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAST = (_Cost(5e4, 5e3, 480.0, 2250),)
 _TWO = (_Cost(5.5e7, 1e5, 3800.0, 10200),)
 # Seconds in all, a message and a byte, for three processes on two idle cores of 2026.
 _SECONDS = 5.5, 5.5e-4, 2.2e-8
-# Bytes a party has in use in all, and for each pair of 128-bit numbers.
+# Bytes a party has in use in all, and for each pair of records with 128-bit numbers.
 _MEMORY = 4.3e8, 600.0
 
 
@@ -46,8 +46,8 @@ class Forecast:
     memory
         Most bytes in use by one party.
     most
-        The same if all parts are computed, as for measures that nearly coincide; ``None`` where
-        there is one part only.
+        The same if all parts are computed, as for measures that nearly coincide; ``None`` of a
+        run with one part only.
     """
 
     seconds: float
@@ -87,32 +87,28 @@ def forecast(n: int, m: int, d: int, options: SecureOptions | None = None) -> Fo
     >>> expected.bytes_sent < 1.2e8 < expected.most.bytes_sent
     True
     """
-    return forecast_of((options or SecureOptions()).program((n, m), 1, d))
+    return forecast_program((options or SecureOptions()).program((n, m), 1, d))
 
 
-def forecast_of(program: Program) -> Forecast:
-    """Forecast a run of a program that is agreed on."""
-    wide = program.effort.unit < 2.0**-30
-    costs = _TWO if program.protocol == "cheetah" else _NORMAL if wide else _FAST
-    first = _forecast(program, costs[0], wide)
+def forecast_program(program: Program) -> Forecast:
+    """Forecast a run of a program that the parties agree on."""
+    is_wide = program.effort.unit < 2.0**-30
+    costs = _TWO if program.protocol == "cheetah" else _NORMAL if is_wide else _FAST
     if program.parts == 1:
-        # With noise, what is two parts otherwise is one.
-        return (
-            first
-            if program.noise is None or not wide
-            else _forecast(
-                program, costs[0]._replace(pair=1.6 * costs[0].pair, messages=6600), wide
-            )
-        )
-    most = _forecast(program, costs[-1], wide)
+        cost = costs[0]
+        if program.noise is not None and is_wide:
+            # With noise, the first two parts are joined into one.
+            cost = cost._replace(pair=1.6 * cost.pair, messages=6600)
+        return _forecast(program, cost, is_wide)
+    first, most = (_forecast(program, costs[end], is_wide) for end in (0, -1))
     return Forecast(first.seconds, first.bytes_sent, first.messages, first.memory, most)
 
 
-def _forecast(program: Program, cost: _Cost, wide: bool) -> Forecast:
+def _forecast(program: Program, cost: _Cost, is_wide: bool) -> Forecast:
     n, m = sum(program.sizes[: program.split]), sum(program.sizes[program.split :])
     shares = 32.0 * (n + m) * program.dimension
     sent = cost.fixed + cost.record * (n + m) + cost.pair * n * m + shares
     fixed, message, byte = _SECONDS
     seconds = fixed + message * cost.messages + byte * sent
-    memory = _MEMORY[0] + _MEMORY[1] * (1.0 if wide else 0.5) * n * m
+    memory = _MEMORY[0] + _MEMORY[1] * (1.0 if is_wide else 0.5) * n * m
     return Forecast(seconds, sent, cost.messages, memory)

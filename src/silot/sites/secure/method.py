@@ -1,9 +1,8 @@
-"""The secure distance as a method: its options, and what a user should know before choosing it."""
+"""The secure distance as a method: its options, and what a user needs to choose it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 from ...distances.pairwise import Pairwise
 from ...distances.result import Distance
@@ -13,20 +12,19 @@ from ...federation.disclosure import Disclosure
 from ...federation.message import Scalar
 from ...federation.protocol import COORDINATOR, Protocol, Steps
 from ...federation.question import Answerer
-from ...options import anything, none_or, number, option, truth, word
 from .distance import Simulation, no_questions
-from .options import Accuracy, SecureOptions
+from .options import SecureFields, SecureOptions
 
 
-class Secure(Pairwise):
+class Secure(SecureFields, Pairwise):
     """Distance by secure multi-party computation on secret shares (see ``SecureOptions``).
 
     Returns
     -------
     Distance
         With bounds proven inside the computation. Its parties compute with one another:
-        ``silot.distance(x, y, Secure(...))`` simulates them, ``silot secure`` links them, and so
-        do sites of a project that are asked for it.
+        ``silot.distance(x, y, Secure(...))`` simulates them, ``silot secure`` and sites of a
+        project link them.
     """
 
     name = "secure"
@@ -44,44 +42,6 @@ class Secure(Pairwise):
     privacy = (
         "towards parties that follow the protocol: sizes, dimension, scale and the number are "
         "all that is told; privacy_epsilon adds noise to the number too"
-    )
-
-    scale: float = option(
-        "Public length that fits the data.",
-        number(),
-        default=1.0,
-    )
-    two_party: bool = option(
-        "Compute without any third party. Slower, for about 100 records.",
-        truth(),
-        default=False,
-    )
-    protocol: str = option(
-        "Kind of sharing; ``two_party`` chooses it.",
-        anything("'aby3' or 'cheetah'"),
-        default="",
-        flag=False,
-    )
-    receiver: str = option(
-        "Who is told the number. The coordinator by default.",
-        anything("'a', 'b' or 'third'"),
-        default="",
-        flag=False,
-    )
-    privacy_epsilon: float | None = option(
-        "Budget of the noise that is added to the number.",
-        none_or(number()),
-        default=None,
-    )
-    diameter: float | None = option(
-        "With privacy_epsilon: public diameter of the ball that records are clipped to.",
-        none_or(number()),
-        default=None,
-    )
-    accuracy: Accuracy = option(
-        "How close the value comes: fast is usually within 2 %, normal 0.5 %.",
-        word(*get_args(Accuracy)),
-        default="normal",
     )
 
     def fit(self) -> None:
@@ -107,7 +67,7 @@ class Secure(Pairwise):
         return self._protocol((a,), others, own)
 
     def among(self, holders: Sequence[str], own: Answerer) -> Protocol[Distance]:
-        """The protocol between the union of holders and the coordinator's ``own`` measure."""
+        """Return the protocol between a union of holders and the coordinator's ``own`` measure."""
         return self._protocol(tuple(holders), (COORDINATOR,), own)
 
     def _protocol(

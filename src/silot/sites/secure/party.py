@@ -6,41 +6,37 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, cast
 
 from ...data.measure import Measure
 from ...distances.questions.distances import Describe
 from ...distances.result import Distance
-from ...errors import (
-    HolderError,
-    InputError,
-    SolverError,
-)
+from ...errors import HolderError, InputError, MismatchError, SolverError
 from ...federation.answer import Answer
 from ...federation.party import Holder, Own
 from ...federation.policy import Policy
 from ...privacy.ledger import Ledger
-from ._agreement import agreed, program_of, version
-from ._engine import absent
+from ._engine import missing_spu
 from ._inputs import NAMES
 from ._program import Program
 from ._worker import Worker
 from .charging import Request, charge, check_level
-from .distance import Outcome, result_of_party
-from .forecast import Forecast, forecast_of
+from .distance import Outcome, build_party_result
+from .forecast import Forecast, forecast_program
 from .options import ROLES, Role, SecureOptions
 from .peers import Links, Peers
 from .tunnel import Tunnel
 
 # Seconds to meet the others; and how much longer than forecast a run may take.
 _MEETING, _PATIENCE = 120.0, 10.0
-# Seconds in which the number's receiver makes sure that the others know.
+# Seconds in which the number's receiver makes sure that the others learn of the end.
 _FAREWELL = 2.0
 
 Pay = Callable[[str, Program], object]
-"""Called by a holder of data once parties agree, with a name no other run has: it charges."""
+"""Charges a holder of data once parties agree; called with a name no other run has."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Played:
     role
         Which party it was.
     receiver
-        The party that was told the number.
+        The party that received the number.
     result
         The distance, for the receiver; ``None`` for the others.
     sent, received
@@ -66,8 +62,8 @@ class Played:
     received: int
 
 
-def longest(expected: Forecast) -> float:
-    """Most seconds that a run takes by default, that parties meet included."""
+def longest_seconds(expected: Forecast) -> float:
+    """Return the most seconds that a run takes by default, the parties' meeting included."""
     return _MEETING + max(_MEETING, _PATIENCE * expected.seconds)
 
 
@@ -85,7 +81,7 @@ def play(
     """Take part in a secure distance between processes, and wait for it.
 
     Parties first compare versions, options, sizes and dimensions, which are public; only when
-    they agree, and every holder's ledger is charged, each data holder splits its records into
+    they agree, and every holder's ledger is charged, each holder of data splits its records into
     secret shares, one for each party. The holders of data are ``"a"`` and ``"b"``; where the third
     party has data too, its union with ``"a"`` is compared with ``"b"``.
 
@@ -143,28 +139,24 @@ def play(
     if measure is not None:
         check_level(policy)
     if find_spec("spu") is None:
-        raise absent()
+        raise missing_spu()
     links = peers.links(role, options.parties)
 
     def pay(session: str, program: Program) -> None:
         assert measure is not None
         request = Request(
-            session=session,
-            peers=dict(links.addresses),
-            sizes=program.sizes,
-            dimension=program.dimension,
-            options=options.public(),
-            asker=options.receiver,
+            session=session, peers=dict(links.addresses), sizes=program.sizes,
+            dimension=program.dimension, options=options.public(), asker=options.receiver,
             epsilon=options.privacy_epsilon,
-        )
+        )  # fmt: skip
         charge(policy, ledger, request, Holder(measure))
 
-    done = computed(role, links, options, measure, pay, timeout=timeout, tell=tell)
-    result = result_of_party(done, options) if done.opened else None
-    return Played(role, options.receiver, result, done.sent, done.received)
+    outcome = compute_as_party(role, links, options, measure, pay, timeout=timeout, tell=tell)
+    result = build_party_result(outcome, options) if outcome.opened else None
+    return Played(role, options.receiver, result, outcome.sent, outcome.received)
 
 
-def computed(
+def compute_as_party(
     role: Role,
     links: Links,
     options: SecureOptions,
@@ -199,62 +191,57 @@ def computed(
     """
     with Tunnel(role, links) as tunnel, Worker(tunnel.folder) as worker:
         tunnel.watch(worker.descriptor)
-        run = _Party(role, options, measure, tunnel, worker, timeout, check)
         try:
-            return run.play(links.session, pay, tell)
+            party = _Party(role, options, measure, tunnel, worker, timeout, check)
+            return party.play(links.session, pay, tell)
         except BaseException:
-            # The others wait: they are told that nothing will come, and not why.
+            # The others would wait for ever: they learn that nothing will come, and not why.
             tunnel.say(stopped=True)
             tunnel.flush(1.0)
             raise
 
 
+@dataclass
 class _Party:
     """The steps of one party, each of which waits for the others."""
 
-    def __init__(
-        self,
-        role: Role,
-        options: SecureOptions,
-        measure: Measure | None,
-        tunnel: Tunnel,
-        worker: Worker,
-        timeout: float | None,
-        check: Callable[[], None],
-    ) -> None:
-        self.role: Role = role
-        self.options, self.measure = options, measure
-        self.tunnel, self.worker, self.timeout, self.check = tunnel, worker, timeout, check
-        self.began = time.monotonic()
-        self.until = self.began + (_MEETING if timeout is None else timeout)
+    role: Role
+    options: SecureOptions
+    measure: Measure | None
+    tunnel: Tunnel
+    worker: Worker
+    timeout: float | None
+    check: Callable[[], None]
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.until = self.began + (_MEETING if self.timeout is None else self.timeout)
 
     def play(
-        self,
-        session: str,
-        pay: Pay | None,
-        tell: Callable[[Forecast], None] | None,
+        self, session: str, pay: Pay | None, tell: Callable[[Forecast], None] | None
     ) -> Outcome:
-        told = self._agree()
-        program, owners = program_of(told, self.options)
-        expected = forecast_of(program)
+        """Agree, pay, compute, and return how the run ended."""
+        statements = self._agree()
+        program, owners = build_program(statements, self.options)
+        expected = forecast_program(program)
         if tell is not None:
             tell(expected)
         if self.timeout is None:
-            self.until = time.monotonic() + longest(expected) - _MEETING
+            self.until = time.monotonic() + longest_seconds(expected) - _MEETING
         self.worker.order(program=program.packed())
-        nonces = [session, *(str(told[peer]["nonce"]) for peer in sorted(told))]
+        nonces = [session, *(str(statements[peer]["nonce"]) for peer in sorted(statements))]
         session = hashlib.sha256("/".join(nonces).encode()).hexdigest()[:32]
         arrays: list[Any] = []
         if self.measure is not None:
             if pay is not None:
-                # First: that records do not fit the public scale tells of them too.
+                # Before the inputs: whether records fit the public scale discloses something too.
                 pay(session, program)
             answer = Own(self.measure).answer(self.options.inputs(program))
             assert isinstance(answer, Answer)
             arrays = [answer.arrays[name] for name in NAMES]
-        self._computed("compiled")
+        self._await_engine("compiled")
         self.tunnel.say(ready=True)
-        self._hear("ready")
+        self._await_peers("ready")
         self.worker.order(
             arrays=[(array.shape, array.tobytes()) for array in arrays],
             session=session,
@@ -267,29 +254,24 @@ class _Party:
         opened: list[float] = []
         parts = 0
         if self.role == self.options.receiver:
-            done = self._computed("opened")
-            opened, parts = done["opened"], int(done["parts"])
+            report = self._await_engine("opened")
+            opened, parts = report["opened"], int(report["parts"])
             self.tunnel.say(done=True)
             self.tunnel.flush(_FAREWELL)
         else:
-            # What this party owes the number is sent when the receiver has it.
-            self._hear("done", [self.options.receiver])
+            # Once the receiver has the number, it needs nothing more that this party sends.
+            self._await_peers("done", [self.options.receiver])
         return Outcome(
-            opened=opened,
-            parts=parts,
-            sent=self.tunnel.sent,
-            received=self.tunnel.received,
-            seconds=time.monotonic() - self.began,
-            program=program,
-            owners=owners,
-        )
+            opened=opened, parts=parts, sent=self.tunnel.sent, received=self.tunnel.received,
+            seconds=time.monotonic() - self.began, program=program, owners=owners,
+        )  # fmt: skip
 
     def _agree(self) -> dict[str, dict[str, Any]]:
-        """Tell and hear what is public, and raise where parties differ."""
+        """Exchange what is public, and raise where parties differ."""
         own: dict[str, Any] = {
             "role": self.role,
-            "silot": version(),
-            "engine": self._computed("engine")["engine"],
+            "silot": _read_version(),
+            "engine": self._await_engine("engine")["engine"],
             "options": self.options.public(),
             "digest": self.options.digest(),
             "nonce": os.urandom(16).hex(),
@@ -299,42 +281,41 @@ class _Party:
         if self.measure is not None:
             described = Own(self.measure).answer(Describe(embedding=self.options.embedding))
             assert isinstance(described, Answer)
-            own["records"] = described.scalars["records"]
-            own["dimension"] = described.scalars["dimension"]
+            own |= {name: described.scalars[name] for name in ("records", "dimension")}
         self.tunnel.say(hello=own)
-        said = {**self._hear("hello"), self.role: own}
-        return agreed({peer: said[peer] for peer in self.tunnel.addresses}, own)
+        statements = {**self._await_peers("hello"), self.role: own}
+        return check_agreement({peer: statements[peer] for peer in self.tunnel.addresses}, own)
 
-    def _hear(self, word: str, peers: list[str] | None = None) -> dict[str, Any]:
+    def _await_peers(self, word: str, peers: list[str] | None = None) -> dict[str, Any]:
         """Wait until the others have said a word, and return what."""
         missing = set(self.tunnel.peers if peers is None else peers)
-        said: dict[str, Any] = {}
+        statements: dict[str, Any] = {}
         while missing:
             for peer in list(missing):
                 words = self.tunnel.heard[peer]
                 if words and word in words[0]:
-                    said[peer] = words.popleft()[word]
+                    statements[peer] = words.popleft()[word]
                     missing.discard(peer)
             if missing:
                 self._wait(missing)
-        return said
+        return statements
 
-    def _computed(self, word: str) -> dict[str, Any]:
-        """Wait until the engine has said a word."""
-        while not self.worker.heard:
+    def _await_engine(self, word: str) -> dict[str, Any]:
+        """Wait until the engine reports a word, and return the report."""
+        while not self.worker.reports:
             self._wait(self.tunnel.peers)
-        words = self.worker.heard.popleft()
-        if word in words:
-            return words
-        self._settle()
+        report = self.worker.reports.popleft()
+        if word in report:
+            return report
+        self._await_cause()
         raise SolverError(
-            f"the engine stopped ({words.get('failed', 'without a word')}). Use fewer records or "
+            f"the engine stopped ({report.get('failed', 'without a word')}). Use fewer records or "
             "features, or see what the other parties say.",
             code="secure-engine",
         )
 
-    def _settle(self) -> None:
-        """Hear what became of the others, whose end may be why the engine failed here."""
+    def _await_cause(self) -> None:
+        """Wait a moment for news of the others: the end of one may be why the engine failed."""
         until = min(time.monotonic() + 1.0, self.until)
         while time.monotonic() < until:
             self._wait(self.tunnel.peers)
@@ -343,7 +324,7 @@ class _Party:
         """Serve the links for a moment, and raise when there is nothing to wait for."""
         self.check()
         self.tunnel.poll(0.1)
-        there = self.worker.poll()
+        is_running = self.worker.poll()
         for peer in awaited:
             words, name = self.tunnel.heard[peer], self.tunnel.names[peer]
             if words and "stopped" in words[0]:
@@ -356,11 +337,83 @@ class _Party:
                     f"{name!r} is gone: its process ended or its machine does not answer.",
                     code="secure-lost",
                 )
-        if not there and not self.worker.heard:
-            self.worker.heard.append({"failed": "without a word"})
+        if not is_running and not self.worker.reports:
+            self.worker.reports.append({"failed": "without a word"})
         if time.monotonic() > self.until:
-            raise self.tunnel.unreachable() or HolderError(
+            raise self.tunnel.find_unreachable() or HolderError(
                 f"time is up after {time.monotonic() - self.began:.0f} s. Raise the timeout, use "
                 "fewer records, or see what the other parties say.",
                 code="secure-timeout",
             )
+
+
+def check_agreement(statements: dict[str, Any], own: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what all parties say of themselves, or raise where they differ from this one."""
+    checked = {peer: _check_statement(words) for peer, words in statements.items()}
+    for peer, other in checked.items():
+        if other["role"] != peer:
+            raise MismatchError(
+                f"the party at the address of {peer!r} says it is another one. Give every party "
+                "its role and the same peers.yml.",
+                code="secure-role",
+            )
+        for name in ("silot", "engine"):
+            if other[name] != own[name]:
+                raise MismatchError(
+                    f"{peer!r} runs another version of {name}. Install the same everywhere.",
+                    code="secure-version",
+                )
+        if other["digest"] != own["digest"]:
+            theirs = other["options"]
+            names = sorted(
+                name for name, value in own["options"].items() if theirs.get(name) != value
+            )
+            raise MismatchError(
+                f"{peer!r} runs with other options: {', '.join(names) or 'unknown ones'}. Agree "
+                "on all of them.",
+                code="secure-options",
+            )
+    return checked
+
+
+def _check_statement(statement: Any) -> dict[str, Any]:
+    """Return what a party says of itself, checked to have the fields of a statement."""
+    expected = {
+        "role": str, "silot": str, "engine": str, "digest": str, "options": dict,
+        "nonce": str, "records": int, "dimension": int,
+    }  # fmt: skip
+    words = cast("dict[str, Any]", statement) if isinstance(statement, dict) else {}
+    if not all(isinstance(words.get(name), kind) for name, kind in expected.items()):
+        raise HolderError(
+            "a party said something that is not silot's. Install the same version everywhere.",
+            code="secure-version",
+        )
+    return words
+
+
+def build_program(
+    statements: dict[str, dict[str, Any]], options: SecureOptions
+) -> tuple[Program, tuple[Role, ...]]:
+    """Return the program for the sizes that parties stated, and who owns its inputs."""
+    owners = tuple(
+        role for role in ("a", "third", "b") if role in statements and statements[role]["records"]
+    )
+    if "a" not in owners or "b" not in owners:
+        raise MismatchError("'a' and 'b' need data; one of them has none.", code="secure-data")
+    widths = {int(statements[role]["dimension"]) for role in owners}
+    if len(widths) > 1:
+        raise MismatchError(
+            f"the parties have {' and '.join(map(str, sorted(widths)))} features. Give all the "
+            "same features in the same order.",
+            code="dimension-mismatch",
+        )
+    sizes = tuple(int(statements[role]["records"]) for role in owners)
+    return options.program(sizes, len(owners) - 1, widths.pop()), cast("tuple[Role, ...]", owners)
+
+
+def _read_version() -> str:
+    """Return the version of silot, which all parties must share."""
+    try:
+        return version("silot")
+    except PackageNotFoundError:
+        return "0"

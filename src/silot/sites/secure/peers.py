@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import datetime
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...data.documents import complaint, read_fields
+from ...data.files import write_whole
 from ...errors import FileError, InputError
 from ...federation.addresses import Address
 from .options import ROLES, Role
 
 Files = tuple[Path, Path, Path]
+
+# Days that certificates of a trial are valid.
+_DAYS = 30
+_PEERS = """\
+# Addresses of the parties, and the certificates of the one that reads this file.
+a: 127.0.0.1:{a}
+b: 127.0.0.1:{b}
+third: 127.0.0.1:{third}
+tls:
+  ca: ca.pem
+  certificate: "{{role}}.pem"
+  key: "{{role}}.key"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +51,10 @@ class Links:
     session
         Name of the run.
     source
-        What says all that, for who is to correct it.
+        The file that says all that, for error messages.
     owner
-        Whose a certificate (DER) is, or ``None`` if it is not to be trusted; by default whatever
-        the authority signed is.
+        Returns whose a certificate (DER) is, or ``None`` if it is not to be trusted; by default
+        whatever the authority signed is.
     """
 
     addresses: Mapping[str, str]
@@ -75,47 +95,44 @@ class Peers(BaseModel):
     def load(cls, path: str | Path) -> Peers:
         """Read a ``peers.yml``.
 
-        Raises
-        ------
-        FileError
-            As ``read_fields``; code ``"peers-invalid"`` where a field is missing or wrong.
+        Raises a ``FileError`` as ``read_fields`` does, or if a field is missing or wrong (``peers-
+        invalid``).
         """
         file = Path(path)
         body = read_fields(file)
         try:
             return cls(**{**body, "folder": file.resolve().parent})
         except ValidationError as error:
-            found = complaint(error, body)
+            fault = complaint(error, body)
             raise FileError(
-                f"{file.name}, {'.'.join(found.place)}: {found.message} It needs a, b (and third) "
+                f"{file.name}, {'.'.join(fault.place)}: {fault.message} It needs a, b (and third) "
                 "as host:port, and tls with ca, certificate and key.",
                 code="peers-invalid",
             ) from None
 
     def links(self, role: Role, parties: int) -> Links:
-        """What a party of a role needs to link with the others."""
+        """Return what a party of a role needs to link with the others."""
         addresses = self.addresses(parties)
-        names = {each: each for each in addresses}
+        names = {name: name for name in addresses}
         return Links(addresses=addresses, names=names, files=self.files(role), session=self.session)
 
     def addresses(self, parties: int) -> dict[str, str]:
-        """Addresses by role, in the order of roles."""
-        given = dict(zip(ROLES, (self.a, self.b, self.third)[:parties], strict=False))
-        found: dict[str, str] = {}
-        for role, address in given.items():
+        """Return addresses by role, in the order of roles."""
+        addresses: dict[str, str] = {}
+        for role, address in zip(ROLES, (self.a, self.b, self.third)[:parties], strict=False):
             if address is None:
                 raise InputError(
                     f"peers.yml has no address of {role!r}, which computes too. Add it, or use "
                     "the two-party protocol.",
                     code="peers-invalid",
                 )
-            found[role] = address
-        if len(set(found.values())) < len(found):
+            addresses[role] = address
+        if len(set(addresses.values())) < len(addresses):
             raise InputError("two parties have one address in peers.yml.", code="peers-invalid")
-        return found
+        return addresses
 
     def files(self, role: Role) -> Files:
-        """Authority, certificate and key of a role; a missing file is a ``FileError``."""
+        """Return the authority, certificate and key of a role, which must exist."""
         tls = self.tls
         names = [text.replace("{role}", role) for text in (tls.ca, tls.certificate, tls.key)]
         ca, certificate, key = (self.folder / name for name in names)
@@ -126,3 +143,92 @@ class Peers(BaseModel):
                     code="file-missing",
                 )
         return ca, certificate, key
+
+
+def make_keys(folder: str | Path, *, first_port: int = 9310) -> list[Path]:
+    """Make an authority and a certificate for each party, and a ``peers.yml`` for one machine.
+
+    For trials: all keys are made in one place. In earnest every party makes its own key, and
+    the authority signs it without ever having it.
+
+    Parameters
+    ----------
+    folder
+        A new or empty folder. Keys in it are readable for their owner alone.
+    first_port
+        Port of ``a``; ``b`` and ``third`` get the next two.
+
+    Returns
+    -------
+    list of Path
+        The files made.
+
+    Raises
+    ------
+    FileError
+        The folder has files in it, or cannot be written.
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(place.iterdir())
+    except OSError as error:
+        raise FileError(
+            f"{place} cannot be made a folder ({type(error).__name__}).", code="file-unwritable"
+        ) from None
+    if not is_empty:
+        raise FileError(
+            f"{place} has files in it. Give a new folder: keys are never written over.",
+            code="file-exists",
+        )
+    authority = f"silot trial {os.urandom(4).hex()}"
+    ca_key = ec.generate_private_key(ec.SECP256R1())
+    pem = serialization.Encoding.PEM
+    paths: list[Path] = []
+
+    def write(name: str, data: bytes, *, private: bool = False) -> None:
+        write_whole(place / name, data, private=private)
+        paths.append(place / name)
+
+    certificate = _certify(authority, ca_key, authority, ca_key, is_authority=True)
+    write("ca.pem", certificate.public_bytes(pem))
+    for role in ROLES:
+        key = ec.generate_private_key(ec.SECP256R1())
+        secret = key.private_bytes(
+            pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        write(f"{role}.key", secret, private=True)
+        certificate = _certify(role, key, authority, ca_key, is_authority=False)
+        write(f"{role}.pem", certificate.public_bytes(pem))
+    ports = {role: first_port + step for step, role in enumerate(ROLES)}
+    write("peers.yml", _PEERS.format(**ports).encode())
+    return paths
+
+
+def _certify(
+    subject: str,
+    key: ec.EllipticCurvePrivateKey,
+    authority: str,
+    ca_key: ec.EllipticCurvePrivateKey,
+    *,
+    is_authority: bool,
+) -> x509.Certificate:
+    """Certify a key for a trial: that of the authority itself, or that of a party."""
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, n)]) for n in (subject, authority)]
+    now = datetime.datetime.now(datetime.UTC)
+    length = 0 if is_authority else None
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(names[0])
+        .issuer_name(names[1])
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=_DAYS))
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=length), True)
+    )
+    if not is_authority:
+        # Each party is a client of some links and the server of others.
+        both = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+        builder = builder.add_extension(x509.ExtendedKeyUsage(both), False)
+    return builder.sign(ca_key, hashes.SHA256())

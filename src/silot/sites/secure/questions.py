@@ -1,20 +1,20 @@
-"""What starts a secure distance between sites: who takes part, under which public options."""
+"""The question that starts a secure distance between sites: who takes part, with what options."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from ...errors import InputError
 from ...federation.answer import Answer
 from ...federation.disclosure import Account, Disclosure
 from ...federation.question import Array, Names, Question, encode_question, register
-from .options import ROLES, Role, SecureOptions
+from .options import ROLES, Accuracy, Role, SecureOptions
 
 SIZES = ("records", "dimension")
-"""What a member that will take part tells before."""
+"""What a member discloses when it says that it will take part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +26,9 @@ class SecureDistance(Question):
     a, b, third
         Names of the members that are these parties; of two parties ``third`` is empty.
     session
-        What no other run has.
+        A name that no other run has.
     go
-        Whether it begins now. Before that a member says whether it will take part, and tells its
-        sizes.
+        Whether it begins now. Before that a member says whether it will take part, and its sizes.
     scale, protocol, receiver, accuracy
         As ``SecureOptions``.
     privacy_epsilon, diameter
@@ -54,20 +53,21 @@ class SecureDistance(Question):
 
     @classmethod
     def of(cls, options: SecureOptions, members: Mapping[Role, str], session: str) -> Self:
-        """The question of a run."""
-        shared: dict[str, Any] = {**options.public(), **members}
-        del shared["two_party"]
-        given = {name: value for name, value in shared.items() if value is not None}
-        return cls(**{"third": "", **given}, session=session)
+        """Return the question of a run."""
+        fields: dict[str, Any] = {"third": "", **options.public(), **members}
+        # The protocol says it already.
+        del fields["two_party"]
+        fields = {name: value for name, value in fields.items() if value is not None}
+        return cls(**fields, session=session)
 
     @property
     def options(self) -> SecureOptions:
-        """The public options; what is none of them is an ``InputError``."""
-        names = ("scale", "protocol", "receiver", "accuracy", "embedding")
-        given: dict[str, Any] = {name: getattr(self, name) for name in names}
-        noise = {"privacy_epsilon": self.privacy_epsilon, "diameter": self.diameter}
-        given |= {name: value or None for name, value in noise.items()}
-        return SecureOptions(**given)
+        """The public options; a value that is none of them is an ``InputError``."""
+        return SecureOptions(
+            scale=self.scale, protocol=self.protocol, receiver=self.receiver,
+            accuracy=cast("Accuracy", self.accuracy), embedding=self.embedding,
+            privacy_epsilon=self.privacy_epsilon or None, diameter=self.diameter or None,
+        )  # fmt: skip
 
     @property
     def members(self) -> dict[Role, str]:
@@ -76,7 +76,7 @@ class SecureDistance(Question):
 
     @property
     def key(self) -> str:
-        """SHA-256 of the run: what was approved is what begins."""
+        """SHA-256 of the run, the same before it begins and when it does: approvals hold for it."""
         return hashlib.sha256(encode_question(replace(self, go=False))).hexdigest()
 
     @property
@@ -95,5 +95,3 @@ class SecureDistance(Question):
 
 
 register(SecureDistance)
-
-__all__ = ["SIZES", "SecureDistance"]

@@ -4,8 +4,8 @@ The engine has TLS of its own, and its server takes plain connections on the sam
 asks for any certificate of the authority, not for that of the party. So the engine speaks to
 sockets in a folder that only this user can enter, and what leaves the machine goes through here.
 
-All of it is one loop over sockets that never wait, run by whoever waits for something else: an
-engine sends thousands of small messages, and each costs what this loop costs.
+All of it is one loop over sockets that never block, run by whoever waits for something else: an
+engine sends thousands of small messages, and each of them passes through this loop.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from ...errors import HolderError, InputError, SilotError
-from ._link import Link, connecting, listening
+from ._link import Link, connect, listen
 from .peers import Files, Links
 
+# The first byte of a connection: it carries words of the parties, or data of the engine.
 _TALK, _DATA = b"?", b">"
-_AGAIN = 0.1
+# Seconds before a connection that failed is tried again.
+_RETRY = 0.1
 # Seconds between signs of life, and without any after which a party counts as lost.
 _PULSE, _SILENCE = 2.0, 30.0
-# A party's words are few.
+# Bytes of one line of a party's words; a longer one is dropped.
 _LONGEST = 2**16
 
 
@@ -48,9 +50,9 @@ class Tunnel:
     sent, received
         Bytes of the engine that left for the other parties, and that came from them.
     heard
-        What each other party said and nobody took yet, first to last.
+        Words of each other party that nobody read yet, first to last.
     lost
-        Parties that were here and are no more.
+        Parties that were connected and no longer are.
     """
 
     def __init__(self, role: str, links: Links) -> None:
@@ -61,18 +63,18 @@ class Tunnel:
         self.lost: set[str] = set()
         self._owner_of, self._source = links.owner, links.source
         self._roles = {links.names[peer]: peer for peer in self.peers}
-        self._server = context_of(links.files, server=True)
-        self._client = context_of(links.files, server=False, verified=links.owner is None)
+        self._server = build_context(links.files, server=True)
+        self._client = build_context(links.files, server=False, verified=links.owner is None)
         self._folder = tempfile.TemporaryDirectory(prefix="silot-")
         self._selector = selectors.DefaultSelector()
         self._links: set[Link] = set()
         self._talk: dict[str, Link] = {}
-        self._words: dict[str, bytes] = defaultdict(bytes)
-        self._said: list[bytes] = []
+        self._partial: dict[str, bytes] = defaultdict(bytes)
+        self._sent_lines: list[bytes] = []
         self._refused: dict[str, bool] = {}
         self._later: list[tuple[float, Callable[[], None]]] = []
-        self._seen: dict[str, float] = {}
-        self._pulse = 0.0
+        self._last_times: dict[str, float] = {}
+        self._last_pulse = 0.0
 
     def __enter__(self) -> Self:
         try:
@@ -93,7 +95,7 @@ class Tunnel:
         return self._folder.name
 
     def local(self) -> dict[str, str]:
-        """Where the engine finds the parties on this machine, by role."""
+        """Return where the engine reaches the parties on this machine, by role."""
         return {role: f"unix:{self._socket(role)}" for role in self.addresses}
 
     def watch(self, descriptor: int) -> None:
@@ -101,31 +103,31 @@ class Tunnel:
         self._selector.register(descriptor, selectors.EVENT_READ, None)
 
     def say(self, **words: Any) -> None:
-        """Tell all other parties something public; those not here yet hear it first."""
+        """Send all other parties something public; those that connect later receive it first."""
         line = json.dumps(words, sort_keys=True).encode() + b"\n"
-        self._said.append(line)
+        self._sent_lines.append(line)
         for peer in self._talk:
             self._talk[peer].write(line)
 
     def flush(self, seconds: float) -> None:
-        """Wait until what was said has left, towards those who are there."""
+        """Wait until what was said has left, towards the parties that are connected."""
         end = time.monotonic() + seconds
 
         def waits(peer: str, link: Link) -> bool:
-            return link.unsent > 0 and not link.closed and peer not in self.lost
+            return link.unsent > 0 and not link.is_closed and peer not in self.lost
 
         while any(waits(*each) for each in self._talk.items()) and time.monotonic() < end:
             self.poll(0.02)
 
     def poll(self, seconds: float) -> None:
-        """Serve the links until something happened, or for so long."""
+        """Serve the links until something happens, or for so long."""
         now = time.monotonic()
         due = [work for when, work in self._later if when <= now]
         self._later = [(when, work) for when, work in self._later if when > now]
         for work in due:
             work()
-        if now - self._pulse > _PULSE:
-            self._pulse = now
+        if now - self._last_pulse > _PULSE:
+            self._last_pulse = now
             for link in self._talk.values():
                 link.write(b"\n")
             self._prune(now)
@@ -134,12 +136,12 @@ class Tunnel:
             if key.data is not None:
                 key.data(events)
 
-    def unreachable(self) -> SilotError | None:
-        """Say what is wrong with a party that is not here; ``None`` when all are."""
+    def find_unreachable(self) -> SilotError | None:
+        """Return what is wrong with a party that is not connected; ``None`` when all are."""
         for peer in self.peers:
-            if peer not in self._seen:
+            if peer not in self._last_times:
                 if self._refused.get(peer):
-                    return self._mistrust(peer)
+                    return self._mistrusted(peer)
                 return HolderError(
                     f"{self.names[peer]!r} does not answer at {self.addresses[peer]}. Start it, or "
                     f"correct {self._source}.",
@@ -161,13 +163,13 @@ class Tunnel:
         return str(Path(self._folder.name) / f"{role}.sock")
 
     def _listen(self) -> None:
-        self._accepting(self.addresses[self.role], self._arrive)
+        self._accept_at(self.addresses[self.role], self._serve_arrival)
         for peer in self.peers:
-            self._accepting(f"unix:{self._socket(peer)}", partial(self._outward, peer))
+            self._accept_at(f"unix:{self._socket(peer)}", partial(self._forward_outward, peer))
 
-    def _accepting(self, address: str, arrived: Callable[[Any], None]) -> None:
+    def _accept_at(self, address: str, arrived: Callable[[Any], None]) -> None:
         try:
-            server = listening(address)
+            server = listen(address)
         except OSError as error:
             raise InputError(
                 f"this party cannot listen at {address} ({type(error).__name__}). Free the port, "
@@ -189,46 +191,46 @@ class Tunnel:
         self._links.add(link)
         return link
 
-    def _soon(self, seconds: float, work: Callable[[], None]) -> None:
+    def _call_later(self, seconds: float, work: Callable[[], None]) -> None:
         self._later.append((time.monotonic() + seconds, work))
 
     def _prune(self, now: float) -> None:
         for link in list(self._links):
-            if link.late(now):
+            if link.is_late(now):
                 link.close()
-        for peer, seen in self._seen.items():
-            if now - seen > _SILENCE:
+        for peer, last in self._last_times.items():
+            if now - last > _SILENCE:
                 self.lost.add(peer)
 
-    # What this party says goes over connections it made, what it hears over those it took.
+    # This party speaks over the connections it made, and listens to those it accepted.
 
     def _greet(self, peer: str) -> None:
         try:
             link = self._dial(peer, _TALK)
         except OSError:
-            self._soon(_AGAIN, partial(self._greet, peer))
+            self._call_later(_RETRY, partial(self._greet, peer))
             return
-        link.on_end = partial(self._ungreeted, peer, link)
-        for line in self._said:
+        link.on_end = partial(self._end_greeting, peer, link)
+        for line in self._sent_lines:
             link.write(line)
         self._talk[peer] = link
 
-    def _ungreeted(self, peer: str, link: Link) -> None:
-        # Closed after both ends agreed on keys: the other one did not like this certificate.
-        self._refused[peer] = link.mistrusted or link.opened
-        if peer in self._seen:
+    def _end_greeting(self, peer: str, link: Link) -> None:
+        # A link that closes after its handshake was refused for this party's certificate.
+        self._refused[peer] = link.is_mistrusted or link.is_open
+        if peer in self._last_times:
             self.lost.add(peer)
         else:
-            self._soon(_AGAIN, partial(self._greet, peer))
+            self._call_later(_RETRY, partial(self._greet, peer))
 
     def _dial(self, peer: str, purpose: bytes) -> Link:
-        socket = connecting(self.addresses[peer])
+        socket = connect(self.addresses[peer])
         expected, owner_of = self.names[peer], self._owner_of
         link = self._link(socket, context=self._client, expected=expected, owner_of=owner_of)
         link.write(purpose)
         return link
 
-    def _mistrust(self, peer: str) -> SilotError:
+    def _mistrusted(self, peer: str) -> SilotError:
         return HolderError(
             f"{self.names[peer]!r} at {self.addresses[peer]} has no certificate of this authority "
             "for its role, or refuses this party's. Give all parties certificates of one "
@@ -236,45 +238,45 @@ class Tunnel:
             code="secure-certificate",
         )
 
-    def _arrive(self, socket: Any) -> None:
+    def _serve_arrival(self, socket: Any) -> None:
         link = self._link(socket, context=self._server, owner_of=self._owner_of)
-        link.on_data = partial(self._first, link)
+        link.on_data = partial(self._serve_first, link)
 
-    def _first(self, link: Link, data: bytes) -> None:
-        """Serve a connection from outside; only other parties get anywhere."""
+    def _serve_first(self, link: Link, data: bytes) -> None:
+        """Serve a connection from outside, if it is of another party."""
         peer, purpose = self._roles.get(link.owner or ""), data[:1]
         if peer is None or purpose not in (_TALK, _DATA):
             link.close()
         elif purpose == _TALK:
-            self._seen[peer] = time.monotonic()
-            self._words[peer] = b""
+            self._last_times[peer] = time.monotonic()
+            self._partial[peer] = b""
             link.on_data = partial(self._hear, peer)
             link.on_end = partial(self.lost.add, peer)
             self._hear(peer, data[1:])
         else:
             link.hold(data[1:])
-            self._inward(link)
+            self._forward_inward(link)
 
     def _hear(self, peer: str, data: bytes) -> None:
-        self._seen[peer] = time.monotonic()
-        *lines, rest = (self._words[peer] + data).split(b"\n")
-        self._words[peer] = rest if len(rest) <= _LONGEST else b""
+        self._last_times[peer] = time.monotonic()
+        *lines, partial_line = (self._partial[peer] + data).split(b"\n")
+        self._partial[peer] = partial_line if len(partial_line) <= _LONGEST else b""
         for line in lines:
             if line:
-                self.heard[peer].append(_words(line))
+                self.heard[peer].append(_parse_words(line))
 
-    def _inward(self, far: Link) -> None:
-        if far.closed:
+    def _forward_inward(self, far: Link) -> None:
+        if far.is_closed:
             return
         try:
-            near = connecting(f"unix:{self._socket(self.role)}")
+            near = connect(f"unix:{self._socket(self.role)}")
         except OSError:
-            # The other party was faster: the engine here is about to start.
-            self._soon(0.05, partial(self._inward, far))
+            # The other party was faster, and the engine here is about to start.
+            self._call_later(0.05, partial(self._forward_inward, far))
         else:
             self._join(self._link(near), far)
 
-    def _outward(self, peer: str, socket: Any) -> None:
+    def _forward_outward(self, peer: str, socket: Any) -> None:
         near = self._link(socket)
         try:
             self._join(near, self._dial(peer, _DATA))
@@ -292,7 +294,7 @@ class Tunnel:
         self.received += count
 
 
-def _words(line: bytes) -> dict[str, Any]:
+def _parse_words(line: bytes) -> dict[str, Any]:
     try:
         words = json.loads(line)
     except ValueError:
@@ -300,11 +302,11 @@ def _words(line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", words) if isinstance(words, dict) else {}
 
 
-def context_of(files: Files, *, server: bool, verified: bool = True) -> ssl.SSLContext:
+def build_context(files: Files, *, server: bool, verified: bool = True) -> ssl.SSLContext:
     """Return TLS settings under which both ends must show a certificate of the authority.
 
-    One that is not ``verified`` here is the caller's to check, as ``Links.owner`` does: of a
-    project's members all have certificates of clients, which TLS does not let serve.
+    A certificate that is not ``verified`` here must be checked by the caller, as ``Links.owner``
+    does: members of a project all have certificates of clients, which TLS refuses as servers.
     """
     ca, certificate, key = files
     try:

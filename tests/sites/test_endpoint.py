@@ -17,9 +17,10 @@ from silot.sites import checks
 from silot.sites import kit as kits
 from silot.sites.authority import Role
 from silot.sites.checks import check_site
-from silot.sites.joined import Joined
-from silot.sites.kit import Kit, Project, begin_kit, complete_kit, sign
-from silot.sites.seat import Seat
+from silot.sites.configuration import SiteConfiguration
+from silot.sites.endpoint import Endpoint
+from silot.sites.kit import Kit, begin_kit, complete_kit
+from silot.sites.project import Project, sign
 from silot.sites.secure.tunnel import Tunnel
 
 from .project import authority, private
@@ -43,7 +44,7 @@ def places() -> dict[str, str]:
 @pytest.fixture
 def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kit]:
     def made(name: str, project: str = "wards", folder: str = "") -> Kit:
-        monkeypatch.setattr(kits, "new_key", lambda: private(name))
+        monkeypatch.setattr(kits, "create_key", lambda: private(name))
         place = tmp_path / (folder or name)
         role = Role.ASKER if name == ASKER else Role.SITE
         return complete_kit(place, sign(authority(project), PROJECT, begin_kit(place, name, role)))
@@ -51,9 +52,9 @@ def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kit]:
     return made
 
 
-def seat(kit: Kit, places: dict[str, str]) -> Seat:
+def seat(kit: Kit, places: dict[str, str]) -> Endpoint:
     peers = {name: at for name, at in places.items() if name != kit.name}
-    return replace(Seat.of(kit), addresses=Addresses(listen=places[kit.name], peers=peers))
+    return replace(Endpoint.of(kit), addresses=Addresses(listen=places[kit.name], peers=peers))
 
 
 def tunnel(kit: Kit, places: dict[str, str], **members: str) -> Tunnel:
@@ -74,7 +75,7 @@ def refused(tunnels: list[Tunnel]) -> None:
     """No party hears another, and each says why."""
 
     def told() -> bool:
-        errors = [each.unreachable() for each in tunnels]
+        errors = [each.find_unreachable() for each in tunnels]
         return all(error is not None and error.code == "secure-certificate" for error in errors)
 
     assert serve(tunnels, told)
@@ -87,9 +88,11 @@ def test_check_says_whether_a_site_can_compute(
     north = kit("north")
     np.savez(tmp_path / "north.npz", X=np.eye(3))
     policy = tmp_path / "policy.json"
-    joined = Joined(data=tmp_path / "north.npz", ledger=tmp_path / "north.ledger", policy=policy)
+    joined = SiteConfiguration(
+        data=tmp_path / "north.npz", ledger=tmp_path / "north.ledger", policy=policy
+    )
     joined.save(north)
-    joined.account().close()
+    joined.open_ledger().close()
 
     def found() -> list[tuple[str, str]]:
         return [(each.state, each.code) for each in check_site(north) if "secure" in each.name]

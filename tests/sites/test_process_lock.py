@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from silot.sites.running import BEAT, Places
+from silot.sites.process_lock import BEAT, KitCopies
 
 A, B = b"a" * 16, b"b" * 16
 
 
 def test_of_two_copies_the_first_stays() -> None:
     now = [0.0]
-    places = Places(lambda: now[0])
-    assert places.heard("north", A) == ""
-    assert places.heard("south", B) == ""
+    places = KitCopies(lambda: now[0])
+    assert places.record("north", A) == ""
+    assert places.record("south", B) == ""
     for _ in range(10):
         now[0] += BEAT
         # The other's attempts do not keep it away, nor let it in.
-        assert places.heard("north", B) == "kit-elsewhere"
-        assert places.heard("north", A) == ""
+        assert places.record("north", B) == "kit-elsewhere"
+        assert places.record("north", A) == ""
 
 
 @pytest.mark.parametrize(("beats", "code"), [(0, "kit-elsewhere"), (2, "kit-elsewhere"), (4, "")])
 def test_a_kit_that_moved_is_let_in_once_the_old_place_is_silent(beats: int, code: str) -> None:
     now = [0.0]
-    places = Places(lambda: now[0])
-    places.heard("north", A)
+    places = KitCopies(lambda: now[0])
+    places.record("north", A)
     now[0] = beats * BEAT
-    assert places.heard("north", B) == code
+    assert places.record("north", B) == code
 
 
 def test_a_restart_at_the_same_place_is_let_in() -> None:
-    places = Places(lambda: 0.0)
-    assert [places.heard("north", A) for _ in range(3)] == [""] * 3
+    places = KitCopies(lambda: 0.0)
+    assert [places.record("north", A) for _ in range(3)] == [""] * 3

@@ -1,4 +1,4 @@
-"""What askers ask for, in words of people who never saw a terminal."""
+"""Descriptions of questions and levels, for people who never saw a terminal."""
 
 from __future__ import annotations
 
@@ -61,40 +61,41 @@ LEVELS = {
     "record": "every record",
 }
 
+# The name that ledgers keep of a noisy secure distance.
 _SECURE = "secure distance"
 
 
-def waiting(questions: int) -> str:
-    """How many questions wait for a decision."""
+def count_waiting(questions: int) -> str:
+    """Say how many questions wait for a decision."""
     return f"{count(questions, 'question')} {'waits' if questions == 1 else 'wait'}"
 
 
-def asked_for(kind: str) -> str:
-    """What a kind of question asks for."""
+def describe_question(kind: str) -> str:
+    """Say what a kind of question requests."""
     return KINDS.get(kind, "something that this version of silot does not know")
 
 
-def level_of(kind: str) -> str:
-    """How much an answer to a kind of question discloses; of one not known, everything."""
-    found = question_kind(kind)
-    return str(Disclosure.RECORD if found is None else found.level)
+def find_level(kind: str) -> str:
+    """Return how much an answer to a kind of question discloses.
+
+    A kind that is not known may disclose everything.
+    """
+    question = question_kind(kind)
+    return str(Disclosure.RECORD if question is None else question.level)
 
 
-def released(mechanism: str) -> str:
-    """What a release tells, by the name that ledgers keep."""
+def describe_release(mechanism: str) -> str:
+    """Say what a release discloses, by the name that ledgers keep."""
     if mechanism == _SECURE:
         return "the distance to another site's records, computed under encryption, with noise"
     if mechanism in KINDS:
         return KINDS[mechanism]
     kinds = (
-        name for name, each in question_kinds().items() if vars(each).get("mechanism") == mechanism
+        name for name, kind in question_kinds().items() if vars(kind).get("mechanism") == mechanism
     )
-    return asked_for(next(kinds, ""))
+    return describe_question(next(kinds, ""))
 
 
-def level_words(level: str) -> str:
-    """A level by its name, and what it is."""
+def describe_level(level: str) -> str:
+    """Say a level by its name, and what it is."""
     return f"{level}: {LEVELS[level]}" if level in LEVELS else "not known"
-
-
-__all__ = ["KINDS", "LEVELS", "asked_for", "level_of", "level_words", "released"]

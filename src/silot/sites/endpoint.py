@@ -1,4 +1,4 @@
-"""What a member needs to compute with others: its certificate, and where it says they are."""
+"""A member's endpoint for secure distances: its certificate, and where it and the others listen."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cryptography import x509
 from ..data.documents import read_fields
 from ..errors import InputError, SilotError
 from ..federation.addresses import Addresses
-from .authority import ROOT, Role, member_of
-from .engine import stem
-from .kit import STARTUP, Kit, _checked
+from .authority import Role, verify_member
+from .kit import Kit
+from .project import validate_fields
 from .secure.options import Role as Part
 from .secure.peers import Files, Links
 
@@ -21,8 +21,8 @@ FILE = "secure.yml"
 
 
 @dataclass(frozen=True)
-class Seat:
-    """A member's place in secure distances.
+class Endpoint:
+    """A member as the others reach it in a secure distance.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class Seat:
     files
         Authority, certificate and key of its kit.
     root, revoked
-        What certificates of others are checked by.
+        What certificates of others are verified by.
     addresses
         With whom it computes, and where; ``None`` with nobody.
     source
-        What says so, for who is to correct it.
+        The file that says so, for error messages.
     """
 
     name: str
@@ -46,30 +46,25 @@ class Seat:
     source: str
 
     @classmethod
-    def of(cls, kit: Kit, addresses: Addresses | None = None) -> Seat:
-        """That of a kit; an asker's addresses are in the kit itself.
+    def of(cls, kit: Kit, addresses: Addresses | None = None) -> Endpoint:
+        """Return the endpoint of a kit; an asker's addresses are in the kit itself.
 
-        Raises
-        ------
-        InputError
-            The file of an asker is not as it should be (``project-field``).
+        Raises an ``InputError`` if the file of an asker is not as it should be (``project-field``).
         """
         source, file = "`secure` in the policy", kit.folder / FILE
         if kit.role is Role.ASKER:
             source = str(file)
-            addresses = _checked(Addresses, read_fields(file), file) if file.exists() else None
-        startup, own, known = kit.folder / STARTUP, stem(kit.role), kit.identity()
-        files = (startup / ROOT, startup / f"{own}.crt", startup / f"{own}.key")
-        return cls(kit.name, files, known.root, known.revoked, addresses, source)
+            addresses = None
+            if file.exists():
+                addresses = validate_fields(Addresses, read_fields(file), file)
+        identity = kit.identity()
+        return cls(kit.name, kit.files, identity.root, identity.revoked, addresses, source)
 
     def links(self, members: Mapping[Part, str], session: str) -> Links:
-        """Links with the members that are the parties of a run.
+        """Return the links with the members that are the parties of a run.
 
-        Raises
-        ------
-        InputError
-            No addresses are named (``secure-addresses``), or none of one of them
-            (``secure-peer``).
+        Raises an ``InputError`` if no addresses are named (``secure-addresses``), or none of one of
+        them (``secure-peer``).
         """
         needs = f"{self.source} needs listen: HOST:PORT, and peers with a HOST:PORT for each"
         if self.addresses is None:
@@ -88,16 +83,13 @@ class Seat:
         return Links(
             addresses={str(part): places[name] for part, name in members.items()},
             names={str(part): name for part, name in members.items()},
-            files=self.files, session=session, source=self.source, owner=self._owner,
+            files=self.files, session=session, source=self.source, owner=self._find_owner,
         )  # fmt: skip
 
-    def _owner(self, shown: bytes) -> str | None:
-        """The member that a certificate is of, if it is valid in this project."""
+    def _find_owner(self, certificate: bytes) -> str | None:
+        """Return the member that a certificate (DER) is of, if it is valid in this project."""
         try:
-            found = member_of(x509.load_der_x509_certificate(shown), self.root, self.revoked)
+            parsed = x509.load_der_x509_certificate(certificate)
+            return verify_member(parsed, self.root, self.revoked).name
         except (SilotError, ValueError):
             return None
-        return found.name
-
-
-__all__ = ["Seat"]

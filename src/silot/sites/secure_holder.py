@@ -15,44 +15,44 @@ from ..federation.party import Holder
 from ..federation.policy import Policy
 from ..federation.question import Question
 from ..privacy.ledger import Ledger
-from .seat import Seat
-from .secure._engine import absent
+from .endpoint import Endpoint
+from .secure._engine import missing_spu
 from .secure._program import Program
-from .secure.charging import Request, charge, refusal
+from .secure.charging import Request, charge, find_refusal
 from .secure.options import Role, SecureOptions
-from .secure.party import computed
+from .secure.party import compute_as_party
 from .secure.peers import Links
 from .secure.questions import SIZES, SecureDistance
 
-# Who have records.
-_PARTS: tuple[Role, ...] = ("a", "b")
+# The parties that have records.
+_DATA_ROLES: tuple[Role, ...] = ("a", "b")
 
 
-class Taking(Holder):
+class SecureHolder(Holder):
     """A holder that computes with others too, one run at a time.
 
-    A run is charged once parties agree, under the name of who asked. Asked again, while it lasts
-    or after, it is answered by the same bytes; after a crash by those in the ledger, and where
-    there are none, it was charged and is not begun again.
+    A run is charged once parties agree, under the name of who asked. A question that is repeated,
+    while the run lasts or after, gets the same bytes; after a crash those in the ledger, and where
+    there are none, the run was charged and is not begun again.
 
     Parameters
     ----------
     measure, policy, ledger, evaluation
         As of a ``Holder``.
-    seat
-        Who it is to the others.
+    endpoint
+        The holder as the others reach it.
     """
 
     def __init__(
         self, measure: Measure, policy: Policy, ledger: Ledger, evaluation: Measure | None,
-        seat: Seat,
+        endpoint: Endpoint,
     ) -> None:  # fmt: skip
         super().__init__(measure, policy, ledger, evaluation)
-        self._seat = seat
+        self._endpoint, self._account = endpoint, ledger
         # The last run that began, by its question's key, and its reply once there is one.
         self._last: tuple[str, Future[bytes]] = "", Future()
         self._last[1].set_result(b"")
-        self._turn = threading.Lock()
+        self._starting = threading.Lock()
 
     def _reply(self, question: Question, asker: str, run: str = "") -> bytes:
         if not isinstance(question, SecureDistance):
@@ -61,80 +61,81 @@ class Taking(Holder):
         if barred:
             return barred
         try:
-            part, links, options = self._checked(question, asker)
+            role, links, options = self._check_members(question, asker)
             if not question.go:
-                return self._ready(question, options, asker)
+                return self._announce(question, options, asker)
         except RefusedError as error:
-            return self._no(error.code, asker)
-        return self._once(
-            question.key, asker,
-            lambda: self._computed(part, links, options, question, asker),
-        )  # fmt: skip
+            return self._refuse(error.code, asker)
+        return self._reply_once(
+            question.key, asker, lambda: self._compute_run(role, links, options, question, asker)
+        )
 
-    def _checked(self, question: SecureDistance, asker: str) -> tuple[Role, Links, SecureOptions]:
-        """Whose part it is, with whom and how, if its own rules have them."""
-        options, members, name = question.options, question.members, self._seat.name
-        parts: list[Role] = [part for part in _PARTS if members.get(part) == name]
-        distinct = len(set(members.values())) == len(members) == options.parties
-        # Whoever asks is the third party, and no friend of theirs that the site does not know.
-        if not parts or not distinct or members.get("third", asker) != asker:
+    def _check_members(
+        self, question: SecureDistance, asker: str
+    ) -> tuple[Role, Links, SecureOptions]:
+        """Return its own role, the links and the options of a run that its rules allow."""
+        options, members, name = question.options, question.members, self._endpoint.name
+        roles: list[Role] = [role for role in _DATA_ROLES if members.get(role) == name]
+        are_distinct = len(set(members.values())) == len(members) == options.parties
+        # Whoever asks must be the third party: another could be somebody the site does not trust.
+        if not roles or not are_distinct or members.get("third", asker) != asker:
             raise RefusedError("the parties are not those that may be.", code="secure-members")
         try:
-            links = self._seat.links(members, question.session)
+            links = self._endpoint.links(members, question.session)
         except InputError as error:
             raise RefusedError(error.message, code=error.code) from None
         if find_spec("spu") is None:
-            raise absent()
-        return parts[0], links, options
+            raise missing_spu()
+        return roles[0], links, options
 
-    def _ready(self, question: SecureDistance, options: SecureOptions, asker: str) -> bytes:
-        """That it would take part, and its sizes."""
+    def _announce(self, question: SecureDistance, options: SecureOptions, asker: str) -> bytes:
+        """Reply that it would take part, and its sizes."""
         key, reply = self._last
         ledger, epsilon = self._account, options.privacy_epsilon
         if key == question.key or ledger.before(question.key) is not None:
-            return self._no("secure-again", asker)
+            return self._refuse("secure-again", asker)
         if not reply.done():
             return encode_reply(Failure("secure-busy"))
-        code = refusal(self.policy, ledger, epsilon, self, asker)
+        code = find_refusal(self.policy, ledger, epsilon, self, asker)
         if code:
-            return self._no(code, asker)
+            return self._refuse(code, asker)
         sizes = self._compute(Describe(embedding=question.embedding)).scalars
         return encode_reply(Answer(scalars={name: sizes[name] for name in SIZES}))
 
-    def _once(self, key: str, asker: str, work: Callable[[], bytes]) -> bytes:
-        """The reply of a run: of the one that began before, or of one that begins now."""
-        with self._turn:
+    def _reply_once(self, key: str, asker: str, work: Callable[[], bytes]) -> bytes:
+        """Return the reply of a run: of the one that began before, or of one that begins now."""
+        with self._starting:
             last, reply = self._last
-            begins = last != key
-            if begins:
+            is_new = last != key
+            if is_new:
                 if not reply.done():
                     return encode_reply(Failure("secure-busy"))
                 stored = self._account.before(key)
                 if stored is not None:
-                    return stored or self._no("secure-again", asker)
+                    return stored or self._refuse("secure-again", asker)
                 reply = Future[bytes]()
                 self._last = key, reply
-        if begins:
-            said = encode_reply(Failure("holder-raised"))
+        if is_new:
+            outcome = encode_reply(Failure("holder-raised"))
             try:
-                said = work()
+                outcome = work()
             except RefusedError as error:
-                said = self._no(error.code, asker)
+                outcome = self._refuse(error.code, asker)
             except Exception as error:  # noqa: BLE001 - see Failure.of
-                said = encode_reply(Failure.of(error))
+                outcome = encode_reply(Failure.of(error))
             finally:
-                reply.set_result(said)
+                reply.set_result(outcome)
         return reply.result()
 
-    def _computed(
-        self, part: Role, links: Links, options: SecureOptions, question: SecureDistance, asker: str
+    def _compute_run(
+        self, role: Role, links: Links, options: SecureOptions, question: SecureDistance, asker: str
     ) -> bytes:
-        """Take part, and say what is public of it; who is told the number tells it on."""
+        """Take part, and reply what is public of it; a receiver passes the number on."""
         charged = 0.0
 
         def pay(session: str, program: Program) -> None:
             nonlocal charged
-            if len(program.sizes) != len(_PARTS):
+            if len(program.sizes) != len(_DATA_ROLES):
                 raise RefusedError("who asked brought records too.", code="secure-members")
             request = Request(
                 session=session, peers=dict(links.addresses), sizes=program.sizes,
@@ -143,21 +144,13 @@ class Taking(Holder):
             )  # fmt: skip
             charged = charge(self.policy, self._account, request, self)
 
-        done = computed(part, links, options, self._opened(question), pay)
-        reply = encode_reply(Answer(scalars={CHARGED: charged, **done.facts}))
+        outcome = compute_as_party(role, links, options, self._opened(question), pay)
+        reply = encode_reply(Answer(scalars={CHARGED: charged, **outcome.facts}))
         if self.policy.tells_records:
             return reply
-        ledger, noisy = self._account, options.privacy_epsilon is not None
-        return (ledger.commit if noisy else ledger.tell)(question.key, reply)
+        ledger, is_noisy = self._account, options.privacy_epsilon is not None
+        return (ledger.commit if is_noisy else ledger.tell)(question.key, reply)
 
-    @property
-    def _account(self) -> Ledger:
-        assert self._ledger is not None
-        return self._ledger
-
-    def _no(self, code: str, asker: str) -> bytes:
+    def _refuse(self, code: str, asker: str) -> bytes:
         self._account.refuse(SecureDistance.kind, code, asker)
         return encode_reply(Failure(code, "refused"))
-
-
-__all__ = ["Taking"]

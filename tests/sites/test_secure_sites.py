@@ -15,14 +15,14 @@ import silot
 from silot.errors import ExtraError, HolderError, InputError, RefusedError, WaitingError
 from silot.federation.exchange import Limits, Unreached
 from silot.privacy.ledger import Ledger
-from silot.sites import computing, taking
-from silot.sites.connection import Sites
-from silot.sites.joined import Joined, site_of
+from silot.sites import secure_holder, secure_sites
+from silot.sites.configuration import SiteConfiguration, open_site
 from silot.sites.journal import Journal
 from silot.sites.kit import Kit
 from silot.sites.secure import SecureOptions
 from silot.sites.secure.distance import Outcome
 from silot.sites.secure.questions import SecureDistance
+from silot.sites.secure_sites import SecureSites
 from silot.sites.site import Site
 
 from .here import ASKER, project_in
@@ -42,7 +42,7 @@ def links(own: str, *others: str) -> dict[str, Any]:
 
 
 class There:
-    """Sites in this process, whose engine is a function."""
+    """SecureSites in this process, whose engine is a function."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class There:
     def rules(self, name: str, **more: Any) -> None:
         body = {**RULES, "secure": links(name), **more}
         kit = Kit.load(self.folder / "kits" / name)
-        joined = Joined.load(kit)
+        joined = SiteConfiguration.load(kit)
         assert joined.policy is not None
         policy = joined.policy.with_suffix(".json")
         policy.write_text(silot.Policy(**body).model_dump_json())
@@ -67,7 +67,7 @@ class There:
         self.start(name)
 
     def start(self, name: str) -> None:
-        self.sites[name] = site_of(Kit.load(self.folder / "kits" / name))
+        self.sites[name] = open_site(Kit.load(self.folder / "kits" / name))
 
     def asker_links(self, body: dict[str, Any] | None) -> None:
         file = self.kit.folder / "secure.yml"
@@ -78,10 +78,10 @@ class There:
     def carry(self, name: str, data: bytes, seconds: float) -> bytes:
         return self.sites[name].handle(data)
 
-    def asked(self, run: str = "one", **more: Any) -> Sites:
+    def asked(self, run: str = "one", **more: Any) -> SecureSites:
         limits = Limits(deadline=600.0, first_pause=0.001, longest_pause=0.01)
         given = {"limits": limits, "journal": self.journal, "run": run, "kit": self.kit, **more}
-        return Sites(self.kit.identity(), given.pop("carry", self.carry), NAMES, **given)
+        return SecureSites(self.kit.identity(), given.pop("carry", self.carry), NAMES, **given)
 
     def distance(self, run: str = "one", **options: Any) -> Any:
         return silot.distance(*NAMES, method="secure", federation=self.asked(run), **options)
@@ -115,8 +115,8 @@ class There:
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> There:
     made = There(tmp_path)
-    for module in (computing, taking):
-        monkeypatch.setattr(module, "computed", made.computed)
+    for module in (secure_sites, secure_holder):
+        monkeypatch.setattr(module, "compute_as_party", made.computed)
         monkeypatch.setattr(module, "find_spec", lambda _: True)
     return made
 
@@ -200,11 +200,11 @@ def test_an_asker_needs_addresses_of_its_own_unless_it_is_no_party(there: There)
 
 
 def test_an_engine_that_is_absent_is_said(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "find_spec", lambda _: None)
+    monkeypatch.setattr(secure_holder, "find_spec", lambda _: None)
     with pytest.raises(HolderError, match=r"silot\[secure\] is not installed there") as caught:
         there.distance()
     assert caught.value.code == "extra-secure"
-    monkeypatch.setattr(computing, "find_spec", lambda _: None)
+    monkeypatch.setattr(secure_sites, "find_spec", lambda _: None)
     with pytest.raises(ExtraError, match="pip install"):
         there.distance()
 

@@ -1,4 +1,4 @@
-"""What a site teaches with: models that were fitted before it joined, in files of its kit."""
+"""The teacher of a site: models that were fitted before it joined, in files of its kit."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from ..distillation.teacher import Teacher
 from ..federation.policy import Policy
 from ..federation.question import Question
 from ..privacy.ledger import Ledger
-from .taking import Taking
+from .secure_holder import SecureHolder
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ..distillation.recipes import Recipe
 
-_INPUTS = "transfer.npz"
 
-
-class Taught(BaseModel):
-    """A teacher as a site keeps it: what it told, and was charged, is in the site's ledger.
+class TeacherFiles(BaseModel):
+    """A teacher as a site keeps it; what it disclosed, and was charged, is in the site's ledger.
 
     Attributes
     ----------
@@ -49,40 +47,36 @@ class Taught(BaseModel):
     size: int | None = None
     askers: tuple[str, ...] | None = None
 
-    def load(self) -> list[tuple[nn.Module, Recipe]]:
-        """The models, and how each is built."""
+    def load_models(self) -> list[tuple[nn.Module, Recipe]]:
+        """Load the models, and how each is built."""
         # Slow to import; the first says which extra is missing.
         from ..distillation import train  # noqa: F401
         from ..distillation.recipes import load_model
 
         return [load_model(path) for path in self.models]
 
-    def transfer(self) -> Inputs | None:
-        """The transfer set."""
+    def read_inputs(self) -> Inputs | None:
+        """Read the transfer set."""
         if self.inputs is None:
             return None
         points: Any = read_arrays(self.inputs)["X"]
         return check_inputs(points.tolist() if points.dtype.kind == "U" else points)
 
-    def teacher(self, policy: Policy, ledger: Ledger) -> Teacher:
-        """Who answers."""
-        models = self.load()
+    def build(self, policy: Policy, ledger: Ledger) -> Teacher:
+        """Build the party that answers about the models."""
+        models = self.load_models()
         # Slow to import.
         from ..distillation import module_predict
 
         return Teacher(
-            [partial(module_predict, module) for module, _ in models],
-            size=self.size,
-            labels=models[0][1].labels.names,
-            policy=policy,
-            ledger=ledger,
-            inputs=self.transfer(),
-            askers=self.askers,
-        )
+            [partial(module_predict, module) for module, _ in models], size=self.size,
+            labels=models[0][1].labels.names, policy=policy, ledger=ledger,
+            inputs=self.read_inputs(), askers=self.askers,
+        )  # fmt: skip
 
-    def sentence(self) -> str:
-        """What it is, for the admin of the site."""
-        models, inputs = self.load(), self.transfer()
+    def describe(self) -> str:
+        """Describe the teacher in a sentence for the admin of the site."""
+        models, inputs = self.load_models(), self.read_inputs()
         kinds = sorted({recipe.kind for _, recipe in models})
         parts = [
             f"{len(models)} model{'s' * (len(models) > 1)} ({', '.join(kinds)}) of the labels "
@@ -94,14 +88,14 @@ class Taught(BaseModel):
         return f"{'; '.join(parts)}; may answer {askers}, as the policy allows"
 
 
-def keep(
+def save_teacher(
     folder: Path,
     models: Sequence[tuple[nn.Module, Recipe]],
     *,
     inputs: Inputs | None,
     size: int | None,
     askers: tuple[str, ...] | None,
-) -> Taught:
+) -> TeacherFiles:
     """Write what a site teaches with to a folder of its kit."""
     # Slow to import.
     from ..distillation.recipes import save_model
@@ -109,15 +103,15 @@ def keep(
     files = [folder / f"teacher-{k + 1}.npz" for k in range(len(models))]
     for file, (module, recipe) in zip(files, models, strict=True):
         save_model(file, module, recipe)
+    transfer = None
     if inputs is not None:
-        buffer = io.BytesIO()
+        transfer, buffer = folder / "transfer.npz", io.BytesIO()
         np.savez(buffer, X=np.asarray(inputs))
-        write_whole(folder / _INPUTS, buffer.getvalue(), private=True)
-    place = None if inputs is None else folder / _INPUTS
-    return Taught(models=tuple(files), inputs=place, size=size, askers=askers)
+        write_whole(transfer, buffer.getvalue(), private=True)
+    return TeacherFiles(models=tuple(files), inputs=transfer, size=size, askers=askers)
 
 
-class TeachingHolder(Taking):
+class TeachingHolder(SecureHolder):
     """A holder whose model answers too, under the same name.
 
     Parameters
@@ -125,7 +119,7 @@ class TeachingHolder(Taking):
     teacher
         Who answers questions about the model.
     *data
-        Of the holder.
+        As of a ``SecureHolder``.
     """
 
     def __init__(self, teacher: Teacher, *data: Any) -> None:
@@ -136,6 +130,3 @@ class TeachingHolder(Taking):
         if question.on == "model":
             return self._teacher._reply(question, asker, run)
         return super()._reply(question, asker, run)
-
-
-__all__ = ["Taught", "TeachingHolder", "keep"]

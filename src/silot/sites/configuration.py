@@ -1,4 +1,4 @@
-"""What a site answers with: its data, rules and account, as the admin of the site named them."""
+"""A site's configuration: the files of its data, rules and account, as its admin named them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
-from ..data.files import write_whole
 from ..data.loading import load_measure
 from ..data.measure import Measure
 from ..data.reading import Schema
@@ -21,16 +18,17 @@ from ..errors import FileError
 from ..federation.party import Holder, Party
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
-from .kit import OWN, SITE, Kit, _checked, _json
-from .seat import Seat
-from .site import Note, Site
-from .taking import Taking
-from .teaching import Taught, TeachingHolder
+from .endpoint import Endpoint
+from .kit import SITE, Kit
+from .project import StoredModel
+from .secure_holder import SecureHolder
+from .site import Site
+from .teacher import TeacherFiles, TeachingHolder
 
 LOG = "questions.log"
 
 
-class Joined(BaseModel):
+class SiteConfiguration(StoredModel):
     """Files of a site, by absolute path; they never leave its machine.
 
     Attributes
@@ -38,7 +36,7 @@ class Joined(BaseModel):
     data
         Its records; ``None`` of a site that teaches alone.
     policy
-        Its rules; by default no records are told.
+        Its rules; by default no records are disclosed.
     ledger
         Its account.
     schema_file, writing
@@ -51,100 +49,95 @@ class Joined(BaseModel):
         Of a table without a schema.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     data: Path | None = None
     ledger: Path
     policy: Path | None = None
     schema_file: Path | None = None
     writing: Path | None = None
     evaluation: Path | None = None
-    teacher: Taught | None = None
+    teacher: TeacherFiles | None = None
     label_column: str | None = None
     weight_column: str | None = None
 
     @classmethod
-    def load(cls, kit: Kit) -> Joined:
-        """What was said when the site joined.
+    def load(cls, kit: Kit) -> SiteConfiguration:
+        """Read the configuration in a kit.
 
-        Raises
-        ------
-        FileError
-            It did not join yet (``kit-format``).
+        Raises a ``FileError`` if the site did not join yet (``kit-format``).
         """
-        file = kit.folder / OWN / SITE
+        file = kit.own / SITE
         if not file.exists():
             raise FileError(
                 f"{kit.folder} knows no data yet: `silot site join` names them.", code="kit-format"
             )
-        return _checked(cls, _json(file), file)
+        return cls.read(file)
 
     def save(self, kit: Kit) -> None:
-        """Keep it in the kit."""
-        write_whole(kit.folder / OWN / SITE, f"{self.model_dump_json(indent=2)}\n".encode())
+        """Write the configuration to a kit."""
+        self.write(kit.own / SITE)
 
-    def rules(self) -> Policy:
-        """The policy."""
+    def read_policy(self) -> Policy:
+        """Read the rules."""
         return Policy() if self.policy is None else Policy.load(self.policy)
 
-    def contract(self) -> Schema | None:
-        """The schema."""
+    def read_schema(self) -> Schema | None:
+        """Read the schema, if the site has one."""
         return None if self.schema_file is None else Schema.load(self.schema_file)
 
-    def measure(self, path: Path) -> Measure:
-        """Records of a file."""
+    def read_measure(self, path: Path) -> Measure:
+        """Read the records of a file."""
         writing = None if self.writing is None else Writing.load(self.writing)
-        options: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         if self.schema_file is None:
-            options = {"label_column": self.label_column, "weight_column": self.weight_column}
-            options = {name: value for name, value in options.items() if value is not None}
-        return load_measure(path, schema=self.contract(), site=writing, **options)
+            columns = {"label_column": self.label_column, "weight_column": self.weight_column}
+            columns = {name: value for name, value in columns.items() if value is not None}
+        return load_measure(path, schema=self.read_schema(), site=writing, **columns)
 
-    def account(self, *, readonly: bool = False, walk: bool = True) -> Ledger:
-        """The ledger."""
+    def open_ledger(self, *, readonly: bool = False, walk: bool = True) -> Ledger:
+        """Open the account."""
         return Ledger(self.ledger, create=not readonly, readonly=readonly, walk=walk)
 
-    def holder(self, ledger: Ledger | None = None) -> Holder | None:
-        """Who answers about records, if there are any."""
-        if self.data is None:
-            return None
-        return Holder(*self._own(self.data, self.account() if ledger is None else ledger))
+    def build_holder(self, ledger: Ledger) -> Holder | None:
+        """Build the holder that answers about records, if the site has any."""
+        return None if self.data is None else Holder(*self._holder_parts(self.data, ledger))
 
-    def party(self, ledger: Ledger, kit: Kit) -> Party:
-        """Who answers, and computes with the others of the project."""
-        rules = self.rules()
-        teacher = None if self.teacher is None else self.teacher.teacher(rules, ledger)
+    def build_party(self, ledger: Ledger, kit: Kit) -> Party:
+        """Build the party that answers, and computes with the others of the project."""
+        rules = self.read_policy()
+        teacher = None if self.teacher is None else self.teacher.build(rules, ledger)
         if self.data is None:
             if teacher is None:
                 raise FileError("the site has neither data nor a teacher.", code="kit-format")
             return teacher
-        own = *self._own(self.data, ledger), Seat.of(kit, rules.secure)
-        return Taking(*own) if teacher is None else TeachingHolder(teacher, *own)
+        own = *self._holder_parts(self.data, ledger), Endpoint.of(kit, rules.secure)
+        return SecureHolder(*own) if teacher is None else TeachingHolder(teacher, *own)
 
-    def _own(self, data: Path, ledger: Ledger) -> tuple[Measure, Policy, Ledger, Measure | None]:
-        evaluation = None if self.evaluation is None else self.measure(self.evaluation)
-        return self.measure(data), self.rules(), ledger, evaluation
+    def _holder_parts(
+        self, data: Path, ledger: Ledger
+    ) -> tuple[Measure, Policy, Ledger, Measure | None]:
+        evaluation = None if self.evaluation is None else self.read_measure(self.evaluation)
+        return self.read_measure(data), self.read_policy(), ledger, evaluation
 
 
-def site_of(kit: Kit) -> Site:
-    """The site of a kit, ready to answer."""
-    joined = Joined.load(kit)
-    seen = _seen(joined.data)
-    contract = joined.contract()
-    known = {} if contract is None else {"schema": contract.hash, "schema_name": contract.name}
-    ledger = joined.account()
+def open_site(kit: Kit) -> Site:
+    """Load everything a site answers with, so that it is ready to answer."""
+    configuration = SiteConfiguration.load(kit)
+    state = _file_state(configuration.data)
+    schema = configuration.read_schema()
+    names = {} if schema is None else {"schema": schema.hash, "schema_name": schema.name}
+    ledger = configuration.open_ledger()
 
     def fresh() -> str:
-        return "" if _seen(joined.data) == seen else "data-changed"
+        return "" if _file_state(configuration.data) == state else "data-changed"
 
     def facts() -> dict[str, Any]:
-        return {**known, "paused": ledger.paused, "stopped": fresh()}
+        return {**names, "paused": ledger.paused, "stopped": fresh()}
 
-    note = Log(kit.folder / OWN / LOG).note
-    return Site(joined.party(ledger, kit), kit.identity(), fresh=fresh, note=note, facts=facts)
+    party, note = configuration.build_party(ledger, kit), QuestionLog(kit.own / LOG).note
+    return Site(party, kit.identity(), fresh=fresh, note=note, facts=facts)
 
 
-class Log:
+class QuestionLog:
     """Who asked what, one line of JSON a question; a line is written before its answer leaves."""
 
     def __init__(self, path: Path) -> None:
@@ -154,10 +147,8 @@ class Log:
     def note(self, facts: Mapping[str, Any]) -> None:
         """Write a line.
 
-        Raises
-        ------
-        FileError
-            It cannot be written: nothing may be told (``log-unwritable``).
+        Raises a ``FileError`` if it cannot be written (``log-unwritable``): then nothing may be
+        answered.
         """
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
         data = f"{json.dumps(line, sort_keys=True)}\n".encode()
@@ -176,13 +167,10 @@ class Log:
                 code="log-unwritable",
             ) from None
 
-    def lines(self, *, most: int | None = None) -> list[dict[str, Any]]:
-        """All lines that can be read, or those among the last ``most`` bytes.
+    def read_lines(self, *, most: int | None = None) -> list[dict[str, Any]]:
+        """Return all lines that can be read, or those among the last ``most`` bytes.
 
-        Raises
-        ------
-        FileError
-            It is there and cannot be read (``file-missing``).
+        Raises a ``FileError`` if the log exists and cannot be read (``file-missing``).
         """
         try:
             with self.path.open("rb") as file:
@@ -195,26 +183,23 @@ class Log:
                 f"{self.path} cannot be read ({type(error).__name__}). Check its rights.",
                 code="file-missing",
             ) from None
-        found: list[dict[str, Any]] = []
+        lines: list[dict[str, Any]] = []
         for line in text.splitlines():
             try:
                 body = json.loads(line)
             except (ValueError, RecursionError):
                 continue
             if isinstance(body, dict):
-                found.append(body)
-        return found
+                lines.append(body)
+        return lines
 
 
-def _seen(path: Path | None) -> tuple[int, int] | None:
-    """What tells that a file was changed."""
+def _file_state(path: Path | None) -> tuple[int, int] | None:
+    """Return what changes when a file is changed, or ``None`` where it cannot be looked up."""
     if path is None:
         return None
     try:
-        state = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return state.st_size, state.st_mtime_ns
-
-
-__all__ = ["Joined", "Log", "Note", "site_of"]
+    return stat.st_size, stat.st_mtime_ns

@@ -1,0 +1,389 @@
+"""What a site was asked, what it disclosed and what it may still disclose, as blocks of a page.
+
+All is read from the ledger, the policy and the log: no data file is opened, and the answers that
+the ledger keeps are not shown.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ..errors import reason
+from ..federation.answer import BITS
+from ..federation.policy import Policy
+from ..privacy.accounting import epsilon_of
+from ..privacy.ledger import Allowed, Ledger, Row, Tally, Told, Waiting
+from ..render import Block, Bullets, Cell, Column, Facts, Heading, Name, Paragraph, Strong, Table
+from ..render.words import count, level_in_words
+from .configuration import LOG, QuestionLog, SiteConfiguration
+from .descriptions import describe_level, describe_question, describe_release, find_level
+from .kit import Kit
+
+# Lines of the log that are shown, and its bytes that are read for them.
+_LATEST = 40
+_LONGEST_LOG = 1 << 16
+# Lines of a table that has one for each decision.
+_MOST = 100
+_ACCOUNTS = {"named": "statistics that are told once", "chosen": "exact numbers"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteOverview:
+    """A site at one moment.
+
+    Attributes
+    ----------
+    policy
+        Its rules.
+    told, refusals, tally
+        What its ledger says was disclosed, refused, and counted.
+    waiting, allowances
+        Questions that a person decides on, and spans in which no decision was needed.
+    log
+        The latest questions, the last last.
+    """
+
+    policy: Policy
+    told: Sequence[Told]
+    refusals: Sequence[Row]
+    tally: Tally
+    waiting: Sequence[Waiting]
+    allowances: Sequence[Allowed]
+    log: Sequence[Mapping[str, Any]]
+
+    @property
+    def undecided(self) -> list[Waiting]:
+        """Questions that wait now."""
+        return [question for question in self.waiting if question.state == "waiting"]
+
+    def blocks(self) -> list[Block]:
+        """Return everything but what waits."""
+        return [
+            *self._show_disclosed(), *self._show_budgets(), *self._show_decisions(),
+            *self._show_refused(), *self._show_latest(),
+            Heading("The rules", "rules", "Rules"),
+            Paragraph("What the policy of this site allows at most, whoever asks:"),
+            Bullets(self.policy.explain().split("\n")),
+        ]  # fmt: skip
+
+    def _show_disclosed(self) -> list[Block]:
+        lines: list[Block] = [Heading("What was told", "told", "What was told")]
+        if not self.told:
+            return [*lines, Paragraph("Nothing yet.")]
+        records = [row for row in self.told if _level_of(row) == "record"]
+        if records:
+            askers = tuple(dict.fromkeys(row.asker for row in records))
+            names = [part for name in askers for part in (", ", Name(name))][1:]
+            lines.append(Paragraph(
+                (Strong("Records were given away. "), "Every record can be computed back from what "
+                 "was told to ", *names, f" ({count(sum(row.times for row in records), 'answer')})."
+                 " That cannot be taken back."), "warning",
+            ))  # fmt: skip
+        delta = self.policy.privacy_delta
+        rows = [
+            [row.asker, _describe_disclosure(row),
+             Cell(describe_level(_level_of(row)), warn=row in records),
+             _describe_amount(row, delta), format_time(row.first), format_time(row.last)]
+            for row in self.told
+        ]  # fmt: skip
+        lines.append(_build_table(
+            "What each asker was told: one line for each kind of answer. An answer that was "
+            "prepared and got lost on its way counts as told. Answers of before were given to "
+            "another asker first, and spend nothing again.",
+            ("Who asked", "What was told", "Level", "How much", "First", "Last"), rows,
+        ))  # fmt: skip
+        if any(row.account == "release" for row in self.told):
+            lines.append(Paragraph(
+                "Epsilon measures what answers with noise can show about one person: near 0 next "
+                "to nothing, above 5 a lot. Those of several answers do not simply add up; what is "
+                "spent in all stands below.", "small",
+            ))  # fmt: skip
+        return lines
+
+    def _show_budgets(self) -> list[Block]:
+        rows = [
+            ("Answers with noise", self._describe_noise()),
+            ("Exact numbers", self._describe_numbers()),
+            ("Statistics that are told once", self._describe_statistics()),
+            ("Whole records", self._describe_records()),
+        ]
+        return [
+            Heading("What is left", "left", "What is left"),
+            Facts(rows),
+            Paragraph(
+                "By the policy file as it is now. A site that runs keeps to the one it was started "
+                "with.", "small",
+            ),
+        ]  # fmt: skip
+
+    def _describe_noise(self) -> str:
+        policy = self.policy
+        if policy.privacy_epsilon is None:
+            return "None are allowed."
+        mu = math.sqrt(sum(row.mu**2 for row in self.told if not row.again))
+        delta = policy.privacy_delta
+        if math.isinf(policy.privacy_epsilon):
+            return f"Without any limit. Spent so far: {_format_epsilon(mu, delta)}."
+        budget = policy.budget_mu or 0.0
+        # The mu of several releases add up by their squares (Dong, Roth and Su 2022).
+        remaining = math.sqrt(max(budget**2 - mu**2, 0.0))
+        spent = f"{_format_epsilon(mu, delta)} of {policy.privacy_epsilon:.3g} spent"
+        spent = f"{spent[:1].upper()}{spent[1:]} (delta {delta:g})"
+        if remaining <= 1e-6 * budget:
+            return f"{spent}. Nothing is left."
+        return f"{spent}. One more answer of at most {_format_epsilon(remaining, delta)} fits."
+
+    def _describe_numbers(self) -> str:
+        policy, tally = self.policy, self.tally
+        if policy.tells_records and "record" in policy.ask:
+            return "As whole records, which enough of them would give."
+        if policy.tells_records:
+            return "Without limit: the policy gives everything, and counts none."
+        if not policy.tells_numbers:
+            return "None are allowed."
+        most = policy.numbers
+        if tally.limits is not None:
+            most = min(most, tally.limits[0], int(tally.limits[1] / BITS))
+        remaining = max(most - tally.told, 0)
+        text = (
+            f"{tally.told} of {most} told, {remaining} left, for all askers together and for ever"
+        )
+        if tally.limits is None and most:
+            text += "; fewer if the data hold less"
+        if policy.numbers_each is not None:
+            text += f"; at most {policy.numbers_each} to one asker"
+        return f"{text}."
+
+    def _describe_statistics(self) -> str:
+        if self.policy.tells_records:
+            return "Without limit, as above."
+        if self.policy.level != "aggregate":
+            return "None are allowed."
+        kinds = [describe_question(kind) for kind in sorted(self.tally.kinds)]
+        if not kinds:
+            return "None was told so far; each kind can be told once."
+        return f"Told, and not told anew: {'; '.join(kinds)}. Other kinds can be told once each."
+
+    def _describe_records(self) -> str:
+        if not self.policy.tells_records:
+            return "Never: the policy does not allow it."
+        if "record" in self.policy.ask:
+            return "To every asker, without limit, once a person here approved."
+        return "To every asker, without limit and without asking anybody here."
+
+    def _show_decisions(self) -> list[Block]:
+        lines: list[Block] = [Heading("Decisions", "decisions", "Decisions")]
+        if self.allowances:
+            spans, older = _newest(self.allowances)
+            rows = [
+                [span.asker, describe_level(span.level), format_time(span.since), span.by,
+                 format_time(span.until), span.ended or "its time"]
+                for span in spans
+            ]  # fmt: skip
+            lines.append(_build_table(
+                f"Answered without a decision on each question, the newest first{older}.",
+                ("Who asked", "Level", "From", "Approved by", "Until", "Ended by"), rows,
+            ))  # fmt: skip
+        decided = [question for question in self.waiting if question.state != "waiting"]
+        if decided:
+            newest, older = _newest(decided)
+            rows = [
+                [item.asker, describe_question(item.question), describe_level(item.level),
+                 format_time(item.since), _STATES[item.state], item.by,
+                 "" if item.decided is None else format_time(item.decided)]
+                for item in newest
+            ]  # fmt: skip
+            lines.append(_build_table(
+                f"Questions that waited, the newest first{older}.",
+                ("Who asked", "For what", "Level", "When", "What became of it", "Decided by",
+                 "Decided"), rows,
+            ))  # fmt: skip
+        if len(lines) == 1:
+            ask = ", ".join(sorted(self.policy.ask))
+            what = f"Questions of level {ask} wait for one." if ask else "The policy asks for none."
+            lines.append(Paragraph(f"None so far. {what}"))
+        return lines
+
+    def _show_refused(self) -> list[Block]:
+        heading = Heading("What was refused", "refused", "What was refused")
+        refusals, older = _newest(self.refusals)
+        if not refusals:
+            return [heading, Paragraph("Nothing so far.")]
+        bodies = [json.loads(row.parameters) for row in refusals]
+        rows = [
+            [row.asker, describe_question(str(body.get("question"))),
+             _explain_code(str(body.get("code"))), format_time(row.time)]
+            for row, body in zip(refusals, bodies, strict=True)
+        ]  # fmt: skip
+        return [heading, _build_table(
+            f"Each kind of question is listed once for each asker and reason{older}.",
+            ("Who asked", "For what", "Why not", "First"), rows,
+        )]  # fmt: skip
+
+    def _show_latest(self) -> list[Block]:
+        heading = Heading("The latest questions", "latest", "Latest questions")
+        latest = list(reversed(self.log[-_LATEST:]))
+        if not latest:
+            return [heading, Paragraph("None so far.")]
+        rows = [
+            [format_time(str(line.get("time"))), str(line.get("asker") or "not known"),
+             _describe_logged(line), describe_level(str(line.get("level"))),
+             self._describe_outcome(line)]
+            for line in latest
+        ]  # fmt: skip
+        caption = (
+            f"The last {len(latest)} questions that reached this site, the newest first, each with "
+            "what became of it. Some tell nothing about a record, and some get the answer of "
+            "before again."
+        )
+        titles = ("When", "Who asked", "For what", "Level", "What became of it")
+        return [heading, _build_table(caption, titles, rows, head=1)]
+
+    def _describe_outcome(self, line: Mapping[str, Any]) -> str:
+        if line.get("refused"):
+            return f"the message was not accepted ({line['refused']})"
+        if line.get("code"):
+            return f"not answered: {_explain_code(str(line['code']))}"
+        size, mu = line.get("bytes"), line.get("mu")
+        text = f"answered, {count(size, 'byte')}" if isinstance(size, int) else "answered"
+        if isinstance(mu, float | int) and mu > 0:
+            text += f", {_format_epsilon(float(mu), self.policy.privacy_delta)} charged"
+        return text
+
+
+def describe_waiting(question: Waiting) -> list[Block]:
+    """Return what a person should know before deciding on a question."""
+    lines: list[Block] = []
+    if question.level == "record":
+        lines.append(Paragraph(
+            (Strong("This question is for every record. "), "If you approve, ",
+             Name(question.asker), " can compute every record of this site back from what it gets, "
+             "and nothing is counted or charged for it."), "warning",
+        ))  # fmt: skip
+    lines.append(Facts([
+        ("Who asks", question.asker),
+        ("For what", describe_question(question.question)),
+        *([("In which run", f"{question.run}, as the asker calls it")] if question.run else []),
+        ("Level", describe_level(question.level)),
+        ("What that level means", level_in_words(question.level)),
+        ("What limits it", _LIMITS.get(question.level, "Nothing that is known here.")),
+        ("Asked", format_time(question.since)),
+        ("Lapses", f"{format_time(question.until)}, if nobody decides"),
+        ("Number", f"{question.id}, kind {question.question}"),
+    ]))  # fmt: skip
+    if question.decided is not None:
+        lines.append(Facts([("Decided", f"by {question.by}, {format_time(question.decided)}")]))
+    return lines
+
+
+_LIMITS = {
+    "scalar": "Approved, it still counts against the exact numbers that the policy allows in all.",
+    "sketch": "Approved, it is still charged to the budget for answers with noise, and refused if "
+    "that does not suffice.",
+    "aggregate": "Approved, it still counts against the statistics that the policy allows.",
+    "record": "Nothing but your decision.",
+}
+
+
+def _describe_disclosure(row: Told) -> str:
+    return describe_release(row.kind) if row.account == "release" else describe_question(row.kind)
+
+
+def _level_of(row: Told) -> str:
+    return "sketch" if row.account == "release" else find_level(row.kind)
+
+
+def _describe_amount(row: Told, delta: float) -> str:
+    times = count(row.times, "answer")
+    if row.again:
+        times += " of before"
+    if row.account == "release":
+        return f"{times}, {_format_epsilon(row.mu, delta)}"
+    if row.account == "record":
+        return f"{times}, not counted further"
+    return f"{times}, {count(row.numbers, 'number')}: {_ACCOUNTS.get(row.account, '')}"
+
+
+def _newest(lines: Iterable[Any]) -> tuple[list[Any], str]:
+    """Return the newest lines, newest first, and a remark that the site has older ones."""
+    newest = list(reversed(list(lines)))
+    more = len(newest) - _MOST
+    return newest[:_MOST], f"; {more} older ones are in `silot site log`" if more > 0 else ""
+
+
+_STATES = {
+    "approved": "approved",
+    "denied": "denied",
+    "expired": "lapsed: nobody decided within 14 days",
+}
+
+
+def _explain_code(code: str) -> str:
+    return f"{reason(code, here=True)} ({code})"
+
+
+def _describe_logged(line: Mapping[str, Any]) -> str:
+    kind = line.get("question")
+    return describe_question(str(kind)) if kind else "not known"
+
+
+def format_time(when: str | datetime) -> str:
+    """Format a time as people write it."""
+    try:
+        time = datetime.fromisoformat(when) if isinstance(when, str) else when
+        time = time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return "not known"
+    return f"{time.day} {time:%b %Y, %H:%M} UTC"
+
+
+def _format_epsilon(mu: float, delta: float) -> str:
+    return f"epsilon {epsilon_of(mu, delta):.3g} (mu {mu:.3g})"
+
+
+def _build_table(
+    caption: str, titles: Sequence[str], rows: Sequence[Sequence[str | Cell]], head: int = 0
+) -> Table:
+    columns = [Column(title, numeric=False) for title in titles]
+    cells = [[Cell(text) if isinstance(text, str) else text for text in row] for row in rows]
+    return Table(caption, columns, cells, head=head)
+
+
+class SiteReader:
+    """The ledger, the policy and the log of a site, read anew when they changed."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._configuration, self._log = SiteConfiguration.load(kit), QuestionLog(kit.own / LOG)
+        self._ledger: Ledger | None = None
+        self._lock = threading.Lock()
+
+    def ledger(self) -> Ledger:
+        """Return the open ledger, after a check that its file is still the same."""
+        with self._lock:
+            if self._ledger is None:
+                self._ledger = Ledger(self._configuration.ledger, create=False)
+            ledger = self._ledger
+        ledger.check_place()
+        return ledger
+
+    def read(self) -> SiteOverview:
+        """Return what they say now."""
+        ledger = self.ledger()
+        return SiteOverview(
+            policy=self._configuration.read_policy(), told=ledger.told, refusals=ledger.refusals,
+            tally=ledger.tally, waiting=ledger.waiting, allowances=ledger.allowances,
+            log=self._log.read_lines(most=_LONGEST_LOG),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Close the ledger, which is opened again when it is needed."""
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.close()
+            self._ledger = None
