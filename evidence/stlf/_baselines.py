@@ -14,9 +14,8 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from silot.errors import InputError
-from silot.teaching.costs import Array, Indices, LinkCosts, NoEligibleSource
-from silot.teaching.evaluate import Kinds, Search, checked_roles, make_plan, unreachable
-from silot.teaching.plan import Flags, LinkPlan
+from silot.teaching.costs import Array, Flags, Indices, LinkCosts, NoEligibleSource
+from silot.teaching.plan import Kinds, LinkPlan, checked_roles, make_plan, unreachable
 
 _STATUS = "a baseline: it proves nothing about how good it is"
 
@@ -163,7 +162,7 @@ def average_degree_links(
     for j in targets:
         chosen = _by_name(costs, linked[:, j])
         alpha[chosen, j] = rng.dirichlet(np.ones(len(chosen)))
-    return make_plan(kinds, alpha, costs, Search(method="average-degree", status=_STATUS))
+    return make_plan(kinds, alpha, costs, method="average-degree", status=_STATUS)
 
 
 def random_sources(costs: LinkCosts, rng: np.random.Generator) -> Kinds:
@@ -284,7 +283,7 @@ def single_matching(costs: LinkCosts, rng: np.random.Generator) -> LinkPlan:
             continue
         alpha[sources[rows % len(sources)], targets[columns]] = 1.0
         break
-    return make_plan(kinds, alpha, costs, Search(method="single-matching", status=_STATUS))
+    return make_plan(kinds, alpha, costs, method="single-matching", status=_STATUS)
 
 
 def _weighted(
@@ -296,7 +295,7 @@ def _weighted(
         able = _by_name(costs, reach[:, j])
         drawn = weights(able)
         alpha[able, j] = drawn / drawn.sum()
-    return make_plan(kinds, alpha, costs, Search(method=method, status=_STATUS))
+    return make_plan(kinds, alpha, costs, method=method, status=_STATUS)
 
 
 def _reach(psi: npt.ArrayLike, costs: LinkCosts) -> tuple[Kinds, Flags]:

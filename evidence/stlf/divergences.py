@@ -30,7 +30,7 @@ from silot.federation import Answer
 from silot.privacy.ledger import Ledger
 from silot.teaching.divergences import divergences
 from silot.teaching.federated import ModelSpec, initial, probabilities, train
-from silot.teaching.questions.divergences import DomainErrors
+from silot.teaching.questions import DomainErrors
 
 SKEW = Claim(
     "label skew: a domain classifier trained by exchange tells what a model loses",

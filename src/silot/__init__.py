@@ -50,15 +50,13 @@ if TYPE_CHECKING:
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
     from .teaching.costs import LinkCosts
-    from .teaching.divergence import Divergences
-    from .teaching.evaluate import evaluate
     from .teaching.federated import ModelSpec
     from .teaching.federated.clustering import Clustering
     from .teaching.federated.coreset import Coreset
     from .teaching.federated.federated_result import FederatedModels
     from .teaching.network import Network
-    from .teaching.plan import LinkPlan
-    from .teaching.result import Adaptation
+    from .teaching.plan import LinkPlan, evaluate
+    from .teaching.result import Adaptation, Divergences
     from .teaching.solve import links
 
 try:

@@ -31,9 +31,8 @@ from silot.federation import Answer, Failure, Question
 from silot.federation.policy import Limits
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
-from silot.teaching.federated.questions.columns import Spread
-from silot.teaching.federated.questions.models import CountLabelled
-from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles
+from silot.teaching.federated.questions import CountLabelled, Spread
+from silot.teaching.questions import MeanFeatures, ProjectedQuantiles
 from silot_transport import exact_plan
 
 pytestmark = pytest.mark.all_cases

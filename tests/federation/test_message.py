@@ -48,9 +48,8 @@ from silot.records.screen import Screen
 from silot.sites.secure.options import SecureOptions
 from silot.sites.secure.questions import SecureDistance
 from silot.teaching.federated import ModelSpec
-from silot.teaching.federated.questions.columns import Spread
-from silot.teaching.federated.questions.rounds import TrainAlone, TrainRound
-from silot.teaching.questions.divergences import (
+from silot.teaching.federated.questions import Spread, TrainAlone, TrainRound
+from silot.teaching.questions import (
     DomainErrors,
     DomainScores,
     MeanFeatures,

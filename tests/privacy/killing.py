@@ -23,7 +23,7 @@ from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
 from silot.privacy.mechanism import add_noise
-from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles
+from silot.teaching.questions import MeanFeatures, ProjectedQuantiles
 
 from .toys import ToyHistogram, known
 

@@ -18,10 +18,10 @@ from silot.federation.question import decode_question
 from silot.privacy import Ledger
 from silot.teaching.adapt import Adapt, adapt
 from silot.teaching.costs import NoEligibleSource
-from silot.teaching.evaluate import evaluate
 from silot.teaching.federated import Combination, ModelSpec, combine
-from silot.teaching.federated.questions.models import CountLabelled, TrainModel
-from silot.teaching.questions.models import ClassFeatures
+from silot.teaching.federated.questions import CountLabelled, TrainModel
+from silot.teaching.plan import evaluate
+from silot.teaching.questions import ClassFeatures
 from silot.teaching.result import Adaptation
 
 NAMES = ("d0", "d1", "d2", "d3", "d4", "d5")

@@ -20,9 +20,8 @@ from evidence.stlf._baselines import (
 )
 from silot.errors import InputError
 from silot.teaching.costs import LinkCosts, NoEligibleSource, reordered
-from silot.teaching.evaluate import check_plan, evaluate
 from silot.teaching.exact import solve_exact
-from silot.teaching.plan import LinkPlan
+from silot.teaching.plan import LinkPlan, check_plan, evaluate
 from tests.teaching.networks import mixed_network, network, small_networks
 
 Make = Callable[[LinkCosts, int], LinkPlan]

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from silot.errors import InputError
 from silot.teaching.costs import LinkCosts, NoEligibleSource, reordered
 from silot.teaching.coverage import solve_coverage
-from silot.teaching.evaluate import check_plan, evaluate
 from silot.teaching.federated import random_features
 from silot.teaching.matching import class_distances, match
-from silot.teaching.plan import LinkPlan
+from silot.teaching.plan import LinkPlan, check_plan, evaluate
 from tests.tiers import examples
 
 seeds = st.integers(0, 10_000)

@@ -22,15 +22,19 @@ from silot.errors import HolderError, InputError, MismatchError, RefusedError, S
 from silot.federation import Answer, Failure, Question
 from silot.federation.question import decode_question, encode_question
 from silot.privacy.ledger import Ledger
-from silot.teaching.between import Devices
-from silot.teaching.classifier import _best_threshold
 from silot.teaching.costs import LinkCosts
-from silot.teaching.divergence import Divergences
-from silot.teaching.divergences import DIVERGENCES, divergences
+from silot.teaching.divergences import (
+    DIVERGENCES,
+    Devices,
+    _best_threshold,
+    _leave_out,
+    _stages,
+    divergences,
+)
 from silot.teaching.federated import ModelSpec, initial, random_features
-from silot.teaching.federated.questions.columns import Spread
-from silot.teaching.pairs import _leave_out, _stages
-from silot.teaching.questions.divergences import (
+from silot.teaching.federated.modelling import codes_of
+from silot.teaching.federated.questions import Spread
+from silot.teaching.questions import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
@@ -38,6 +42,7 @@ from silot.teaching.questions.divergences import (
     TrainDomain,
     public_directions,
 )
+from silot.teaching.result import Divergences
 from tests.problems import seeds
 from tests.saying import Saying
 from tests.tiers import examples
@@ -961,13 +966,13 @@ def test_nonsense_that_leaves_too_few_ends_the_run_with_a_name(method: str) -> N
 
 
 def test_where_several_pairs_tell_nonsense_their_common_device_leaves() -> None:
-    run_ = Devices.of("abcde", 2, 0)
+    run_ = Devices(tuple("abcde"), 2, 0)
     error = WireError("nonsense.", code="answer-malformed")
     _leave_out(run_, dict.fromkeys([("a", "b"), ("b", "c"), ("b", "d"), ("c", "e")], error)
                | {("d", "e"): error})  # fmt: skip
-    assert run_.codes == {"b": "answer-malformed", "e": "answer-malformed"}
+    assert codes_of(run_.missing) == {"b": "answer-malformed", "e": "answer-malformed"}
     with pytest.raises(WireError, match="'a' and 'b'"):
-        _leave_out(Devices.of("abc", 2, 0), {("a", "b"): error})
+        _leave_out(Devices(tuple("abc"), 2, 0), {("a", "b"): error})
 
 
 @pytest.mark.parametrize("answers", range(5))

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evidence.speed.links import _plain
 from silot.errors import InputError, MismatchError, SilotError
-from silot.teaching import _location as location
-from silot.teaching import _search as branching
-from silot.teaching._search import Schedule, branch
+from silot.teaching import location
 from silot.teaching.costs import LinkCosts, NoEligibleSource
-from silot.teaching.evaluate import best_alpha, check_plan, evaluate
 from silot.teaching.exact import solve_exact
-from silot.teaching.plan import LinkPlan
+from silot.teaching.location import Schedule, branch
+from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate
 from silot.teaching.solve import links
 from tests.teaching.networks import KINDS, brute_force, network, small_networks
 
@@ -125,30 +124,8 @@ def test_multipliers_never_exceed_the_optimum() -> None:
         problem = location.Problem.of(
             costs.phi[0] * costs.source, costs.links, costs.eligible, None
         )
-        bound, _ = location.multipliers(
-            problem.opening, problem.service, problem.outside, 100.0, Schedule(200)
-        )
+        bound, _ = location.multipliers(problem, 100.0, Schedule(200))
         assert bound + problem.constant <= brute_force(costs) + 1e-9
-
-
-def test_the_program_alone_is_right_too() -> None:
-    # Without local search and multipliers, HiGHS has everything to do.
-    for seed in range(10):
-        costs = network("dear sources", 8, seed, eligible="all")
-        with (
-            mock.patch.object(
-                location, "improved", lambda *parts: parts[-1] if parts[-1].any() else ~parts[-1]
-            ),
-            mock.patch.object(location, "multipliers", lambda *_, **__: (-np.inf, np.zeros(8))),
-        ):
-            plan = solve_exact(costs)
-        assert plan.objective == pytest.approx(brute_force(costs), rel=1e-9)
-        assert plan.details["nodes"] >= 1
-
-
-def by_branching(costs: LinkCosts, **options: float) -> LinkPlan | None:
-    with mock.patch.object(location, "_LINKS", -1):
-        return solved(costs, **options)
 
 
 @given(small_networks(), st.sampled_from((None, 0.5, 4.0)))
@@ -156,17 +133,19 @@ def test_branching_equals_brute_force(costs: LinkCosts, price: float | None) -> 
     options = {} if price is None else {"allow_unserved": price}
     first = iter([True])
 
-    def all_open(opening: np.ndarray, *parts: np.ndarray) -> np.ndarray:
-        return np.isfinite(opening) if next(first, False) else parts[-1]
+    def all_open(problem: location.Problem, start: np.ndarray) -> np.ndarray:
+        return np.isfinite(problem.opening) if next(first, False) else start
 
     # Begin with the plan that opens all there is, and no prices.
     with (
-        mock.patch.object(location, "improved", all_open),
+        mock.patch.object(location, "improve", all_open),
         mock.patch.object(
-            location, "multipliers", lambda *parts, **_: (-np.inf, np.zeros(len(parts[2])))
+            location,
+            "multipliers",
+            lambda problem, *_: (-np.inf, np.zeros(len(problem.outside))),
         ),
     ):
-        plan = by_branching(costs, **options)
+        plan = solved(costs, **options)
     best = brute_force(costs, price)
     if plan is None:
         assert best == np.inf
@@ -179,44 +158,41 @@ def test_branching_equals_brute_force(costs: LinkCosts, price: float | None) -> 
 @pytest.mark.parametrize("eligible", ["half", "all"])
 def test_branching_and_programming_agree(kind: str, eligible: str) -> None:
     costs = network(kind, 30, 2, eligible=eligible, barred=0.1)
-    with mock.patch.object(location, "_LINKS", np.inf):
-        plan = solved(costs)
-    other = by_branching(costs)
+    program, plan = _plain(costs, 60.0), solved(costs)
     assert plan is not None
-    assert other is not None
-    assert other.objective == pytest.approx(plan.objective, rel=1e-12)
+    assert plan.objective == pytest.approx(program.objective, rel=1e-7)
+    assert program.proven
     assert plan.optimal
-    assert other.optimal
-    rough = by_branching(costs, gap=0.05)
+    rough = solved(costs, gap=0.05)
     assert rough is not None
     assert rough.lower_bound <= plan.objective + 1e-9
     assert rough.objective <= plan.objective + 0.05 * max(1.0, abs(plan.objective)) + 1e-9
     assert rough.gap <= 0.05
-    assert rough.details["nodes"] <= other.details["nodes"]
+    assert rough.details["nodes"] <= plan.details["nodes"]
 
 
 def test_branching_finds_what_is_only_just_better() -> None:
     for seed in range(10):
         costs = network("alike", 20, seed, eligible="all")
-        with mock.patch.object(location, "_LINKS", np.inf):
-            best = solve_exact(costs).objective
+        best = solve_exact(costs).objective
+        assert best == pytest.approx(_plain(costs, 60.0).objective, rel=1e-7)
         problem = location.Problem.of(
             costs.phi[0] * costs.source, costs.links, costs.eligible, None
         )
-        parts = (problem.opening, problem.service, problem.outside, np.zeros(20))
-        lowest = best - problem.constant
+        lowest, prices = best - problem.constant, np.zeros(20)
+        shifted = dataclasses.replace(problem, constant=0.0)
         for more in (1e-6, 0.1, 1.0):
             # Local search may not help.
-            with mock.patch.object(branching, "improved", lambda *parts: parts[-1]):
-                found = branch(*parts, known=lowest + more, room=0.0, time_limit=20.0)
+            with mock.patch.object(location, "improve", lambda *parts: parts[-1]):
+                found = branch(shifted, prices, upper=lowest + more, room=0.0, time_limit=20.0)
             assert found.open is not None
             assert problem.value(found.open) == pytest.approx(best, rel=1e-12)
             assert found.bound == pytest.approx(lowest, rel=1e-9)
-            rough = branch(*parts, known=lowest + more, room=0.1 * best, time_limit=20.0)
+            rough = branch(shifted, prices, upper=lowest + more, room=0.1 * best, time_limit=20.0)
             assert rough.bound <= lowest * (1 + 1e-12)
             value = best + more if rough.open is None else problem.value(rough.open)
             assert value - problem.constant - rough.bound <= 0.1 * best + 1e-9
-        none = branch(*parts, known=lowest, room=0.0, time_limit=20.0)
+        none = branch(shifted, prices, upper=lowest, room=0.0, time_limit=20.0)
         assert none.open is None
         assert none.bound == pytest.approx(lowest, rel=1e-12)
 
@@ -392,8 +368,7 @@ def test_fifty_devices_of_dear_training_are_branched_on(seed: int) -> None:
     rng = np.random.default_rng([seed, 50])
     pairs = rng.uniform(size=(50, 50))
     costs = LinkCosts(5 * rng.uniform(5, 10, 50), pairs, np.zeros((50, 50)), phi=(1, 5, 1))
-    with mock.patch.object(location._Model, "solve", side_effect=AssertionError("HiGHS was asked")):
-        plan = solve_exact(costs)
+    plan = solve_exact(costs)
     assert plan.optimal
-    with mock.patch.object(location, "_LINKS", np.inf):
-        assert solve_exact(costs).objective == pytest.approx(plan.objective, rel=1e-9)
+    assert plan.details["nodes"] > 0
+    assert _plain(costs, 60.0).objective == pytest.approx(plan.objective, rel=1e-7)

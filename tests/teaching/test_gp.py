@@ -12,10 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot.errors import ExtraError, InputError, SilotError
-from silot.teaching._gp import FLOOR, Point, Relaxed, Start, Surrogate, starting_point
 from silot.teaching.costs import LinkCosts, NoEligibleSource
-from silot.teaching.evaluate import best_alpha, check_plan, evaluate, terms_of
-from silot.teaching.gp import relax_gp, solve_gp
+from silot.teaching.gp import (
+    FLOOR,
+    Point,
+    Relaxed,
+    Start,
+    Surrogate,
+    relax_gp,
+    solve_gp,
+    starting_point,
+)
+from silot.teaching.plan import best_alpha, check_plan, evaluate, terms_of
 from silot.teaching.solve import links
 from tests.tiers import examples
 

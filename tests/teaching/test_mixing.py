@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot.errors import InputError
-from silot.teaching import _outer as tangents
+from silot.teaching import tangents as tangents
 from silot.teaching.costs import LinkCosts, reordered
-from silot.teaching.evaluate import best_alpha, check_plan, evaluate, terms_of
 from silot.teaching.exact import solve_exact
 from silot.teaching.mixing import Shape, mixture_named
-from silot.teaching.plan import LinkPlan
+from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate, terms_of
 from silot.teaching.solve import links
 from tests.teaching.networks import mixed_brute_force, mixed_network, mixed_part, mixed_target
 from tests.tiers import examples

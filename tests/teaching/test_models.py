@@ -24,9 +24,8 @@ from silot.teaching.federated import (
     random_features,
     train,
 )
-from silot.teaching.federated.questions.models import CountLabelled, TrainModel
-from silot.teaching.questions.combinations import Disagreement, EvaluateCombination
-from silot.teaching.questions.models import ClassFeatures, FitDensity
+from silot.teaching.federated.questions import CountLabelled, TrainModel
+from silot.teaching.questions import ClassFeatures, Disagreement, EvaluateCombination, FitDensity
 
 SPEC = ModelSpec("logistic", (2,), 2)
 CLASSES = encode_classes(["a", "b"])

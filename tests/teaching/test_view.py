@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from silot.api.report import render, write
-from silot.teaching.divergence import Divergences
 from silot.teaching.federated import Combination, ModelSpec
-from silot.teaching.result import Adaptation
+from silot.teaching.result import Adaptation, Divergences
 from silot.teaching.view import device_facts
 from tests.render.test_report import Page, svgs
 from tests.teaching.test_links_view import network

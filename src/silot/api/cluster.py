@@ -11,8 +11,7 @@ from ..distances.sketches.chance import sketch_chances
 from ..distances.sketches.result import Sketches
 from ..errors import InputError, SilotError
 from ..federation.result import with_earlier
-from ..teaching.federated.chance import Chances, OwnChances
-from ..teaching.federated.clustering import Clustering, clustering_of
+from ..teaching.federated.clustering import Chances, Clustering, OwnChances, clustering_of
 from ..teaching.federated.groups import Affinity, Grouping
 from ._holders import Holders
 from ._methods import Comparison, Pairwise

@@ -22,8 +22,7 @@ from ..federation.run import Progress
 from ..options import Options, check_known, option, part, seed
 from ..records.result import RecordScores
 from ..render.words import listed
-from ..teaching.federated.chance import OwnChances
-from ..teaching.federated.clustering import Clustering, clustering_of
+from ..teaching.federated.clustering import Clustering, OwnChances, clustering_of
 from ..teaching.federated.groups import Grouping
 from ._holders import Holders, Parties
 from .advice.case import LEVEL, MOST_FLAGGED, Case

@@ -15,13 +15,10 @@ from ..distances.questions.distances import Moments
 from ..distances.questions.labelled import decode_classes
 from ..federation.answer import Answer
 from ..teaching.federated import probabilities, random_features
-from ..teaching.federated.density import log_density
+from ..teaching.federated.combine import log_density
 from ..teaching.federated.features import in_units
-from ..teaching.federated.questions.columns import Spread
-from ..teaching.federated.questions.models import TrainModel
-from ..teaching.federated.questions.rounds import TrainRound
-from ..teaching.questions.divergences import MeanFeatures
-from ..teaching.questions.models import ClassFeatures, FitDensity
+from ..teaching.federated.questions import Spread, TrainModel, TrainRound
+from ..teaching.questions import ClassFeatures, FitDensity, MeanFeatures
 from .case import Candidates, Case
 from .inversion import Array, InapplicableError
 from .metrics import above

@@ -20,10 +20,8 @@ from ..distillation.questions import (
 )
 from ..federation.answer import Answer
 from ..teaching.federated import DensitySpec, ModelSpec, initial
-from ..teaching.federated.questions.models import CountLabelled, TrainModel
-from ..teaching.federated.questions.rounds import TrainRound
-from ..teaching.questions.divergences import TrainDomain
-from ..teaching.questions.models import ClassFeatures, FitDensity
+from ..teaching.federated.questions import CountLabelled, TrainModel, TrainRound
+from ..teaching.questions import ClassFeatures, FitDensity, TrainDomain
 from .case import Case, Labels
 from .inversion import Array, Guess, InapplicableError
 from .result import NEEDS

@@ -39,18 +39,17 @@ from ..federation.policy import Policy
 from ..federation.question import Question
 from ..privacy.ledger import Ledger
 from ..teaching.federated import ModelSpec, initial, random_features
-from ..teaching.federated.questions.columns import Spread
-from ..teaching.federated.questions.models import CountLabelled, TrainModel
-from ..teaching.questions.combinations import Disagreement
-from ..teaching.questions.divergences import (
+from ..teaching.federated.questions import CountLabelled, Spread, TrainModel
+from ..teaching.questions import (
+    Disagreement,
     DomainErrors,
     DomainScores,
+    FitDensity,
     MeanFeatures,
     ProjectedQuantiles,
     TrainDomain,
     public_directions,
 )
-from ..teaching.questions.models import FitDensity
 from .inversion import Array, barycentric_image
 from .result import PolicyAudit, Strategy
 

@@ -247,7 +247,7 @@ class Sites:
         sealed = self._seal(name, b"", (self.run_name, 0))
         began = datetime.now(UTC)
         answer, until = self._deliver(name, sealed, seconds or self._limits.deadline or 60.0)
-        return About.of(name, answer.facts, until=until, asked=began, answered=datetime.now(UTC))
+        return About.of(name, answer.facts, until=until, sent=began, answered=datetime.now(UTC))
 
     def _ask(
         self, name: str, message: bytes, place: tuple[str, int], seconds: float
@@ -326,12 +326,12 @@ class About:
         said: Mapping[str, Any],
         *,
         until: datetime,
-        asked: datetime,
+        sent: datetime,
         answered: datetime,
     ) -> About:
         """Return what a site said between two moments here, or raise a ``WireError``."""
         try:
-            ahead = (datetime.fromisoformat(str(said["clock"])) - asked).total_seconds()
+            ahead = (datetime.fromisoformat(str(said["clock"])) - sent).total_seconds()
         except (KeyError, ValueError, TypeError):
             raise WireError(
                 f"what {name!r} says of itself has no time. It runs other code, or a broken one.",
@@ -339,7 +339,7 @@ class About:
             ) from None
         facts = {key: said[key] for key in _FACTS if key in said and _is_plain(said[key])}
         # The site read its clock half way between the two moments, as far as can be known.
-        clock = ahead - (answered - asked).total_seconds() / 2
+        clock = ahead - (answered - sent).total_seconds() / 2
         return cls(name, str(said.get("silot", ""))[:_LONGEST_VERSION], clock, until, facts)
 
 

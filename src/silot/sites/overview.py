@@ -41,7 +41,7 @@ class SiteOverview:
     ----------
     policy
         Its rules.
-    told, refusals, tally
+    disclosures, refusals, tally
         What its ledger says was disclosed, refused, and counted.
     waiting, allowances
         Questions that a person decides on, and spans in which no decision was needed.
@@ -50,7 +50,7 @@ class SiteOverview:
     """
 
     policy: Policy
-    told: Sequence[Told]
+    disclosures: Sequence[Told]
     refusals: Sequence[Row]
     tally: Tally
     waiting: Sequence[Waiting]
@@ -74,9 +74,9 @@ class SiteOverview:
 
     def _show_disclosed(self) -> list[Block]:
         lines: list[Block] = [Heading("What was told", "told", "What was told")]
-        if not self.told:
+        if not self.disclosures:
             return [*lines, Paragraph("Nothing yet.")]
-        records = [row for row in self.told if _level_of(row) == "record"]
+        records = [row for row in self.disclosures if _level_of(row) == "record"]
         if records:
             askers = tuple(dict.fromkeys(row.asker for row in records))
             names = [part for name in askers for part in (", ", Name(name))][1:]
@@ -90,7 +90,7 @@ class SiteOverview:
             [row.asker, _describe_disclosure(row),
              Cell(describe_level(_level_of(row)), warn=row in records),
              _describe_amount(row, delta), format_time(row.first), format_time(row.last)]
-            for row in self.told
+            for row in self.disclosures
         ]  # fmt: skip
         lines.append(_build_table(
             "What each asker was told: one line for each kind of answer. An answer that was "
@@ -98,7 +98,7 @@ class SiteOverview:
             "another asker first, and spend nothing again.",
             ("Who asked", "What was told", "Level", "How much", "First", "Last"), rows,
         ))  # fmt: skip
-        if any(row.account == "release" for row in self.told):
+        if any(row.account == "release" for row in self.disclosures):
             lines.append(Paragraph(
                 "Epsilon measures what answers with noise can show about one person: near 0 next "
                 "to nothing, above 5 a lot. Those of several answers do not simply add up; what is "
@@ -126,7 +126,7 @@ class SiteOverview:
         policy = self.policy
         if policy.privacy_epsilon is None:
             return "None are allowed."
-        mu = math.sqrt(sum(row.mu**2 for row in self.told if not row.again))
+        mu = math.sqrt(sum(row.mu**2 for row in self.disclosures if not row.again))
         delta = policy.privacy_delta
         if math.isinf(policy.privacy_epsilon):
             return f"Without any limit. Spent so far: {_format_epsilon(mu, delta)}."
@@ -376,8 +376,9 @@ class SiteReader:
         """Return what they say now."""
         ledger = self.ledger()
         return SiteOverview(
-            policy=self._configuration.read_policy(), told=ledger.told, refusals=ledger.refusals,
-            tally=ledger.tally, waiting=ledger.waiting, allowances=ledger.allowances,
+            policy=self._configuration.read_policy(), disclosures=ledger.told,
+            refusals=ledger.refusals, tally=ledger.tally, waiting=ledger.waiting,
+            allowances=ledger.allowances,
             log=self._log.read_lines(most=_LONGEST_LOG),
         )  # fmt: skip
 

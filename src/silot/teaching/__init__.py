@@ -8,15 +8,13 @@ if TYPE_CHECKING:
     from .adapt import Adapt, adapt
     from .costs import MIXINGS, LinkCosts, Mixing, NoEligibleSource
     from .coverage import solve_coverage
-    from .divergence import Divergences
     from .divergences import DIVERGENCES, divergences
-    from .evaluate import best_alpha, check_plan, evaluate, make_plan, terms_of
     from .exact import solve_exact
     from .gp import Relaxation, relax_gp, solve_gp
     from .matching import Matching, match
     from .network import Constants, Device, Network
-    from .plan import LinkPlan, LinkTerms
-    from .result import Adaptation
+    from .plan import LinkPlan, LinkTerms, best_alpha, check_plan, evaluate, make_plan, terms_of
+    from .result import Adaptation, Divergences
     from .solve import Links, Method, links
 
 __all__ = [

@@ -1,32 +1,464 @@
-"""The whole of ST-LF: who trains, who receives, over which links, and how well it goes."""
+"""The protocol of ST-LF: devices train, links are chosen, targets combine models and evaluate them.
+
+``Adapt`` inherits its options from one class for each stage: what devices train (``Learning``),
+how errors at targets are estimated (``Features``), what links cost and are chosen for
+(``Choosing``), and how targets combine models (``Combining``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
+from silot_transport._check import whole
+
+from ..distances.questions.labelled import encode_classes
 from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol, Steps
-from ..options import anything, documented, option
-from .between import Divergence
-from .divergence import Divergences
-from .divergences import DIVERGENCES, divergence_named
-from .federated import ModelSpec
-from .federated.devices import Devices, ask_columns, ask_each, codes_of, count
-from .federated.questions.models import described
-from .matched import Features
-from .objectives import AIMS, Choosing
+from ..federation.protocol import Protocol, Questions, Steps, required
+from ..options import Check, anything, count, documented, none_or, number, option, word
+from .costs import Indices, NoEligibleSource
+from .divergences import DIVERGENCES, Divergence, divergence_of
+from .federated import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
+from .federated.features import effective_columns
+from .federated.modelling import (
+    Devices,
+    Labelled,
+    Means,
+    Modelling,
+    Trained,
+    ask_columns,
+    ask_each,
+    codes_of,
+    count_labelled,
+    read_means,
+    read_trained,
+)
+from .federated.questions import TrainModel, described
+from .matching import Matching, excess, match
+from .objectives import AIMS, Choosing, Evidence, energy_share
 from .plan import LinkPlan
-from .pricing import Evidence, energy_share
-from .questions.combinations import Disagreement
-from .result import Adaptation
-from .targets import Combining
-from .training import Learning, guessing, settled
+from .questions import ClassFeatures, Disagreement, EvaluateCombination, FitDensity, MeanFeatures
+from .result import Adaptation, Divergences
+
+T = TypeVar("T")
+
+Prior = Literal["auto", "source", "matched"]
+
+# Fewest records of a class for anything to be disclosed of it.
+LEAST = 3
+# Fewest numbers of the records behind each number disclosed, by which features are chosen.
+_NUMBERS = 5
+_FEWEST_FEATURES = 2
+# A law explains the records of a target whose mean is off by no more than this times what chance
+# makes of it, squared.
+_EXPLAINED = 1.25
+# Records of the senders' class shares that are added to those of a target: few tell little.
+_PRIOR = 5.0
+# Least share of a class a target is taken to have, and most a class is raised by: the shares
+# are estimates.
+_LEAST_SHARE = 1e-3
+_LARGEST_FACTOR = 20.0
+
+
+def settled(value: T | None) -> T:
+    """Return an option that has a value once ``Adapt.settled`` chose the defaults."""
+    assert value is not None
+    return value
+
+
+class Learning(Modelling):
+    """What devices train."""
+
+    iterations: int = option(
+        "Steps of training at a device, as in ``learning.train``. The paper's are 100 iterations "
+        "without momentum, which leaves its CNN near chance on small devices.",
+        count(1, 1_000_000),
+        default=300,
+        brief="Steps of training at a device.",
+    )
+    passes: float = option(
+        "Of the training, as in ``learning.train``.", number(), default=0.0, flag=False
+    )
+    batch: int = option(
+        "Of the training, as in ``learning.train``.", count(), default=10, flag=False
+    )
+    rate: float = option(
+        "Of the training, as in ``learning.train``.", number(), default=0.01, flag=False
+    )
+    momentum: float = option(
+        "Of the training, as in ``learning.train``.", number(), default=0.9, flag=False
+    )
+    folds: int | None = option(
+        "Parts for the held-out error, by default 2; 0 believes the error on the training "
+        "records, as the paper does, which is too low.",
+        none_or(count(0, 100)),
+        default=None,
+        flag=False,
+    )
+    minimum_labelled: int = option(
+        "Fewest labelled records of a source.",
+        count(),
+        default=5,
+        code="option-labelled",
+        flag=False,
+    )
+
+    def fit(self) -> None:
+        super().fit()
+        if self.folds == 1:
+            raise InputError("folds is 1; give 0 for none, or two or more.", code="option-folds")
+        if not (self.rate > 0 and 0 <= self.momentum < 1 and self.passes >= 0):
+            raise InputError(
+                "rate > 0, 0 <= momentum < 1 and passes >= 0 are needed.", code="option-training"
+            )
+
+    def spec_of(self, devices: Devices, classes: tuple[str, ...]) -> ModelSpec:
+        """Describe the model that devices train, which must fit their records."""
+        counted = [devices.counted[name] for name in devices.names]
+        if len(classes) < 2 or not any(item.labelled for item in counted):
+            raise NoEligibleSource(
+                f"{len(classes)} class(es) have labelled records; two or more are needed. Give "
+                "labels to a device, or the label of unlabelled records (unlabelled=...).",
+                code="no-eligible-source",
+            )
+        return super().spec_of(devices, classes)
+
+    def train(
+        self, devices: Devices, spec: ModelSpec, classes: tuple[str, ...]
+    ) -> Steps[dict[str, Trained]]:
+        """Train models at the devices that have labels enough, and exclude the others."""
+        able: list[str] = []
+        for name in devices.names:
+            labelled = devices.counted[name].labelled
+            if labelled >= self.minimum_labelled:
+                able.append(name)
+            elif labelled:
+                devices.excluded[name] = Failure("labels-few")
+        question = TrainModel(
+            **described(spec),
+            classes=encode_classes(list(classes)),
+            unlabelled=self.unlabelled,
+            least=LEAST,
+            folds=settled(self.folds),
+            **self.values("iterations", "passes", "batch", "rate", "momentum", "seed"),
+        )
+        trained, failed = yield from ask_each(
+            dict.fromkeys(able, question), lambda _, answer: read_trained(answer, spec)
+        )
+        devices.excluded.update(failed)
+        if not trained:
+            reasons = ", ".join(f"{k} ({v.code})" for k, v in sorted(devices.excluded.items()))
+            raise NoEligibleSource(
+                f"no device could train a model: {reasons or 'none has labels'}. A source needs "
+                f"{self.minimum_labelled} labels or more and a policy of level 'record'.",
+                code="no-eligible-source",
+            )
+        return trained
+
+
+def guessing(trained: dict[str, Trained], devices: Devices, classes: tuple[str, ...]) -> list[str]:
+    """Name the sources whose model is wrong as often as always naming its largest class is."""
+    names: list[str] = []
+    for name in sorted(trained.keys() & devices.counted.keys()):
+        counts = devices.counted[name].by_class(classes)
+        largest = counts.max() / counts.sum()
+        # Of one class there is nothing to guess.
+        if largest < 1.0 and trained[name].error >= 1.0 - largest:
+            names.append(name)
+    return names
+
+
+def _even(value: Any, name: str, code: str) -> int:
+    features = whole(value, name, code, least=2, most=1 << 16)
+    return features - 1 if features % 2 else features
+
+
+class Features(Labelled):
+    """How errors at targets are estimated from mean features."""
+
+    features: int = option(
+        "Of the matching: most random features.",
+        Check(_even, int, f"int, 2 or more, at most {1 << 16}"),
+        default=512,
+        flag=False,
+    )
+    bandwidth: float | None = option(
+        "Bandwidth of their kernel, by default half of the root mean squared distance of two "
+        "records of a device.",
+        none_or(number(above=0)),
+        default=None,
+        flag=False,
+    )
+    domain_weight: float = option(
+        "Of the matching: error per unit of distance.",
+        number(least=0),
+        default=1.0,
+        code="option-matching",
+        flag=False,
+    )
+
+    def ask_features(
+        self,
+        devices: Devices,
+        spec: ModelSpec,
+        trained: Mapping[str, Trained],
+        classes: tuple[str, ...],
+    ) -> Steps[dict[str, Means]]:
+        """Ask all devices for mean features, and sources for those of each class too."""
+        scale = np.atleast_1d(spec.scale)
+        variances = [
+            devices.columns[name][1] / scale**2 for name in devices.names if name in devices.columns
+        ]
+        if not variances:
+            variances = [
+                np.full(item.dimension, item.variance / item.dimension) / scale**2
+                for item in devices.counted.values()
+            ]
+        bandwidth = self.bandwidth
+        if bandwidth is None:
+            # A device's records are this far apart, root mean squared.
+            bandwidth = 0.5 * float(np.mean([2.0 * v.sum() for v in variances])) ** 0.5 or 1.0
+        if len(scale) == 1:
+            bandwidth, scale = bandwidth * float(scale[0]), np.zeros(0)
+        question = ClassFeatures(
+            classes=encode_classes(list(classes)),
+            unlabelled=self.unlabelled,
+            least=LEAST,
+            features=self._how_many(devices, variances),
+            bandwidth=bandwidth,
+            seed=self.seed,
+            scale=scale,
+        )
+        # A target's mean is all that is needed of it, and that is no more than an aggregate.
+        alone = MeanFeatures(
+            features=question.features,
+            bandwidth=bandwidth,
+            seed=self.seed,
+            least=LEAST,
+            scale=scale,
+        )
+        questions: Questions = {k: question if k in trained else alone for k in devices.names}
+
+        def read(name: str, answer: Answer) -> Means:
+            is_source = name in trained
+            return read_means(answer, len(classes), question.features, by_class=is_source)
+
+        means, failed = yield from ask_each(questions, read)
+        devices.drop(failed)
+        return means
+
+    def _how_many(self, devices: Devices, variances: list[Array]) -> int:
+        """Count features whose mean small classes can disclose without disclosing records."""
+        items = list(devices.counted.values())
+        sizes = [size for item in items for size in item.counts.values() if size >= _NUMBERS]
+        if not sizes:
+            return self.features
+        # A column counts as the part it has in the variance, as it does for the holder.
+        columns = min(map(effective_columns, variances))
+        held = columns * min(item.records for item in items)
+        usual = min(float(np.quantile(sizes, 0.25)) * items[0].dimension, held) / _NUMBERS
+        return min(self.features, max(_FEWEST_FEATURES, 2 * int(usual / 2)))
+
+    def match(self, evidence: Evidence) -> Matching:
+        """Estimate class proportions of all devices, and errors to be expected at them."""
+        names, trained = evidence.devices.names, evidence.trained
+        means = [evidence.means[name] for name in names]
+        sources = np.array([name in trained for name in names])[:, None]
+        errors = np.ones((len(names), len(evidence.classes)))
+        for j, name in enumerate(names):
+            if name in trained:
+                errors[j] = trained[name].class_errors
+        counts = np.where(sources, np.stack([item.counts for item in means]), 0)
+        return match(
+            np.stack([item.mean for item in means]),
+            np.stack([item.by_class for item in means]),
+            counts,
+            errors,
+            # Two answers of one device need not agree.
+            labelled=np.maximum(np.where(sources, evidence.counts, 0), counts),
+            records=evidence.records,
+        )
+
+
+class Combining(Labelled):
+    """How targets use the models they receive."""
+
+    rule: Rule | None = option(
+        'How targets combine models (``learning.combine``); by default ``"output"``.',
+        none_or(word(*RULES)),
+        default=None,
+        brief="How a target combines models. Default: output, or parameter with --method st-lf.",
+    )
+    dimensions: int = option('Of ``rule="density"``.', anything("int"), default=16)
+    sharpness: float = option(
+        'Of ``rule="density"``.', anything("float, above 0, at most 1"), default=1.0
+    )
+    prior: Prior | None = option(
+        '``"matched"`` adjusts each model\'s predictions from the class proportions it was trained '
+        "with to those that the target's own records seem to have; "
+        '``"source"`` leaves them. ``"auto"`` does the first at targets where it can be told that '
+        "proportions are what differs: their mean features are farther from those of the senders' "
+        "records than chance makes them on average, and within 1.25 times of that (squared) of "
+        "those of some proportions of the sources' classes. By default "
+        '``"auto"`` where it can be: not with ``objective="bound"``, which estimates no '
+        'proportions, nor with ``rule="parameter"``.',
+        none_or(word(*get_args(Prior))),
+        default=None,
+        brief="Adjust models to the class shares a target seems to have (matched), leave them "
+        "(source), or adjust where shares are what differs (auto). Default: auto where they are "
+        "estimated.",
+    )
+
+    def fit(self) -> None:
+        super().fit()
+        # Checks its options; the records' dimension is not known yet.
+        DensitySpec(1, 2, self.dimensions, self.seed, self.sharpness)
+
+    def combine(self, plan: LinkPlan, evidence: Evidence) -> Steps[dict[str, Combination]]:
+        """Return the model of every device that has one: its own, or what it received."""
+        spec, models = evidence.spec, evidence.models
+        densities = yield from self._densities(plan, evidence)
+        combinations: dict[str, Combination] = {}
+        for j, name in enumerate(plan.names):
+            if plan.psi[j] == 0:
+                combinations[name] = Combination(
+                    spec=spec, parameters=models[name][None], weights=np.ones(1)
+                )
+                continue
+            senders = np.flatnonzero(plan.alpha[:, j] > 0)
+            if not len(senders):
+                continue
+            names, weights = [plan.names[i] for i in senders], plan.alpha[senders, j]
+            combination = Combination(
+                spec=spec,
+                parameters=np.stack([models[sender] for sender in names]),
+                weights=weights / weights.sum(),
+                rule=settled(self.rule),
+                factors=self._factors(evidence, j, senders, weights),
+            )
+            if self.rule == "density":
+                combination = replace(
+                    combination,
+                    density=self._density(spec),
+                    densities=np.stack([densities[sender] for sender in names]),
+                )
+            combinations[name] = combination
+        return combinations
+
+    def evaluate(
+        self, plan: LinkPlan, models: Mapping[str, Combination], classes: Sequence[str]
+    ) -> Steps[tuple[dict[str, float | None], dict[str, str]]]:
+        """Ask targets for accuracies on evaluation records; return them, and why others lack."""
+        questions = {
+            name: EvaluateCombination.about(
+                models[name], classes=encode_classes(list(classes)), unlabelled=self.unlabelled
+            )
+            for name in plan.targets
+            if name in models
+        }
+        answers, failures = yield from ask_each(questions, lambda _, answer: _accuracy(answer))
+        accuracies: dict[str, float | None] = dict.fromkeys(plan.targets)
+        reasons = {name: "unserved" for name in plan.targets if name not in models}
+        return accuracies | answers, reasons | codes_of(failures)
+
+    def target_status(
+        self, plan: LinkPlan, models: Mapping[str, Combination], unevaluated: Mapping[str, str]
+    ) -> str:
+        """Say what was done at targets, and what is not known of them."""
+        if not plan.targets:
+            return "; no device is a target: each has its own model, and nobody taught anybody"
+        text = ""
+        if self.prior != "source":
+            adjusted = [k for k in plan.targets if k in models and models[k].factors is not None]
+            where = f"{len(adjusted)} of {len(plan.targets)} targets"
+            text += f"; models adjusted to class shares at {where}"
+        absent = [name for name, code in unevaluated.items() if code == "evaluation-absent"]
+        silent = [name for name in unevaluated if name not in absent]
+        if len(absent) == len(plan.targets):
+            text += "; no accuracy, for no target has evaluation records"
+        elif absent:
+            text += f"; without evaluation records: {', '.join(absent)}"
+        if silent:
+            text += f"; without an accuracy of {', '.join(silent)}"
+        return text
+
+    def _density(self, spec: ModelSpec) -> DensitySpec:
+        return DensitySpec(spec.inputs, spec.classes, self.dimensions, self.seed, self.sharpness)
+
+    def _densities(self, plan: LinkPlan, evidence: Evidence) -> Steps[dict[str, Array]]:
+        """Ask every source that has a link where its records lie, for ``rule="density"``."""
+        senders = [
+            name for name, row in zip(plan.names, plan.alpha, strict=True) if (row > 0).any()
+        ]
+        if self.rule != "density" or not senders:
+            return {}
+        question = FitDensity(
+            **described(evidence.spec),
+            classes=encode_classes(list(evidence.classes)),
+            unlabelled=self.unlabelled,
+            dimensions=self.dimensions,
+            seed=self.seed,
+        )
+        answers = yield dict.fromkeys(senders, question)
+        # The plan rests on these sources: without their densities the rule cannot be applied.
+        densities = {k: required(answers, k).array("density", ndim=1) for k in sorted(senders)}
+        for density in densities.values():
+            check_density(self._density(evidence.spec), density)
+        return densities
+
+    def _factors(
+        self, evidence: Evidence, target: int, senders: Indices, weights: Array
+    ) -> Array | None:
+        """Compute the class proportions of a target over those of the models it receives."""
+        if evidence.matching is None or self.prior == "source":
+            return None
+        if self.prior == "auto" and not _shares_differ(evidence, target, senders, weights):
+            return None
+        counts = evidence.counts[senders] + 1.0 / evidence.spec.classes
+        trained = counts / counts.sum(axis=1, keepdims=True)
+        records, shares = evidence.records[target], evidence.matching.shares[target]
+        own = (records * shares + _PRIOR * (weights @ trained)) / (records + _PRIOR)
+        return np.minimum(np.maximum(own, _LEAST_SHARE) / trained, _LARGEST_FACTOR)
+
+
+def _shares_differ(evidence: Evidence, target: int, senders: Indices, weights: Array) -> bool:
+    """Return whether the records of a target are what class shares alone make of its sources'.
+
+    Not where its records look like those the models were trained on: the estimate of the shares
+    would only add noise. Nor where no shares of the classes make its records: then classes
+    themselves look different at the target, and shares say nothing.
+    """
+    assert evidence.matching is not None
+    if evidence.matching.excess[target] > _EXPLAINED:
+        return False
+    means = [evidence.means[name] for name in evidence.devices.names]
+    counts = [means[i].counts for i in senders]
+    mixed = np.concatenate([w * k / max(1, k.sum()) for w, k in zip(weights, counts, strict=True)])
+    if not mixed.any():
+        return True
+    over = excess(
+        means[target].mean,
+        evidence.records[target],
+        np.concatenate([means[i].by_class for i in senders]).T,
+        np.concatenate(counts),
+        mixed / mixed.sum(),
+    )
+    # Where records are as near as on average, shares need no adjustment.
+    return over > 1.0
+
+
+def _accuracy(answer: Answer) -> float:
+    accuracy = answer.number("accuracy")
+    if accuracy > 1:
+        raise HolderError("an accuracy above 1.", code="answer-malformed")
+    return accuracy
+
 
 # Sketches need public records, which no flag gives.
 _COMPARED = (*(name for name in DIVERGENCES if name != "sketch"), "none")
@@ -44,8 +476,8 @@ _OURS: dict[str, Any] = {
     "folds": 2,
     "rule": "output",
 }
-# What other options decide on where it is not given.
-_LEFT = (*_PUBLISHED, "prior")
+# Options that have no value of their own until others decide on it.
+_OPEN = (*_PUBLISHED, "prior")
 
 
 class Adapt(Combining, Choosing, Features, Learning):
@@ -102,16 +534,15 @@ class Adapt(Combining, Choosing, Features, Learning):
 
     @cached_property
     def settled(self) -> Adapt:
-        """The same options, with those chosen that were left to the others."""
-        given = {name: getattr(self, name) for name in _LEFT}
-        given = {name: value for name, value in given.items() if value is not None}
-        chosen = (_PUBLISHED if self.method == "st-lf" else _OURS) | given
+        """The same options, with the defaults chosen that depend on other options."""
+        own = {name: value for name in _OPEN if (value := getattr(self, name)) is not None}
+        chosen = (_PUBLISHED if self.method == "st-lf" else _OURS) | own
         estimates = AIMS[chosen["objective"]].estimates
         compares = not estimates or self.needs == "kernel"
         adjusts = estimates and chosen["rule"] != "parameter"
         chosen.setdefault("divergence", "mmd" if compares else "none")
         chosen.setdefault("prior", "auto" if adjusts else "source")
-        return self if chosen == given else self.having(**chosen)
+        return self if chosen == own else self.having(**chosen)
 
     def _check_together(self) -> None:
         """Raise where options of several stages do not go together."""
@@ -138,7 +569,7 @@ class Adapt(Combining, Choosing, Features, Learning):
             )
 
     def protocol(self, holders: Sequence[str]) -> Protocol[Adaptation]:
-        """The protocol of some devices, by name."""
+        """Return the protocol of some devices, by name."""
         options, names = self.settled, tuple(holders)
         if len(names) < 2:
             raise InputError(
@@ -170,7 +601,7 @@ class Adapt(Combining, Choosing, Features, Learning):
 
     @cached_property
     def comparison(self) -> Divergence | None:
-        """How devices are compared with one another, if at all."""
+        """The divergence by which devices are compared with one another, if any."""
         method = settled(self.divergence)
         if method == "none":
             return None
@@ -178,12 +609,12 @@ class Adapt(Combining, Choosing, Features, Learning):
         scaled = method in ("mmd", "classifier") and self.by_column
         more = {"standardise": True} if scaled else {}
         more |= self.divergence_options or {}
-        return divergence_named(method).build(seed=self.seed, **more)
+        return divergence_of(method, seed=self.seed, **more)
 
     def steps(self, holders: tuple[str, ...]) -> Steps[Adaptation]:
-        """Questions, and the adaptation that follows from the answers."""
+        """Ask what the stages need, and return the adaptation that follows from the answers."""
         devices = Devices()
-        classes = yield from count(sorted(holders), self.classes, self.unlabelled, devices)
+        classes = yield from count_labelled(sorted(holders), self.classes, self.unlabelled, devices)
         if self.by_column:
             yield from ask_columns(devices)
         spec = self.spec_of(devices, classes)
@@ -192,16 +623,16 @@ class Adapt(Combining, Choosing, Features, Learning):
         if self.aim.estimates:
             means = yield from self.ask_features(devices, spec, trained, classes)
         apart = yield from self._compare(devices)
-        sources = {name: trained[name].parameters for name in trained if name in devices.counted}
-        disagreement = yield from self._disagreement(devices, spec, sources)
-        models = {name: value for name, value in sources.items() if name in devices.counted}
-        matching = self.match(devices, means, trained, classes) if means else None
-        evidence = Evidence(devices, trained, spec, apart, matching, disagreement)
+        evidence = Evidence(devices, classes, trained, spec, means, apart, None, None)
+        disagreement = yield from self._disagreement(devices, spec, evidence.models)
+        evidence = replace(evidence, disagreement=disagreement)
+        if means:
+            evidence = replace(evidence, matching=self.match(evidence))
+        models, matching = evidence.models, evidence.matching
         costs = self.costs_of(evidence, holders)
         plan = self.aim.solve(self, costs)
-        targets = self.targets(evidence, classes, means, models)
-        combined = yield from targets.combine(plan, models)
-        accuracies, unevaluated = yield from targets.evaluate(plan, combined)
+        combined = yield from self.combine(plan, evidence)
+        accuracies, unevaluated = yield from self.evaluate(plan, combined, classes)
         return Adaptation(
             names=devices.names,
             classes=classes,
@@ -215,12 +646,12 @@ class Adapt(Combining, Choosing, Features, Learning):
             models=combined,
             spec=spec,
             parameters=models,
-            rule=targets.rule,
+            rule=settled(self.rule),
             accuracies=accuracies,
             energy=plan.energy,
             energy_share=energy_share(plan, costs),
             status=_status(plan, devices, guessing(trained, devices, classes))
-            + targets.status(plan, combined, unevaluated),
+            + self.target_status(plan, combined, unevaluated),
             seed=self.seed,
             excluded=codes_of(devices.excluded),
             missing=codes_of(devices.missing),
@@ -237,7 +668,7 @@ class Adapt(Combining, Choosing, Features, Learning):
     def _disagreement(
         self, devices: Devices, spec: ModelSpec, models: Mapping[str, Array]
     ) -> Steps[Array | None]:
-        """Where the mixing needs it, how far models differ at every device."""
+        """Ask every device how far models differ on its records, where the mixing needs it."""
         if self.needs != "disagreement":
             return None
         question = Disagreement(**described(spec), parameters=np.stack(list(models.values())))
@@ -248,14 +679,14 @@ class Adapt(Combining, Choosing, Features, Learning):
                 raise HolderError("a table of another size.", code="answer-malformed")
             return squares
 
-        told, failed = yield from ask_each(dict.fromkeys(devices.names, question), read)
+        tables, failed = yield from ask_each(dict.fromkeys(devices.names, question), read)
         devices.drop(failed)
         names = devices.names
         places = [names.index(name) for name in models if name in names]
         kept = [k for k, name in enumerate(models) if name in names]
         squares = np.zeros((len(names),) * 3)
         for j, name in enumerate(names):
-            squares[np.ix_([j], places, places)] = told[name][np.ix_(kept, kept)]
+            squares[np.ix_([j], places, places)] = tables[name][np.ix_(kept, kept)]
         return squares
 
 
@@ -295,8 +726,8 @@ def adapt(holders: Sequence[str], **options: Any) -> Protocol[Adaptation]:
     ...     "b": Measure(x[100:200], labels=y[100:200]),
     ...     "new": Measure(x[200:]),
     ... })
-    >>> found = fed.run(adapt(["a", "b", "new"], model="logistic"))
-    >>> found.plan.targets, bool((found.predict("new", x[200:]) == y[200:]).mean() > 0.9)
+    >>> result = fed.run(adapt(["a", "b", "new"], model="logistic"))
+    >>> result.plan.targets, bool((result.predict("new", x[200:]) == y[200:]).mean() > 0.9)
     (('new',), True)
     """
     return Adapt(**options).protocol(holders)

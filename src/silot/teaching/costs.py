@@ -25,10 +25,10 @@ import numpy.typing as npt
 from silot_transport._check import real
 
 from ..errors import InputError, MismatchError
-from .plan import Flags
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
 Mixing = Literal["none", "variance", "ambiguity", "mmd"]
 MIXINGS: tuple[str, ...] = get_args(Mixing)
 # Arrays of a network, and how many of their axes are its devices.
@@ -137,28 +137,22 @@ class LinkCosts:
                 code="network-size",
             )
         fields: dict[str, Any] = {
-            "source": _checked(costs, "source", (n,)),
+            "source": _finite(costs, "source", n),
             "transfer": _pairs(transfer, "transfer", n),
             "energy": _pairs(energy, "energy", n),
-            "phi": _scales(phi),
+            "phi": checked_phi(phi),
             "eligible": _flags(eligible, n),
             "names": _names(names, n),
             "mixing_scale": _scale(mixing_scale),
+            "labelled": _finite(labelled, "labelled", n),
+            "disagreement": _finite(disagreement, "disagreement", n),
+            "kernel": _finite(kernel, "kernel", n),
         }
-        for name, values in (
-            ("labelled", labelled),
-            ("disagreement", disagreement),
-            ("kernel", kernel),
-            ("shares", shares),
-            ("class_errors", class_errors),
-        ):
+        for name, values in (("shares", shares), ("class_errors", class_errors)):
             fields[name] = None if values is None else _numbers(values, name)
         if (fields["energy"] < 0).any():
             i, j = np.argwhere(fields["energy"] < 0)[0]
             raise InputError(f"energy[{i}, {j}] is negative.", code="costs-negative")
-        for name, shape in (("labelled", (n,)), ("disagreement", (n, n, n)), ("kernel", (n, n))):
-            if fields[name] is not None:
-                _checked(fields[name], name, shape)
         parts = zip(fields["phi"], (costs, fields["transfer"], fields["energy"]), strict=True)
         with np.errstate(over="ignore"):
             largest = sum(
@@ -170,9 +164,12 @@ class LinkCosts:
                 "costs times their scales (phi) are too large for numbers. Use larger units.",
                 code="costs-large",
             )
-        _check_labelled(fields["labelled"], fields["eligible"])
-        _check_disagreement(fields["disagreement"])
-        _check_kernel(fields["kernel"])
+        if labelled is not None:
+            _check_labelled(fields["labelled"], fields["eligible"])
+        if disagreement is not None:
+            _check_disagreement(fields["disagreement"])
+        if kernel is not None:
+            _check_kernel(fields["kernel"])
         _check_classes(fields["shares"], fields["class_errors"], n)
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -206,22 +203,27 @@ def _numbers(values: npt.ArrayLike, name: str) -> Array:
         raise InputError(f"{name} is not an array of numbers.", code="costs-type") from None
 
 
-def _checked(values: Array, name: str, shape: tuple[int, ...]) -> Array:
-    if values.shape != shape:
+def _shaped(values: npt.ArrayLike, name: str, n: int) -> Array:
+    """Return an array of numbers with an axis of n devices for each that ``_AXES`` counts."""
+    numbers, shape = _numbers(values, name), (n,) * _AXES[name]
+    if numbers.shape != shape:
         raise MismatchError(
-            f"{name} has shape {values.shape}; {shape} is needed.", code="costs-shape"
+            f"{name} has shape {numbers.shape}; {shape} is needed.", code="costs-shape"
         )
-    if not np.isfinite(values).all():
+    return numbers
+
+
+def _finite(values: npt.ArrayLike | None, name: str, n: int) -> Array | None:
+    if values is None:
+        return None
+    numbers = _shaped(values, name, n)
+    if not np.isfinite(numbers).all():
         raise InputError(f"{name} has an entry that is not finite.", code="costs-nan")
-    return values
+    return numbers
 
 
 def _pairs(values: npt.ArrayLike, name: str, n: int) -> Array:
-    pairs = _numbers(values, name)
-    if pairs.shape != (n, n):
-        raise MismatchError(
-            f"{name} has shape {pairs.shape}; {(n, n)} is needed.", code="costs-shape"
-        )
+    pairs = _shaped(values, name, n)
     np.fill_diagonal(pairs, 0.0)
     if np.isnan(pairs).any() or (pairs == -np.inf).any():
         i, j = np.argwhere(np.isnan(pairs) | (pairs == -np.inf))[0]
@@ -232,11 +234,11 @@ def _pairs(values: npt.ArrayLike, name: str, n: int) -> Array:
     return pairs
 
 
-def _scales(phi: Sequence[float]) -> tuple[float, float, float]:
-    try:
-        values = tuple(phi)
-    except TypeError:
-        raise InputError(f"phi is {phi!r}; three numbers are needed.", code="costs-type") from None
+def checked_phi(phi: Any, *_: str) -> tuple[float, float, float]:
+    """Return the scales of the three terms, or raise unless they are three numbers, 0 or more."""
+    if isinstance(phi, str) or not isinstance(phi, Sequence | np.ndarray):
+        raise InputError(f"phi is {phi!r}; three numbers are needed.", code="costs-type")
+    values: tuple[Any, ...] = tuple(phi)
     if len(values) != 3:
         raise MismatchError(f"phi has {len(values)} entries; three are needed.", code="costs-shape")
     source, transfer, energy = (_scale(value) for value in values)
@@ -267,18 +269,16 @@ def _flags(eligible: npt.ArrayLike | None, n: int) -> Flags:
 
 
 def _names(names: Sequence[str] | None, n: int) -> tuple[str, ...]:
-    found = tuple(str(i) for i in range(n)) if names is None else tuple(names)
-    if len(found) != n or len(set(found)) != n or not all(found):
+    texts = tuple(str(i) for i in range(n)) if names is None else tuple(names)
+    if len(texts) != n or len(set(texts)) != n or not all(texts):
         raise MismatchError(
-            f"{len(found)} names, {len(set(found))} of them different, for {n} devices.",
+            f"{len(texts)} names, {len(set(texts))} of them different, for {n} devices.",
             code="device-names",
         )
-    return found
+    return texts
 
 
-def _check_labelled(labelled: Array | None, eligible: Flags) -> None:
-    if labelled is None:
-        return
+def _check_labelled(labelled: Array, eligible: Flags) -> None:
     if (labelled < 0).any():
         raise InputError("a count of labelled records is negative.", code="costs-negative")
     if (labelled[eligible] <= 0).any():
@@ -288,9 +288,7 @@ def _check_labelled(labelled: Array | None, eligible: Flags) -> None:
         )
 
 
-def _check_disagreement(disagreement: Array | None) -> None:
-    if disagreement is None:
-        return
+def _check_disagreement(disagreement: Array) -> None:
     square = np.einsum("jii->ji", disagreement)
     tall = np.abs(disagreement - disagreement.transpose(0, 2, 1)).max()
     if tall > 1e-9 or np.abs(square).max() > 1e-9 or (disagreement < -1e-9).any():
@@ -300,9 +298,7 @@ def _check_disagreement(disagreement: Array | None) -> None:
         )
 
 
-def _check_kernel(kernel: Array | None) -> None:
-    if kernel is None:
-        return
+def _check_kernel(kernel: Array) -> None:
     scale = max(1.0, float(np.abs(kernel).max()))
     if np.abs(kernel - kernel.T).max() > 1e-9 * scale:
         raise InputError("kernel is not symmetric.", code="costs-symmetry")
@@ -335,7 +331,7 @@ def _check_classes(shares: Array | None, errors: Array | None, n: int) -> None:
 
 
 def canonical_order(costs: LinkCosts) -> Indices:
-    """Devices by cost of training, then by sorted costs of links out and in, then by name.
+    """Sort devices by cost of training, then by sorted costs of links out and in, then by name.
 
     Listing the devices otherwise changes nothing in this order. Calling them otherwise changes
     only the order of devices whose costs agree in all of these numbers.
@@ -358,7 +354,7 @@ def canonical_order(costs: LinkCosts) -> Indices:
 
 
 def reordered(costs: LinkCosts, order: Indices) -> LinkCosts:
-    """The same network, or a part of it, with its devices listed in another order."""
+    """List the devices of a network, or a part of them, in another order."""
     arrays = {name: getattr(costs, name) for name in _AXES}
     listed: dict[str, Any] = {
         name: None if values is None else values[np.ix_(*[order] * _AXES[name])]
@@ -370,7 +366,7 @@ def reordered(costs: LinkCosts, order: Indices) -> LinkCosts:
 def restored(
     psi: npt.NDArray[np.int64], alpha: Array, order: Indices
 ) -> tuple[npt.NDArray[np.int64], Array]:
-    """Back from the order of ``reordered`` to the order before it."""
+    """Bring a plan back from the order of ``reordered`` to the order before it."""
     first, weights = np.empty_like(psi), np.empty_like(alpha)
     first[order] = psi
     weights[np.ix_(order, order)] = alpha

@@ -9,13 +9,11 @@ import numpy.typing as npt
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from silot_transport._check import real
-
 from ..errors import InputError, SolverError
-from .costs import Array, LinkCosts, NoEligibleSource
-from .evaluate import Search, make_plan, terms_of
+from ..options import none_or, number
+from .costs import Array, Flags, LinkCosts, NoEligibleSource
 from .mixing import COVERAGE
-from .plan import Flags, LinkPlan
+from .plan import LinkPlan, make_plan, terms_of
 
 # Classes a target all but lacks need no source.
 _NO_SHARE = 1e-9
@@ -86,8 +84,7 @@ def solve_coverage(
     """
     began = time.perf_counter()
     wanted, expected = COVERAGE.data(costs)
-    if budget is not None and not real(budget, "budget", "option-budget") > 0:
-        raise InputError(f"budget is {budget}; a share above 0 is needed.", code="option-budget")
+    none_or(number(above=0)).of(budget, "budget", "option-budget")
     if not costs.eligible.any():
         raise NoEligibleSource("no device may be a source.", code="no-eligible-source")
     allowed = np.isfinite(costs.links)
@@ -99,11 +96,10 @@ def solve_coverage(
             code="target-unreachable",
         )
     program = _Program(costs, wanted, expected, allowed, budget)
-    found = program.solve(time_limit, gap)
-    if found is None:
+    solution = program.solve(time_limit, gap)
+    if solution is None:
         raise SolverError("no plan was found within the time. Raise time_limit.", code="links-time")
-    sources, links, bound = found
-    return _plan(costs, sources, links, bound, gap, began)
+    return _plan(costs, *solution, gap, began)
 
 
 class _Program:
@@ -176,27 +172,27 @@ class _Program:
         # A device nobody may reach has to be a source.
         lower[:n] = ~allowed.any(axis=0)
         self.bounds = Bounds(lower, upper)
-        # Who covers what follows from the links: it need not be whole.
-        self.whole = (np.arange(width) < at).astype(np.int64)
+        # Who covers what follows from the links: it need not be an integer.
+        self.integrality = (np.arange(width) < at).astype(np.int64)
 
     def solve(self, time_limit: float, gap: float) -> tuple[Flags, Flags, float] | None:
         # The solver's tolerances are absolute.
         scale = float(np.abs(self.objective).max(initial=0.0)) or 1.0
-        found = milp(
+        solution = milp(
             self.objective / scale,
             constraints=self.constraints,
             bounds=self.bounds,
-            integrality=self.whole,
+            integrality=self.integrality,
             options={"time_limit": time_limit, "mip_rel_gap": gap},
         )
-        if found.x is None:
+        if solution.x is None:
             return None
         n = self.costs.size
-        sources = np.asarray(found.x[:n] > 0.5)
+        sources = np.asarray(solution.x[:n] > 0.5)
         links = np.zeros((n, n), dtype=bool)
-        links[self.senders, self.receivers] = found.x[n : n + len(self.senders)] > 0.5
+        links[self.senders, self.receivers] = solution.x[n : n + len(self.senders)] > 0.5
         links[:, sources] = False
-        bound = found.mip_dual_bound
+        bound = solution.mip_dual_bound
         return sources, self._needed(links), -np.inf if bound is None else scale * float(bound)
 
     def _needed(self, links: Flags) -> Flags:
@@ -218,23 +214,23 @@ def _plan(
     psi = np.where(sources, 0, 1).astype(np.int64)
     alpha = links / np.maximum(links.sum(axis=0), 1)
     total = terms_of(psi, alpha, costs, mixing="coverage").total
-    left, tolerance = max(0.0, total - bound) / max(1.0, abs(total)), max(gap, 1e-6)
+    # HiGHS proves no more than its own tolerance of 1e-6.
+    open_gap, tolerance = max(0.0, total - bound) / max(1.0, abs(total)), max(gap, 1e-6)
     status = "proven optimal: no plan has a lower objective at these costs"
-    if left > tolerance:
+    if open_gap > tolerance:
         status = (
-            f"stopped by the time limit: the best plan may be {left:.2%} better. Raise time_limit"
+            f"stopped by the time limit: the best plan may be {open_gap:.2%} better. Raise "
+            "time_limit"
         )
     return make_plan(
         psi,
         alpha,
         costs,
-        Search(
-            method="coverage",
-            status=status,
-            lower_bound=bound,
-            tolerance=tolerance,
-            seconds=time.perf_counter() - began,
-        ),
+        method="coverage",
+        status=status,
+        lower_bound=bound,
+        tolerance=tolerance,
+        seconds=time.perf_counter() - began,
         mixing="coverage",
     )
 

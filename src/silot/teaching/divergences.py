@@ -1,17 +1,1091 @@
-"""How far apart devices' data are: the divergences by name."""
+"""Protocols that measure how far apart the data of devices are, one class for each method."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import combinations
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from ..errors import InputError
-from ..federation.protocol import Protocol
-from .between import Divergence
-from .classifier import Classifier
-from .divergence import Divergences
-from .features import Mmd, Sliced
-from .pairs import FedWaDs, Pooled, Sketched, TriangleWads
+import numpy as np
+import numpy.typing as npt
+
+from silot_transport._check import whole
+from silot_transport.sliced import line_costs
+
+from ..data.measure import Embedding
+from ..distances.direct import Direct, exact_distance
+from ..distances.fedwad import FedWaD
+from ..distances.pairwise import Pairwise
+from ..distances.questions.distances import Records
+from ..distances.result import Distance
+from ..distances.sides import agreed_dimension, received_weights
+from ..distances.sketches.derived import LEAST_NU, DecodedSketches
+from ..distances.sketches.result import Sketches
+from ..distances.sketches.sketch import Sketch, sketches
+from ..distances.trianglewad import TriangleWad
+from ..distances.worth.answers import missing_text
+from ..errors import HolderError, InputError, MismatchError, SilotError, WireError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.disclosure import Disclosure
+from ..federation.message import Scalar
+from ..federation.parallel import parallel
+from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
+from ..options import Check, Options, anything, count, none_or, number, option, seed, truth, word
+from .federated import ModelSpec, initial
+from .federated.features import effective_columns
+from .federated.modelling import LARGEST_PARAMETER, ask_each, codes_of
+from .federated.questions import Spread
+from .questions import (
+    MOST_DIRECTIONS,
+    MOST_FEATURES,
+    MOST_LOG_ODDS,
+    MOST_SEED,
+    DomainErrors,
+    DomainScores,
+    MeanFeatures,
+    ProjectedQuantiles,
+    TrainDomain,
+)
+from .result import Divergences
+
+T = TypeVar("T")
+
+# Squares of larger numbers, and sums of these, come near to overflow.
+_LARGEST = 1e100
+_MOST_RECORDS = 1 << 31
+
+
+@dataclass
+class Devices:
+    """Devices of one run: who still answers, and why the others do not."""
+
+    names: tuple[str, ...]
+    quorum: int
+    seed: int
+    missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
+
+    def __post_init__(self) -> None:
+        if len(self.names) < 2:
+            raise InputError(
+                f"{len(self.names)} device(s) given; a divergence needs two or more.",
+                code="holder-names",
+            )
+        whole(self.quorum, "quorum", "option-quorum", least=2, most=len(self.names))
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Devices that have not failed so far, in the order of all."""
+        return tuple(name for name in self.names if name not in self.missing)
+
+    def ask(self, questions: Questions, read: Callable[[str, Answer], T]) -> Steps[dict[str, T]]:
+        """Ask and read, in the order of the questions, without those that fail.
+
+        Raises what the first failure means when fewer than the quorum are present.
+        """
+        values, failures = yield from ask_each(questions, read)
+        self.missing.update(failures)
+        self.check()
+        return {name: values[name] for name in questions if name in values}
+
+    def check(self) -> None:
+        """Raise what the first failure means, when fewer than the quorum are present."""
+        if len(self.present) < self.quorum:
+            raise failure_error(*next(iter(self.missing.items())))
+
+
+class Divergence(Options):
+    """Compare all devices with one another, by one method.
+
+    Attributes
+    ----------
+    name
+        Name to ask for it by.
+    disclosure
+        Finest thing it discloses.
+    sends, needs, guarantees, privacy
+        In words.
+    """
+
+    disclosure: ClassVar[Disclosure] = Disclosure.RECORD
+    sends: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    guarantees: ClassVar[str] = ""
+    privacy: ClassVar[str] = ""
+
+    seed: int = option(
+        "Seed of everything drawn. The result does not depend on the order of ``holders``.",
+        seed(),
+        default=0,
+    )
+    quorum: int = option(
+        "Fewest devices that must answer. One that fails is named in ``missing`` and left out.",
+        # How many are too many, the devices say.
+        anything("int, 2 or more"),
+        default=2,
+    )
+
+    @classmethod
+    def takes(cls) -> tuple[str, ...]:
+        """Names of its options beside ``seed`` and ``quorum``."""
+        return tuple(name for name in cls.options if name not in ("seed", "quorum"))
+
+    def among(self, holders: Sequence[str]) -> Protocol[Divergences]:
+        """Return the protocol of some devices."""
+        devices = Devices(tuple(holders), self.quorum, self.seed)
+        return Protocol(
+            self.name,
+            devices.names,
+            self.disclosure,
+            lambda: self.steps(replace(devices, missing={})),
+            self.parameters(),
+            expected_rounds=self.most_rounds(devices.names),
+        )
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        """Most exchanges it makes among some devices."""
+        raise NotImplementedError
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return the options that transcripts record."""
+        raise NotImplementedError
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        """Questions, and the divergences that follow from the answers."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Width:
+    """Mean and variance of every device, and what follows for all together.
+
+    Everything is added up in the order of names, or rounding would depend on the order given.
+    """
+
+    means: Mapping[str, Array]
+    variances: Mapping[str, Array]
+    records: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Devices that told, in the order they were given."""
+        return tuple(self.means)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features."""
+        return len(self.means[self.names[0]])
+
+    @property
+    def centre(self) -> Array:
+        """Mean of the devices' means."""
+        return np.mean([self.means[name] for name in sorted(self.means)], axis=0)
+
+    @property
+    def within(self) -> float:
+        """Total variance of a device's records, on average."""
+        return float(np.mean([self.variances[name].sum() for name in sorted(self.means)]))
+
+    @property
+    def pooled(self) -> Array:
+        """Variance of every feature over all devices, each counted alike."""
+        centre = self.centre
+        parts = [self.variances[k] + (self.means[k] - centre) ** 2 for k in sorted(self.means)]
+        return np.mean(parts, axis=0)
+
+
+def ask_width(devices: Devices, embedding: Embedding = "none") -> Steps[Width]:
+    """Ask every device for its mean and variances."""
+    questions = dict.fromkeys(devices.names, Spread(embedding=embedding))
+    widths = yield from devices.ask(questions, lambda _, answer: _width(answer))
+    agreed_dimension({name: len(mean) for name, (mean, _, _) in widths.items()})
+    return Width(
+        {name: mean for name, (mean, _, _) in widths.items()},
+        {name: variance for name, (_, variance, _) in widths.items()},
+        min(records for _, _, records in widths.values()),
+    )
+
+
+def _width(answer: Answer) -> tuple[Array, Array, int]:
+    """Mean, variances, and number of records of a device."""
+    mean = within(answer.array("mean", ndim=1), _LARGEST)
+    variance = within(answer.array("variance", ndim=1, columns=len(mean)), _LARGEST**2)
+    records = answer.number("records")
+    if variance.min() < 0 or records != int(records) or not 1 <= records <= _MOST_RECORDS:
+        raise odd("a variance below 0, or records that are no count")
+    return mean, variance, int(records)
+
+
+def within(numbers: Array, most: float = _LARGEST) -> Array:
+    """Return numbers of an answer, or raise when one is larger than it can be."""
+    if np.abs(numbers).max() > most:
+        raise odd("numbers larger than they can be")
+    return numbers
+
+
+def odd(what: str) -> WireError:
+    """Return the error of an answer that does not fit its question."""
+    return WireError(
+        f"the answer has {what}. The holder runs other code, or a broken one.",
+        code="answer-malformed",
+    )
+
+
+def symmetric(size: int, pairs: Mapping[tuple[int, int], float]) -> Array:
+    """Build a symmetric matrix from entries off the diagonal; zero where no entry is."""
+    matrix = np.zeros((size, size))
+    for (i, j), value in pairs.items():
+        matrix[i, j] = matrix[j, i] = value
+    return matrix
+
+
+# Numbers an answer may have are few where records are few; with none at all there is no answer.
+_FEWEST_FEATURES = 2
+# Features have norm 1, and their means no more.
+_NORM = 1.0 + 1e-9
+_ROUNDING = 1e-12
+
+
+def _even(features: Any, name: str, code: str) -> int:
+    number = whole(features, name, code, least=2, most=MOST_FEATURES)
+    if number % 2:
+        raise InputError(
+            f"features is {features}; they come in pairs, so an even number is needed.",
+            code=code,
+        )
+    return number
+
+
+class Features(Divergence):
+    """A divergence from one aggregate of every device."""
+
+    disclosure = Disclosure.AGGREGATE
+
+    least: int = option(
+        "Fewest numbers of the records behind each number told (``sliced``: records behind a "
+        "quantile); 1 lifts the limit. A device's policy may want more.",
+        count(),
+        default=5,
+    )
+    embedding: Embedding = option(
+        "Label coordinates added to the records.", word(*get_args(Embedding)), default="none"
+    )
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return 2
+
+    def parameters(self) -> dict[str, Scalar]:
+        own = [name for name in self.takes() if name not in ("least", "embedding")]
+        return {name: getattr(self, name) for name in (*own, "least", "seed")}
+
+    def affordable(self, width: Width, wanted: int, columns: float) -> int:
+        """Count the numbers a device may disclose so that ``least`` of its own are behind each."""
+        if self.least == 1:
+            return wanted
+        return min(wanted, int(width.records * columns) // self.least)
+
+
+class Mmd(Features):
+    r"""Maximum mean discrepancy with a Gaussian kernel, by random Fourier features.
+
+    .. math:: \mathrm{MMD}^2(\mu, \nu) = \mathbb{E} k(x, x') + \mathbb{E} k(y, y')
+        - 2\, \mathbb{E} k(x, y), \quad k(x, y) = e^{-|x - y|^2 / 2 h^2}
+
+    Every device tells the mean of its features, corrected so that the square has the right
+    expectation whatever the number of records: it is 0 on average for devices of one law.
+
+    Returns
+    -------
+    Protocol[Divergences]
+        Discloses aggregates. ``kernel`` has the inner products of the means (not corrected,
+        positive semidefinite).
+
+    Raises
+    ------
+    InputError
+        Options out of range.
+
+    Notes
+    -----
+    Rahimi and Recht, *Random Features for Large-Scale Kernel Machines*, 2007; Gretton et al.,
+    *A Kernel Two-Sample Test*, 2012 (eq. 3, here with weights). The error of the features is
+    about ``features ** -0.5`` of the kernel's. Means of as many features as there are numbers in
+    the records determine these; ``least`` keeps away from that, and is no guarantee.
+    """
+
+    name = "mmd"
+    sends = "mean and variances of the features, and the mean of random features"
+    needs = "two rounds; 2048 numbers a device"
+    guarantees = (
+        "an estimate whose square is right on average for every number of records; kernel matrix "
+        "for mixing='mmd'"
+    )
+    privacy = (
+        "none: exact means; fewer numbers are told than the records have, which is a fence and no "
+        "guarantee"
+    )
+
+    seed: int = option("Of the features, public.", count(0, MOST_SEED), default=0)
+    features: int | None = option(
+        "Random features, an even number. Default: 2048, or fewer where the records of a device "
+        "hold fewer than ``least`` numbers for each.",
+        none_or(Check(_even, int, "int, 2 or more")),
+        default=None,
+        code="option-count",
+    )
+    bandwidth: float | None = option(
+        "Bandwidth h. Default: the root mean squared distance of two records of all devices "
+        "together, from the means and variances they tell.",
+        none_or(number(above=0)),
+        default=None,
+    )
+    standardise: bool = option(
+        "Whether columns are divided by their standard deviation over all devices together: for "
+        "tables, whose columns have units of their own.",
+        truth(),
+        default=False,
+    )
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        width = yield from ask_width(run, self.embedding)
+        scale, columns, pooled = np.zeros(0), float(width.dimension), width.pooled
+        if self.standardise:
+            scale = np.sqrt(pooled)
+            # Of a constant only rounding varies.
+            scale = np.where(scale > _ROUNDING * np.abs(width.centre), scale, 1.0)
+            pooled = pooled / scale**2
+            columns = min(effective_columns(v / scale**2) for v in width.variances.values())
+        features = self.features or self.affordable(width, 2048, columns) // 2 * 2
+        bandwidth = self.bandwidth or (2.0 * float(pooled.sum())) ** 0.5 or 1.0
+        question = MeanFeatures(
+            features=max(features, _FEWEST_FEATURES),
+            bandwidth=bandwidth,
+            seed=run.seed,
+            least=self.least,
+            scale=scale,
+            embedding=self.embedding,
+        )
+        answers = yield from run.ask(
+            dict.fromkeys(width.names, question),
+            lambda _, answer: _read_mean(answer, question.features),
+        )
+        return _mmd_result(run, answers, question)
+
+
+def _mmd_result(
+    run: Devices, answers: Mapping[str, tuple[Array, float]], question: MeanFeatures
+) -> Divergences:
+    names = tuple(answers)
+    means = np.array([mean for mean, _ in answers.values()])
+    squares = np.array([square for _, square in answers.values()])
+    norms = (means**2).sum(axis=1)
+    # A device of one record has no pair of different records: it is compared as it is.
+    several = squares < 1.0 - 1e-9
+    norms = np.where(several, (norms - squares) / np.where(several, 1.0 - squares, 1.0), norms)
+    pairs = {
+        (i, j): max(0.0, float(norms[i] + norms[j] - 2.0 * means[i] @ means[j])) ** 0.5
+        for i, j in combinations(range(len(names)), 2)
+    }
+    kernel = means @ means.T
+    return Divergences(
+        names=names,
+        values=symmetric(len(names), pairs),
+        method="mmd",
+        unit="1 is the distance of two mean embeddings; records so far apart that the kernel "
+        "vanishes are sqrt(2) apart",
+        law="root",
+        kernel=0.5 * (kernel + kernel.T),
+        status=f"estimate: {question.features} random features, bandwidth "
+        f"{question.bandwidth:.4g}; unbiased in the square" + missing_text(run.missing),
+        seed=run.seed,
+        details={"features": question.features, "bandwidth": question.bandwidth},
+        missing=codes_of(run.missing),
+    )
+
+
+def _read_mean(answer: Answer, features: int) -> tuple[Array, float]:
+    """Mean of the features of a device, and the sum of its squared weights."""
+    mean = answer.array("mean", ndim=1, columns=features)
+    squares = answer.number("squares")
+    # Before it is squared.
+    within(mean, _NORM)
+    if float(np.linalg.norm(mean)) > _NORM or not 0 < squares <= _NORM:
+        raise odd("a mean longer than any feature, or squares of no weights")
+    return mean, squares
+
+
+class Sliced(Features):
+    r"""Sliced Wasserstein distance from quantiles of random public projections.
+
+    .. math:: \mathrm{SW}^2(\mu, \nu) = \frac{1}{L} \sum_{l=1}^L W_2^2(u_l^T \mu, u_l^T \nu)
+
+    with quantile functions averaged over equal steps, which makes it a lower bound of the exact
+    value for the same directions, equal to it for shifts. Weights and unequal numbers of records
+    are exact.
+
+    Returns
+    -------
+    Protocol[Divergences]
+        Discloses aggregates. A shift by s is ``|s| / sqrt(d)`` apart, on average over directions
+        and exactly when L is a multiple of the dimension d.
+
+    Raises
+    ------
+    InputError
+        Options out of range.
+
+    Notes
+    -----
+    Bonneel et al., *Sliced and Radon Wasserstein Barycenters of Measures*, 2015. Quantiles of
+    few records are these records' coordinates; ``least`` keeps away from that and is no
+    guarantee: with ``least=1`` as many quantiles as records tell their projections.
+    """
+
+    name = "sliced"
+    sends = "mean and variances of the features, and quantiles of random projections"
+    needs = "two rounds; 2048 numbers a device"
+    guarantees = "an estimate, below the sliced distance of the same directions; exact for shifts"
+    privacy = "none: exact means of at least five records each, which is a fence and no guarantee"
+
+    directions: int = option(
+        "Projections L; fewer where the records hold fewer than ``least`` numbers for each number "
+        "told.",
+        count(1, MOST_DIRECTIONS),
+        default=64,
+        code="option-count",
+    )
+    quantiles: int = option(
+        "Steps of the quantile functions; fewer where a step would hold less than ``least`` "
+        "records.",
+        count(1, MOST_FEATURES),
+        default=32,
+        code="option-count",
+    )
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        width = yield from ask_width(run, self.embedding)
+        wanted = self.directions * self.quantiles
+        affordable = self.affordable(width, wanted, width.dimension)
+        # Where not all can be told, directions and quantiles give way alike.
+        steps = int(self.quantiles * (affordable / wanted) ** 0.5)
+        steps = max(min(steps, width.records // self.least), 1)
+        question = ProjectedQuantiles(
+            directions=max(min(self.directions, affordable // steps), 1),
+            quantiles=steps,
+            seed=run.seed,
+            least=self.least,
+            embedding=self.embedding,
+        )
+        answers = yield from run.ask(
+            dict.fromkeys(width.names, question),
+            lambda _, answer: _read_quantiles(answer, question),
+        )
+        names, tables = tuple(answers), list(answers.values())
+        pairs = {
+            (i, j): float(line_costs(tables[i], tables[j], None, None, 2).mean()) ** 0.5
+            for i, j in combinations(range(len(names)), 2)
+        }
+        steps = min(table.shape[1] for table in tables)
+        return Divergences(
+            names=names,
+            values=symmetric(len(names), pairs),
+            method="sliced",
+            unit="the unit of the features: root mean squared distance along a random direction",
+            law="normal",
+            scale=(width.within / width.dimension) ** 0.5,
+            status=f"estimate: {question.directions} directions, {steps} quantiles each"
+            + missing_text(run.missing),
+            seed=run.seed,
+            details={"directions": question.directions, "quantiles": steps},
+            missing=codes_of(run.missing),
+        )
+
+
+def _read_quantiles(answer: Answer, question: ProjectedQuantiles) -> Array:
+    table = within(answer.array("quantiles", ndim=2))
+    if len(table) != question.directions or table.shape[1] > question.quantiles:
+        raise odd(f"quantiles of shape {table.shape} for {question.directions} directions")
+    return table
+
+
+Threshold = Literal["best", "half"]
+_QUANTILES = 65
+
+# Features that hardly vary are not blown up beyond this share of the average one.
+_LEAST_SCALE = 0.1
+
+
+def _two_classes(model: Any, *_: str) -> ModelSpec:
+    if not isinstance(model, ModelSpec):
+        raise InputError(
+            f"model is {type(model).__name__}; a ModelSpec is needed.", code="option-model"
+        )
+    return replace(model, classes=2)
+
+
+class Classifier(Divergence):
+    r"""Empirical H-divergence by pairwise domain classifiers (Algorithm 1).
+
+    Devices i and j start from one hypothesis, label all their records 0 and 1, train alone for
+    ``iterations`` steps, exchange and average their parameters, and do so for ``rounds`` rounds.
+    With the errors :math:`e_i, e_j` of the final average on either device and
+    :math:`e = \tfrac12 (e_i + e_j)`,
+
+    .. math:: d_H = 2\, (1 - 2 \min(e, 1 - e)) \in [0, 2]
+
+    The minimum stands for the symmetry of the hypotheses: with h, 1 - h is one too. All pairs go
+    in step, one question a device a round.
+
+    Returns
+    -------
+    Protocol[Divergences]
+        ``errors`` has both errors of every pair. Discloses records: parameters after a few steps
+        can be inverted. The side of a pair that is labelled 0 is the first in the order of names.
+
+    Raises
+    ------
+    InputError
+        Options out of range.
+    ExtraError
+        A cnn, and torch is not installed.
+
+    Notes
+    -----
+    Wang et al., *Multi-Source to Multi-Target Decentralized Federated Domain Adaptation*, 2023,
+    Algorithm 1 and appendix F. Errors are on the records trained on, as there: few records and a
+    large model make devices of one law look apart.
+    """
+
+    name = "classifier"
+    disclosure = Disclosure.RECORD
+    sends = (
+        "means and variances, a round the parameters of a classifier for each other device, "
+        "averages of its sorted scores, and its errors"
+    )
+    needs = (
+        "13 rounds; for n devices, n - 1 models a device a round; a cnn needs the extra named torch"
+    )
+    guarantees = (
+        "an estimate from 0 to 2: what one classifier learnt in the given steps; with "
+        "threshold='half' as published"
+    )
+    privacy = "none: parameters after a few steps can be inverted"
+
+    model: ModelSpec | None = option(
+        "Architecture; its classes are replaced by two. Default: one hidden layer of 64 units.",
+        none_or(Check(_two_classes, None, "ModelSpec")),
+        default=None,
+    )
+    rounds: int = option(r"Averagings (:math:`\tau^d`).", count(1, 10_000), default=10)
+    iterations: int = option(
+        "Steps between two averagings (:math:`T^d`). Between averagings a device sees one label "
+        "only and its model drifts towards it: keep ``iterations`` few.",
+        count(1, 100_000),
+        default=5,
+    )
+    batch: int = option("Of stochastic gradient descent.", count(), default=10)
+    rate: float = option("Of stochastic gradient descent.", number(), default=0.01)
+    momentum: float = option("Of stochastic gradient descent.", number(), default=0.0)
+    standardise: bool | None = option(
+        "Whether features are shifted and scaled by mean and standard deviation of all devices "
+        'together. Default: for all models but ``"cnn"``, whose ``ModelSpec.scale`` does that; '
+        "then a feature that hardly varies is not blown up, as if all had one unit. "
+        "``True`` is for tables, whose columns have units of their own.",
+        none_or(truth()),
+        default=None,
+    )
+    threshold: Threshold = option(
+        '``"half"``, as the paper: a record is taken for side 1 where that is the more probable. '
+        '``"best"``: where its log odds exceed a threshold, for each pair the one of least error, '
+        "which the devices' quantiles of log odds tell. It is the same hypothesis with another "
+        'bias. Training on one label moves the bias most: with ``"half"`` both devices often take '
+        "all records for one side, whose error of ½ reads as no divergence at all.",
+        word(*get_args(Threshold)),
+        default="best",
+    )
+
+    def fit(self) -> None:
+        if not (self.rate > 0 and 0 <= self.momentum < 1):
+            raise InputError(
+                f"rate is {self.rate!r} and momentum {self.momentum!r}; rate > 0 and 0 <= momentum "
+                "< 1 are needed.",
+                code="option-training",
+            )
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Of stochastic gradient descent, between two averagings."""
+        return {name: getattr(self, name) for name in ("iterations", "batch", "rate", "momentum")}
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return self.rounds + 2 + (self.threshold == "best")
+
+    def parameters(self) -> dict[str, Scalar]:
+        return {
+            "rounds": self.rounds,
+            **self.training,
+            "threshold": self.threshold,
+            "seed": self.seed,
+        }
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        width = yield from ask_width(run)
+        spec = self._spec(width)
+        names = tuple(sorted(width.names))
+        parameters = dict.fromkeys(combinations(names, 2), initial(spec, run.seed))
+        fixed = {"model": spec.to_text(), **self._frame(width, spec)}
+        history: list[Mapping[str, float]] = []
+        for k in range(self.rounds):
+            questions = {
+                name: TrainDomain(
+                    **_batch(parameters, name),
+                    seeds=_seeds(parameters, name, run.seed, k),
+                    **fixed,
+                    **self.training,
+                )
+                for name in names
+            }
+            trained = yield from run.ask(questions, partial(_read, parameters))
+            names = tuple(trained)
+            moved = _averages(trained, names)
+            history.append({"moved": _moved(parameters, moved)})
+            parameters = moved
+        thresholds = dict.fromkeys(parameters, 0.0)
+        if self.threshold == "best":
+            questions = {
+                name: DomainScores(**_batch(parameters, name), **fixed, quantiles=_QUANTILES)
+                for name in names
+            }
+            scores = yield from run.ask(questions, partial(_scores, parameters))
+            names = tuple(scores)
+            # Devices may have failed since the hypotheses were trained.
+            parameters = {pair: k for pair, k in parameters.items() if set(pair) <= set(names)}
+            thresholds = {
+                (a, b): _best_threshold(scores[a][a, b], scores[b][a, b]) for a, b in parameters
+            }
+        questions = {
+            name: DomainErrors(
+                **_batch(parameters, name),
+                **fixed,
+                thresholds=np.array([thresholds[k] for k in _partners(parameters, name)]),
+            )
+            for name in names
+        }
+        errors = yield from run.ask(questions, partial(_errors, parameters))
+        return self._result(run, errors, spec, history)
+
+    def _spec(self, width: Width) -> ModelSpec:
+        spec = self.model or ModelSpec("mlp", (width.dimension,), 2)
+        if spec.inputs != width.dimension:
+            raise MismatchError(
+                f"the model takes {spec.inputs} features and the records have {width.dimension}.",
+                code="dimension-mismatch",
+            )
+        return spec
+
+    def _frame(self, width: Width, spec: ModelSpec) -> dict[str, Array]:
+        chosen = spec.kind != "cnn" if self.standardise is None else self.standardise
+        if not chosen:
+            return {"centre": np.zeros(width.dimension), "scale": np.ones(width.dimension)}
+        pooled = width.pooled
+        least = 0.0 if self.standardise else _LEAST_SCALE * float(np.mean(pooled)) ** 0.5
+        scale = np.maximum(np.sqrt(pooled), least)
+        return {"centre": width.centre, "scale": np.where(scale > 0, scale, 1.0)}
+
+    def _result(
+        self,
+        run: Devices,
+        answers: Mapping[str, Mapping[str, float]],
+        spec: ModelSpec,
+        history: list[Mapping[str, float]],
+    ) -> Divergences:
+        names = tuple(name for name in run.names if name in answers)
+        size = len(names)
+        errors = np.zeros((size, size))
+        for (i, a), (j, b) in combinations(enumerate(names), 2):
+            errors[i, j], errors[j, i] = answers[a][b], answers[b][a]
+        halves = {
+            (i, j): 0.5 * float(errors[i, j] + errors[j, i])
+            for i, j in combinations(range(size), 2)
+        }
+        values = {key: 2.0 * (1.0 - 2.0 * min(e, 1.0 - e)) for key, e in halves.items()}
+        turned = sum(error > 0.5 for error in halves.values())
+        note = f"; {turned} classifiers were turned round" if turned else ""
+        note += missing_text(run.missing)
+        return Divergences(
+            names=names,
+            values=symmetric(size, values),
+            method="classifier",
+            unit="0: the classifier cannot tell the devices apart; 2: it always can",
+            law="half",
+            errors=errors,
+            status=f"estimate: what a {spec.kind} of {spec.size} parameters learnt in "
+            f"{self.rounds} rounds of {self.iterations} steps" + note,
+            seed=run.seed,
+            details={"parameters": spec.size, "turned": turned},
+            history=tuple(history),
+            missing=codes_of(run.missing),
+        )
+
+
+Pair = tuple[str, str]
+"""Two devices in the order of their names: the first labels its records 0, the other 1."""
+
+
+def _partners(parameters: Mapping[Pair, Array], name: str) -> list[Pair]:
+    return sorted(pair for pair in parameters if name in pair)
+
+
+def _batch(parameters: Mapping[Pair, Array], name: str) -> dict[str, npt.NDArray[Any]]:
+    """All hypotheses a device shares, one a row, and the label it has in each."""
+    pairs = _partners(parameters, name)
+    return {
+        "parameters": np.array([parameters[pair] for pair in pairs]),
+        "sides": np.array([pair.index(name) for pair in pairs], dtype=np.int64),
+    }
+
+
+def _seeds(
+    parameters: Mapping[Pair, Array], name: str, seed: int, round_: int
+) -> npt.NDArray[np.int64]:
+    """Seeds by the names of the pair: who else takes part, and where, changes nothing."""
+    digests = [
+        hashlib.sha256(f"{seed}\0{round_}\0{a}\0{b}\0{name}".encode()).digest()[:7]
+        for a, b in _partners(parameters, name)
+    ]
+    return np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.int64)
+
+
+def _read(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[Pair, Array]:
+    width = len(next(iter(parameters.values())))
+    table = within(answer.array("parameters", ndim=2, columns=width), LARGEST_PARAMETER)
+    return _rows(table, parameters, name)
+
+
+def _scores(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[Pair, Array]:
+    table = within(answer.array("scores", ndim=2), MOST_LOG_ODDS * (1.0 + 1e-9))
+    if table.shape[1] > _QUANTILES:
+        raise odd(f"{table.shape[1]} quantiles for {_QUANTILES}")
+    # Rounding may break the order, and the range a threshold may have.
+    table = np.clip(np.maximum.accumulate(table, axis=1), -MOST_LOG_ODDS, MOST_LOG_ODDS)
+    return _rows(table, parameters, name)
+
+
+def _rows(table: Array, parameters: Mapping[Pair, Array], name: str) -> dict[Pair, Array]:
+    pairs = _partners(parameters, name)
+    if len(table) != len(pairs):
+        raise odd(f"{len(table)} rows for {len(pairs)} pairs")
+    return dict(zip(pairs, table, strict=True))
+
+
+def _best_threshold(zero: Array, one: Array) -> float:
+    """Log odds that part the quantiles of the two sides with the least error, either way."""
+    scores = np.unique(np.concatenate([zero, one, [0.0]]))
+    between = np.concatenate([[0.0], 0.5 * (scores[1:] + scores[:-1])])
+    below_zero, below_one = (
+        np.searchsorted(side, between, side="right") / len(side) for side in (zero, one)
+    )
+    apart = np.abs(below_zero - below_one)
+    # Of equally good ones the nearest to the classifier's own.
+    good = between[apart >= apart.max() - 1e-12]
+    return float(good[np.argmin(np.abs(good))])
+
+
+def _errors(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[str, float]:
+    pairs = _partners(parameters, name)
+    errors = answer.array("errors", ndim=1)
+    if len(errors) != len(pairs) or errors.min() < 0 or errors.max() > 1:
+        raise odd(f"{len(errors)} errors for {len(pairs)} pairs, or some that are no shares")
+    others = [a if b == name else b for a, b in pairs]
+    return dict(zip(others, errors.tolist(), strict=True))
+
+
+def _averages(
+    trained: Mapping[str, Mapping[Pair, Array]], names: Sequence[str]
+) -> dict[Pair, Array]:
+    return {
+        (a, b): 0.5 * (trained[a][a, b] + trained[b][a, b])
+        for a, b in combinations(sorted(names), 2)
+    }
+
+
+def _moved(before: Mapping[Pair, Array], after: Mapping[Pair, Array]) -> float:
+    """How far a round moved the hypotheses, on average."""
+    return float(np.mean([np.linalg.norm(after[pair] - before[pair]) for pair in sorted(after)]))
+
+
+PairDistances = dict[tuple[str, str], Distance]
+_UNIT = "the unit of the features: Wasserstein distance of order "
+
+
+class OfPairs(Divergence):
+    """Distances by a method for two, with its options; the words are those of the method."""
+
+    method: ClassVar[type[Pairwise]]
+    idle: ClassVar[tuple[str, ...]] = ("seed",)
+    """Options of the method that are not asked for: they say nothing of many devices."""
+
+    distance: Pairwise | None = option(
+        "The distance between two devices; the method's, as it is, when None.",
+        anything("Pairwise, or None"),
+        default=None,
+    )
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "method" in vars(cls):
+            for word in ("disclosure", "sends", "guarantees", "privacy"):
+                setattr(cls, word, getattr(cls.method, word))
+
+    @classmethod
+    def takes(cls) -> tuple[str, ...]:
+        return tuple(name for name in cls.method.options if name not in cls.idle)
+
+    @cached_property
+    def pair(self) -> Pairwise:
+        """The distance between two devices."""
+        return self.distance or self.method(seed=self.seed)
+
+    @cached_property
+    def sample(self) -> Protocol[Distance]:
+        """The protocol of two."""
+        return self.pair.between("a", "b")
+
+    def parameters(self) -> dict[str, Scalar]:
+        own = {name: value for name, value in self.sample.parameters.items() if name != "seed"}
+        return own | {"seed": self.seed}
+
+
+class InStep(OfPairs):
+    """A distance method between every two devices, several pairs at once."""
+
+    needs = "n - 1 times the rounds of one pair, n the number of devices"
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return 1 + len(_stages(names)) * self.sample.expected_rounds
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        width = yield from ask_width(run, self.pair.embedding)
+        distances: PairDistances = {}
+        unread: dict[tuple[str, str], SilotError] = {}
+        for stage in _stages(tuple(sorted(width.names))):
+            pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
+            runs = {
+                str(k): _caught(self.pair.between(*pair).start(), run.missing)
+                for k, pair in enumerate(pairs)
+            }
+            results = yield from parallel(runs)
+            for k, pair in enumerate(pairs):
+                result = results[str(k)]
+                if isinstance(result, Distance):
+                    distances[pair] = result
+                elif not set(pair) & set(run.missing):
+                    # Nobody failed to answer: what an answer held is wrong.
+                    unread[pair] = result
+            run.check()
+        _leave_out(run, unread)
+        return _result(run, distances, self.name, self.pair.p, width.within**0.5)
+
+
+class FedWaDs(InStep):
+    """FedWaD between every two devices."""
+
+    name = "fedwad"
+    method = FedWaD
+
+
+class TriangleWads(InStep):
+    """TriangleWad between every two devices."""
+
+    name = "trianglewad"
+    method = TriangleWad
+
+
+def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> None:
+    """Exclude whose answers could not be read: the device that all such pairs share.
+
+    The answers of one pair do not say which of its two devices is at fault; the other pairs do.
+    """
+    while pairs := [pair for pair in unread if not set(pair) & set(run.missing)]:
+        error = unread[pairs[0]]
+        first, second, *_ = Counter(name for pair in pairs for name in pair).most_common()
+        if first[1] == second[1]:
+            who = " and ".join(map(repr, pairs[0]))
+            raise type(error)(f"{who}: {error.message}", code=error.code)
+        run.missing[first[0]] = Failure(error.code)
+    run.check()
+
+
+class Pooled(OfPairs):
+    """Exact distances of pooled records: the baseline. Discloses every record."""
+
+    name = "direct"
+    method = Direct
+    needs = Direct.needs
+    idle = ("seed", "why")
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return 1
+
+    def parameters(self) -> dict[str, Scalar]:
+        return {"p": self.pair.p, "seed": self.seed, "embedding": self.pair.embedding}
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        pair = self.pair
+        questions = dict.fromkeys(run.names, Records(embedding=pair.embedding))
+        clouds = yield from run.ask(questions, lambda _, answer: _read_records(answer))
+        agreed_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
+        distances = {
+            (a, b): exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
+            for a, b in combinations(sorted(clouds), 2)
+        }
+        spread = [_variance(*clouds[name]) for name in sorted(clouds)]
+        return _result(run, distances, self.name, pair.p, float(np.mean(spread)) ** 0.5)
+
+
+def _read_records(answer: Answer) -> tuple[Array, Array]:
+    cloud = within(answer.array("points", ndim=2))
+    return cloud, received_weights(answer, len(cloud))
+
+
+class Sketched(OfPairs):
+    """Distances from one differentially private release of every device, as ``sketches``."""
+
+    name = "sketch"
+    method = Sketch
+    needs = Sketch.needs
+    idle = ("seed", "why")
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return self.sample.expected_rounds
+
+    def parameters(self) -> dict[str, Scalar]:
+        return dict(self.sample.parameters)
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        options = {k: v for k, v in self.pair.values().items() if k not in ("p", "why")}
+        while True:
+            before = len(run.missing)
+            try:
+                book = yield from _noted(sketches(run.present, **options).start(), run.missing)
+            except HolderError:
+                if len(run.missing) == before:
+                    raise
+                run.check()
+                # Once more without those: what a device released before costs it nothing.
+                continue
+            return _sketched(run, book)
+
+
+def _sketched(run: Devices, released: Sketches) -> Divergences:
+    book = released.book
+    assert isinstance(book, DecodedSketches)
+    decoded = {name: book.pages[name].decoded for name in sorted(released.names)}
+    place = {name: k for k, name in enumerate(released.names)}
+    values = {(place[a], place[b]): book.distance(a, b).value for a, b in combinations(decoded, 2)}
+    spread = [k.scatter + _variance(k.atoms, k.weights.sum(axis=0)) for k in decoded.values()]
+    return Divergences(
+        names=released.names,
+        values=symmetric(len(released.names), values),
+        method="sketch",
+        unit=_UNIT + "2",
+        law="normal",
+        scale=float(np.mean(spread)) ** 0.5,
+        status=book.status + missing_text(run.missing),
+        converged=book.nu >= LEAST_NU,
+        seed=run.seed,
+        details={"cells": released.cells, "nu": released.nu},
+        missing=codes_of(run.missing),
+    )
+
+
+def _result(
+    run: Devices, distances: PairDistances, method: str, order: int, scale: float
+) -> Divergences:
+    names = run.present
+    place = {name: k for k, name in enumerate(names)}
+    kept = {
+        (place[a], place[b]): distance
+        for (a, b), distance in distances.items()
+        if a in place and b in place
+    }
+    slow = [k for k in kept.values() if not k.converged]
+    text = f"converged: all {len(kept)} pairs"
+    if slow:
+        text = (
+            f"{len(slow)} of {len(kept)} pairs did not converge; "
+            f"{' and '.join(slow[0].holders)}: {slow[0].status}"
+        )
+    values, lower, upper = (
+        symmetric(len(names), {key: getattr(k, what) for key, k in kept.items()})
+        for what in ("value", "lower", "upper")
+    )
+    return Divergences(
+        names=names,
+        values=values,
+        method=method,
+        unit=f"{_UNIT}{order}",
+        law="normal",
+        scale=scale,
+        lower=lower,
+        upper=upper,
+        status=text + missing_text(run.missing),
+        converged=not slow,
+        seed=run.seed,
+        details={"p": order},
+        missing=codes_of(run.missing),
+    )
+
+
+def _stages(names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """List all pairs in stages that ask nobody twice: the circle method of a tournament."""
+    ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
+    stages: list[list[tuple[str, str]]] = []
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        facing = zip(ring[:half], reversed(ring[half:]), strict=True)
+        stages.append(
+            [(min(a, b), max(a, b)) for a, b in facing if a is not None and b is not None]
+        )
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return stages
+
+
+def _noted(steps: Steps[T], missing: dict[str, Failure]) -> Steps[T]:
+    """Run the steps of another protocol, and note in ``missing`` whose failure ended them."""
+    questions: Questions = {}
+    answers: Answers = {}
+    try:
+        questions = next(steps)
+        while True:
+            answers = yield questions
+            questions = steps.send(answers)
+    except StopIteration as stop:
+        return stop.value
+    except HolderError:
+        for name in questions:
+            answer = answers.get(name, Failure("holder-silent"))
+            if isinstance(answer, Failure):
+                missing[name] = answer
+        raise
+
+
+def _caught(steps: Steps[Distance], missing: dict[str, Failure]) -> Steps[Distance | SilotError]:
+    """Run the steps of a pair; an error that ends them is their result."""
+    try:
+        return (yield from _noted(steps, missing))
+    except (HolderError, InputError, WireError) as error:
+        return error
+
+
+def _variance(atoms: Array, weights: Array) -> float:
+    """Total variance of a weighted cloud."""
+    masses = weights / weights.sum()
+    return float(masses @ ((atoms - masses @ atoms) ** 2).sum(axis=1))
+
 
 DIVERGENCES: dict[str, type[Divergence]] = {
     kind.name: kind for kind in (Mmd, Sliced, Classifier, FedWaDs, TriangleWads, Sketched, Pooled)
@@ -19,13 +1093,22 @@ DIVERGENCES: dict[str, type[Divergence]] = {
 """The divergences by name."""
 
 
-def divergence_named(name: str) -> type[Divergence]:
-    """Return a divergence by name, or raise an ``InputError`` that lists them."""
-    if not isinstance(name, str) or name not in DIVERGENCES:
+def divergence_of(method: str, *, seed: int = 0, quorum: int = 2, **options: Any) -> Divergence:
+    """Build a divergence by name, or raise an ``InputError`` that lists methods or options."""
+    if not isinstance(method, str) or method not in DIVERGENCES:
         raise InputError(
-            f"method is {name!r}; give one of {', '.join(DIVERGENCES)}.", code="option-method"
+            f"method is {method!r}; give one of {', '.join(DIVERGENCES)}.", code="option-method"
         )
-    return DIVERGENCES[name]
+    kind = DIVERGENCES[method]
+    unknown = sorted(set(options) - set(kind.takes()))
+    if unknown:
+        raise InputError(
+            f"method {method!r} has no option {unknown[0]!r}; it takes {', '.join(kind.takes())}.",
+            code="option-unknown",
+        )
+    if issubclass(kind, OfPairs):
+        options = {"distance": kind.method(seed=seed, **options)}
+    return kind(seed=seed, quorum=quorum, **options)
 
 
 def divergences(
@@ -77,8 +1160,8 @@ def divergences(
     >>> from silot import LocalFederation
     >>> x = np.random.default_rng(0).normal(size=(900, 2))
     >>> fed = LocalFederation({"a": x[:300], "b": x[300:600], "far": x[600:] + 9.0})
-    >>> found = fed.run(divergences(["a", "b", "far"], method="mmd"))
-    >>> found["a", "b"] < 0.2, found["a", "far"] > 0.6, found.disclosure
+    >>> apart = fed.run(divergences(["a", "b", "far"], method="mmd"))
+    >>> apart["a", "b"] < 0.2, apart["a", "far"] > 0.6, apart.disclosure
     (True, True, 'aggregate')
     """
-    return divergence_named(method).build(seed=seed, quorum=quorum, **options).among(holders)
+    return divergence_of(method, seed=seed, quorum=quorum, **options).among(holders)

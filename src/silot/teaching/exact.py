@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 import numpy as np
 
-from silot_transport._check import real
-
-from ..errors import InputError
-from ._location import Location, Problem, locate
-from ._outer import listable, outer_approximation
+from ..options import Check, number
 from .costs import (
     Array,
     Indices,
@@ -22,21 +17,24 @@ from .costs import (
     reordered,
     restored,
 )
-from .evaluate import (
+from .location import Location, Problem, locate
+from .mixing import Mixture, mixture_named
+from .plan import (
     TOLERANCE,
-    Kinds,
-    Search,
+    UNSERVED,
+    LinkPlan,
     best_alpha,
-    checked_unserved,
     make_plan,
     unreachable,
 )
-from .mixing import Mixture, mixture_named
-from .plan import LinkPlan
+from .tangents import Solution, listable, outer_approximation
 
 DEFAULT_GAP = 1e-4
-# Relative gap below which the solver tells plans no more apart.
+# Relative gap below which branch and bound tells plans no more apart.
 _RESOLUTION = 1e-7
+SECONDS = Check(number(above=0).of, float, "float, above 0")
+GAP = Check(number(least=0).of, float, "float, 0 or more", 0)
+"""What a time limit and a gap must be."""
 _OPTIMAL = "proven optimal: no plan has a lower objective at these costs"
 
 
@@ -59,8 +57,7 @@ def solve_exact(
         \quad\text{s.t.}\quad y_j + \sum_i x_{ij} = 1,\; x_{ij} \le y_i,\; y_i \in \{0, 1\}
 
     Local search finds a plan, Lagrange multipliers bound all others and leave out what no better
-    plan can use, and HiGHS solves what is left; where that is many links a source, branch and
-    bound with multipliers does.
+    plan can use, and branch and bound with multipliers decides the others.
 
     With mixing, weights a at target j add
 
@@ -111,7 +108,7 @@ def solve_exact(
         out of range; data of the mixing that were not given, ``disagreement`` that no predictions
         have (``disagreement-definite``).
     SolverError
-        The mixed-integer solver failed.
+        The mixed-integer solver failed (with mixing).
 
     Notes
     -----
@@ -138,8 +135,11 @@ def solve_exact(
     ([0.5, 0.5, 0.0], 0.0)
     """
     mixture = mixture_named(mixing, costs)
-    price = checked_unserved(allow_unserved)
-    _check_options(costs, price, time_limit, gap)
+    price = UNSERVED.of(allow_unserved, "allow_unserved", "option-unserved")
+    SECONDS.of(time_limit, "time_limit", "option-time-limit")
+    GAP.of(gap, "gap", "option-gap")
+    if price is None:
+        _check_servable(costs)
     began = time.perf_counter()
     order = canonical_order(costs)
     listed = reordered(costs, order)
@@ -148,8 +148,13 @@ def solve_exact(
     elif listable(listed, mixture):
         solved = _compared(listed, mixture, price)
     else:
-        left = time_limit - (time.perf_counter() - began)
-        solved = _approximated(listed, mixture, price, gap or DEFAULT_GAP, left)
+        solved = outer_approximation(
+            listed,
+            mixture,
+            price,
+            gap=gap or DEFAULT_GAP,
+            time_limit=time_limit - (time.perf_counter() - began),
+        )
     alpha = solved.alpha
     if alpha is None:
         alpha = best_alpha(solved.psi, listed, mixing=mixing, allow_unserved=price)
@@ -158,36 +163,19 @@ def solve_exact(
         psi,
         alpha,
         costs,
-        Search(
-            method="exact",
-            status=solved.status,
-            lower_bound=solved.bound,
-            tolerance=solved.tolerance,
-            seconds=time.perf_counter() - began,
-            details=solved.numbers,
-        ),
+        method="exact",
+        status=solved.status,
+        lower_bound=solved.bound,
+        tolerance=solved.tolerance,
+        seconds=time.perf_counter() - began,
+        details=solved.details,
         mixing=mixing,
         allow_unserved=price,
     )
 
 
-class _Solved(NamedTuple):
-    """Sources, what is proven about them, and their weights where these are not the best ones."""
-
-    psi: Kinds
-    status: str
-    bound: float
-    tolerance: float
-    numbers: dict[str, float]
-    alpha: Array | None = None
-
-
-def _check_options(costs: LinkCosts, price: float | None, time_limit: float, gap: float) -> None:
-    """Refuse options out of range, and networks in which nobody can teach somebody."""
-    checked_time(time_limit)
-    checked_gap(gap)
-    if price is not None:
-        return
+def _check_servable(costs: LinkCosts) -> None:
+    """Raise where nobody can teach somebody, and every target must be served."""
     if not costs.eligible.any():
         raise NoEligibleSource(
             "no device may be a source, so nobody can teach. Give labels to one, or pass "
@@ -199,38 +187,22 @@ def _check_options(costs: LinkCosts, price: float | None, time_limit: float, gap
         raise unreachable(costs.names[int(np.argmax(alone))])
 
 
-def checked_time(seconds: float) -> float:
-    """Refuse a limit that leaves no time."""
-    if not real(seconds, "time_limit", "option-time-limit") > 0:
-        raise InputError(
-            f"time_limit is {seconds}; give seconds above 0.", code="option-time-limit"
-        )
-    return seconds
-
-
-def checked_gap(gap: float) -> float:
-    """Refuse a gap below 0."""
-    if real(gap, "gap", "option-gap") < 0:
-        raise InputError(f"gap is {gap}; give 0 or more.", code="option-gap")
-    return gap
-
-
-def _located(costs: LinkCosts, price: float | None, time_limit: float, gap: float) -> _Solved:
-    """Facility location: one source is best for each target."""
+def _located(costs: LinkCosts, price: float | None, time_limit: float, gap: float) -> Solution:
+    """Solve facility location: without mixing one source is best for each target."""
     problem = Problem.of(costs.phi[0] * costs.source, costs.links, costs.eligible, price)
-    found = locate(problem, time_limit=time_limit, gap=gap)
-    return _Solved(
-        psi=np.where(found.open, 0, 1).astype(np.int64),
-        status=_status(found, gap, time_limit),
-        bound=found.bound,
-        # What a finished search leaves is rounding of its solver.
-        tolerance=max(gap, _RESOLUTION if found.finished else TOLERANCE),
-        numbers={"nodes": float(found.nodes)},
+    location = locate(problem, time_limit=time_limit, gap=gap)
+    return Solution(
+        psi=np.where(location.open, 0, 1).astype(np.int64),
+        status=_status(location, gap, time_limit),
+        bound=location.bound,
+        # The gap of a finished search is rounding.
+        tolerance=max(gap, _RESOLUTION if location.finished else TOLERANCE),
+        details={"nodes": float(location.nodes)},
     )
 
 
-def _status(found: Location, gap: float, time_limit: float) -> str:
-    if found.finished:
+def _status(location: Location, gap: float, time_limit: float) -> str:
+    if location.finished:
         if gap == 0:
             return _OPTIMAL
         return f"proven within a gap of {gap:g}: no plan at these costs is better by more"
@@ -240,28 +212,8 @@ def _status(found: Location, gap: float, time_limit: float) -> str:
     )
 
 
-def _approximated(
-    costs: LinkCosts, mixture: Mixture, price: float | None, gap: float, time_limit: float
-) -> _Solved:
-    """Tangents, for many possible sources."""
-    found = outer_approximation(costs, mixture, price, gap=gap, time_limit=time_limit)
-    numbers = {"rounds": float(found.rounds), "tangents": float(found.tangents)}
-    return _Solved(found.psi, found.status, found.bound, gap, numbers, found.alpha)
-
-
-def _compared(costs: LinkCosts, mixture: Mixture, price: float | None) -> _Solved:
-    """Every set of sources."""
-    return _Solved(
-        psi=_best_set(costs, mixture, price),
-        status=_OPTIMAL,
-        bound=np.inf,
-        tolerance=TOLERANCE,
-        numbers={"sets": float(2 ** int(costs.eligible.sum()))},
-    )
-
-
-def _best_set(costs: LinkCosts, mixture: Mixture, price: float | None) -> Kinds:
-    """Sources of least total cost, by the cost of every set of them."""
+def _compared(costs: LinkCosts, mixture: Mixture, price: float | None) -> Solution:
+    """Compute the cost of every set of sources, and take the least."""
     may = np.flatnonzero(costs.eligible)
     e = len(may)
     total = np.zeros(2**e)
@@ -277,11 +229,11 @@ def _best_set(costs: LinkCosts, mixture: Mixture, price: float | None) -> Kinds:
     best = int(np.argmin(total))
     psi = np.ones(costs.size, dtype=np.int64)
     psi[may[(best >> np.arange(e)) & 1 == 1]] = 0
-    return psi
+    return Solution(psi, _OPTIMAL, np.inf, TOLERANCE, {"sets": float(2**e)})
 
 
 def _served(costs: LinkCosts, j: int, may: Indices, mixture: Mixture, price: float | None) -> Array:
-    """Least cost of serving j, for every set of sources by mask."""
+    """Compute the least cost of serving j, for every set of sources by mask."""
     bits = np.flatnonzero(np.isfinite(costs.links[may, j]))
     table = mixture.shape(costs, j, may[bits]).table()
     cost = np.full(2 ** len(may), np.inf)

@@ -105,19 +105,16 @@ def match(
     --------
     >>> means = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
     >>> labelled = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]], [[0.0] * 2] * 2]
-    >>> found = match(means, labelled, [[9, 0], [0, 9], [0, 0]], [[0, 1], [1, 0], [1, 1]])
-    >>> found.shares[2].round(2), found.transfer[:, 2].round(2)
+    >>> matching = match(means, labelled, [[9, 0], [0, 9], [0, 0]], [[0, 1], [1, 0], [1, 1]])
+    >>> matching.shares[2].round(2), matching.transfer[:, 2].round(2)
     (array([0.5, 0.5]), array([0.5, 0.5, 1. ]))
     """
     mean, own = _finite(means, 2, "means"), _finite(class_means, 3, "class_means")
     numbers = np.asarray(counts)
     expected = _finite(class_errors, 2, "class_errors")
     devices, classes, width = own.shape
-    if (
-        mean.shape != (devices, width)
-        or numbers.shape != (devices, classes)
-        or expected.shape != (devices, classes)
-    ):
+    shapes = (mean.shape, numbers.shape, expected.shape)
+    if shapes != ((devices, width), (devices, classes), (devices, classes)):
         raise MismatchError(
             f"means {mean.shape}, class_means {own.shape}, counts {numbers.shape} and "
             f"class_errors {expected.shape} do not fit together.",
@@ -136,7 +133,7 @@ def match(
             "labelled has another shape than counts, or a smaller count.", code="matching-shape"
         )
     between = class_distances(own, numbers)
-    known = np.where(trained > 0, expected, 1.0)
+    own_errors = np.where(trained > 0, expected, 1.0)
     blind = np.where((numbers > 0).any(axis=0), 0.0, trained.sum(axis=0) / trained.sum())
     shares = np.zeros((devices, classes))
     errors = np.ones((devices, devices, classes))
@@ -156,7 +153,7 @@ def match(
             shares[j] > 0, origin / np.where(shares[j] > 0, shares[j], 1.0), origin.sum(1)[:, None]
         )
         away = between[np.ix_(sources, sources)] @ of_class[sources]
-        errors[sources, j] = np.minimum(1.0, known[sources] + away)
+        errors[sources, j] = np.minimum(1.0, own_errors[sources] + away)
     shares = (1.0 - blind.sum()) * shares + blind
     transfer = np.einsum("jc,ijc->ij", shares, errors)
     return Matching(shares, errors, transfer, between, over)
@@ -231,17 +228,17 @@ def class_distances(class_means: Array, counts: Counts) -> Array:
     pairs = np.ix_(sources, sources)
     table = between[pairs]
     upper = table[np.triu_indices(len(sources), 1)]
-    told = upper[~np.isnan(upper)]
-    table[np.isnan(table)] = float(told.mean()) if len(told) else 0.0
+    distances = upper[~np.isnan(upper)]
+    table[np.isnan(table)] = float(distances.mean()) if len(distances) else 0.0
     np.fill_diagonal(table, 0.0)
     between[pairs] = table
     return between
 
 
 def _finite(values: npt.ArrayLike, ndim: int, name: str) -> Array:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != ndim or not np.isfinite(found).all():
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != ndim or not np.isfinite(array).all():
         raise InputError(
             f"{name} is no array of finite numbers with {ndim} axes.", code="matching-shape"
         )
-    return found
+    return array

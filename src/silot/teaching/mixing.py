@@ -245,9 +245,9 @@ class Shape:
             tries = [level[:, None] * ones - sloped]
             if self.root:  # where the mixture matches exactly
                 tries.append(ones)
-            found = [part / part.sum(axis=1, keepdims=True) for part in tries]
+            scaled = [part / part.sum(axis=1, keepdims=True) for part in tries]
         best, value = np.zeros((m, len(self.linear))), np.full(m, np.inf)
-        for part in found:
+        for part in scaled:
             inside = np.isfinite(part).all(axis=1) & (np.nan_to_num(part) >= 1e-9).all(axis=1)
             weights = np.zeros_like(best)
             weights[rows[inside], supports[inside]] = part[inside]

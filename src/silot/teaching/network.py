@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..data.documents import complaint, read_fields
 from ..errors import InputError, MismatchError, SilotError
-from .costs import Array, LinkCosts
-from .plan import Flags
+from .costs import Array, Flags, LinkCosts
 
 Rows = tuple[tuple[float, ...], ...]
 Constants = Literal["none", "natural", "log10"]
@@ -32,11 +31,11 @@ class _Checked(BaseModel):
 
 
 def _translated(error: ValidationError, fields: Mapping[str, Any]) -> InputError:
-    found, name = complaint(error, fields), fields.get("name")
+    fault, name = complaint(error, fields), fields.get("name")
     whose = f"device {name!r}, " if isinstance(name, str) and len(name) < 80 else ""
     code = {"unknown": "network-unknown-field", "missing": "network-missing-field"}
-    text = f"{whose}{'.'.join(found.place)}: {found.message}"
-    return InputError(text, code=code.get(found.kind, "network-field"))
+    text = f"{whose}{'.'.join(fault.place)}: {fault.message}"
+    return InputError(text, code=code.get(fault.kind, "network-field"))
 
 
 class Device(_Checked):
@@ -172,8 +171,7 @@ class Network(_Checked):
     mixing_scale: float = Field(default=1.0, ge=0, allow_inf_nan=False)
 
     def __init__(self, /, **fields: Any) -> None:
-        devices = fields.get("devices")
-        names = _names(devices)
+        names = _names(fields.get("devices"))
         for field in ("divergence", "rates_mbit", "disagreement", "kernel"):
             if fields.get(field) is not None:
                 fields[field] = as_rows(fields[field], field, names)
@@ -318,7 +316,7 @@ class Network(_Checked):
 
 
 def _names(devices: Any) -> tuple[str, ...] | None:
-    """Names before any check; None when they cannot be told yet."""
+    """Return names before any check, or ``None`` where devices are of a wrong kind."""
     if not isinstance(devices, list | tuple):
         return None
     if not all(isinstance(device, Device | Mapping) for device in devices):
@@ -327,37 +325,38 @@ def _names(devices: Any) -> tuple[str, ...] | None:
 
 
 def as_rows(value: Any, field: str, names: Sequence[str] | None) -> Any:
-    """Arrays and mappings of names as rows; all else as it is, for pydantic to judge.
+    """Turn arrays and mappings of names into rows; leave all else for pydantic to judge.
 
-    In a mapping a pair may be given in one direction: it then holds for both.
+    A pair of a mapping that stands in one direction only holds for both.
     """
     if isinstance(value, np.ndarray):
         return value.tolist()
     if not isinstance(value, Mapping) or names is None:
         return value
-    known = frozenset(names)
-    pairs = {str(name): _row(row, str(name), field, known) for name, row in value.items()}
+    pairs = {str(name): _row(row, str(name), field, names) for name, row in value.items()}
     return [[0.0 if a == b else _entry(pairs, a, b, field) for b in names] for a in names]
 
 
-def _row(row: Any, name: str, field: str, names: frozenset[str]) -> dict[str, Any]:
-    """What a mapping says of one device and others."""
+def _row(row: Any, name: str, field: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return what a mapping says of one device and others."""
     if not isinstance(row, Mapping):
         raise InputError(
             f"{field}, {name[:80]!r}: a mapping of names to numbers is needed.",
             code="network-field",
         )
     entries = {str(other): entry for other, entry in row.items()}
-    odd = [each for each in (name, *entries) if each not in names]
-    if odd:
-        raise MismatchError(f"{field}: there is no device {odd[0][:80]!r}.", code="device-unknown")
+    for device in (name, *entries):
+        if device not in names:
+            raise MismatchError(
+                f"{field}: there is no device {device[:80]!r}.", code="device-unknown"
+            )
     return entries
 
 
-def _entry(given: Mapping[str, Mapping[str, Any]], a: str, b: str, field: str) -> Any:
+def _entry(pairs: Mapping[str, Mapping[str, Any]], a: str, b: str, field: str) -> Any:
     for first, second in ((a, b), (b, a)):
-        if second in given.get(first, {}):
-            return given[first][second]
+        if second in pairs.get(first, {}):
+            return pairs[first][second]
     raise MismatchError(
         f"{field}: the pair {a[:80]!r}, {b[:80]!r} is missing.", code="pair-missing"
     )
@@ -367,7 +366,7 @@ def check_pairs(
     rows: Rows, field: str, names: Sequence[str], least: float, most: float, *,
     symmetric: bool = False,
 ) -> None:  # fmt: skip
-    """Refuse a matrix of another size, NaN, entries out of range, and asymmetry."""
+    """Raise where a matrix has another size, NaN, entries out of range, or is not symmetric."""
     n = len(names)
     if len(rows) != n or any(len(row) != n for row in rows):
         raise MismatchError(

@@ -1,18 +1,21 @@
-"""Who teaches whom: the plan of a network, what it costs, and how far from the best it can be."""
+"""Link plans: what they hold and cost, whether they are valid, and best links of given sources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ..federation.result import Array, finite, finite_rows
+from ..errors import InputError, MismatchError
+from ..federation.result import finite, finite_rows
+from ..options import Check, none_or, number
 from ..render.shown import Shown
-
-Flags = npt.NDArray[np.bool_]
+from .costs import Array, LinkCosts, Mixing, NoEligibleSource, canonical_order
+from .mixing import COVERAGE, Objective, mixture_named
+from .tangents import best_weights
 
 
 @dataclass(frozen=True)
@@ -151,3 +154,359 @@ class LinkPlan(Shown):
             "history": [dict(entry) for entry in self.history],
             "details": {name: finite(value) for name, value in self.details.items()},
         }
+
+
+Kinds = npt.NDArray[np.int64]
+# What weights may be off by, and the gap of a plan that is called optimal.
+TOLERANCE = 1e-9
+UNSERVED = Check(none_or(number(least=0)).of, float, "float, 0 or more, or None", 0)
+"""What the cost of a target without a model must be."""
+
+
+def terms_of(
+    psi: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    costs: LinkCosts,
+    *,
+    mixing: Objective = "none",
+    unserved_cost: float | None = None,
+) -> LinkTerms:
+    r"""Parts of the exact objective of a plan.
+
+    .. math::
+
+        \phi_S \sum_i (1 - \psi_i) S_i
+        + \phi_T \sum_j \Big(\sum_i \alpha_{ij} T_{ij} + m_j(\alpha_j)\Big)
+        + \phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0] + u \cdot \#\text{unserved}
+
+    A link costs its energy as soon as its weight is positive, however small.
+
+    Parameters
+    ----------
+    psi
+        Shape (N,): 0 for a source, 1 for a target.
+    alpha
+        Shape (N, N): weights, row = source, column = target.
+    costs
+        The network.
+    mixing
+        What mixing sources adds, :math:`m_j`; ``"coverage"`` for the objective of
+        ``solve_coverage``, which has another term of transfer.
+    unserved_cost
+        Cost u of a target without a model; ``None`` when every target must have one.
+
+    Returns
+    -------
+    LinkTerms
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``check_plan``; a mixing whose data the costs do not have.
+
+    Examples
+    --------
+    >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]], phi=(1, 5, 1))
+    >>> terms_of([0, 1], [[0, 1], [0, 0]], costs).total
+    14.0
+    """
+    mixture = COVERAGE if mixing == "coverage" else mixture_named(mixing)
+    mixture.check(costs)
+    unserved_cost = UNSERVED.of(unserved_cost, "allow_unserved", "option-unserved")
+    check_plan(psi, alpha, costs, unserved=unserved_cost is not None)
+    kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)
+    moved, mixed = mixture.terms(weights, costs)
+    source, transfer, energy = costs.phi
+    unserved = int(np.sum(kinds == 1) - np.sum(weights.sum(axis=0) > 0.5))
+    return LinkTerms(
+        source=source * float(costs.source[kinds == 0].sum()),
+        transfer=transfer * moved,
+        energy=energy * float(costs.energy[weights > 0].sum()),
+        mixing=transfer * mixed,
+        unserved=unserved * unserved_cost if unserved_cost is not None else 0.0,
+    )
+
+
+def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
+    """The exact objective of a plan, computed anew from its ``psi`` and ``alpha``.
+
+    Targets without a model cost ``plan.details["unserved_cost"]`` each.
+
+    Parameters
+    ----------
+    plan
+        Of any method.
+    costs
+        The network it is a plan for, with the data of its objective.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError, MismatchError
+        A plan that breaks a constraint by more than 1e-9, or lists other devices; costs without
+        the data of the plan's objective.
+
+    Examples
+    --------
+    >>> from silot.teaching import solve_exact
+    >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]])
+    >>> plan = solve_exact(costs)
+    >>> plan.sources, evaluate(plan, costs) == plan.objective
+    (('0', '1'), True)
+    """
+    if not isinstance(plan, LinkPlan) or not isinstance(costs, LinkCosts):
+        raise InputError(
+            f"a {type(plan).__name__} and a {type(costs).__name__} were given; a LinkPlan and "
+            "its LinkCosts are needed.",
+            code="plan-type",
+        )
+    if plan.names != costs.names:
+        raise MismatchError(
+            "the plan and the costs do not list the same devices in the same order.",
+            code="plan-devices",
+        )
+    return terms_of(
+        plan.psi,
+        plan.alpha,
+        costs,
+        mixing=cast("Objective", plan.mixing),  # checked there
+        unserved_cost=plan.details.get("unserved_cost"),
+    ).total
+
+
+def check_plan(
+    psi: npt.ArrayLike, alpha: npt.ArrayLike, costs: LinkCosts, *, unserved: bool = False
+) -> None:
+    r"""Refuse what is not a plan: constraints must hold to 1e-9.
+
+    Each target's weights sum to 1 over sources only, sources receive nothing, no device that may
+    not be a source is one, and no barred link has weight.
+
+    Parameters
+    ----------
+    psi, alpha, costs
+        As ``terms_of``.
+    unserved
+        Whether a target's weights may all be 0.
+
+    Raises
+    ------
+    InputError
+        A violated constraint; the message names the device.
+    MismatchError
+        Arrays of the wrong shape.
+
+    Examples
+    --------
+    >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]])
+    >>> check_plan([0, 1], [[0, 0.5], [0, 0]], costs)
+    Traceback (most recent call last):
+    ...
+    silot.errors.InputError: [plan-weights] the weights at target '1' sum to 0.5, not 1.
+    """
+    n = costs.size
+    kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)
+    if kinds.shape != (n,) or weights.shape != (n, n):
+        raise MismatchError(
+            f"psi has shape {kinds.shape} and alpha {weights.shape}; {(n,)} and {(n, n)} are "
+            "needed.",
+            code="plan-shape",
+        )
+    if not np.isin(kinds, (0, 1)).all():
+        raise InputError("psi has an entry that is neither 0 nor 1.", code="plan-psi")
+    if not np.isfinite(weights).all() or (weights < -TOLERANCE).any():
+        raise InputError("a weight is negative or not finite.", code="plan-weights")
+    target = kinds == 1
+    for name, broken in (
+        ("is a source and may not be one", ~target & ~costs.eligible),
+        ("is a target and sends a model", target & (weights > TOLERANCE).any(axis=1)),
+        ("is a source and receives a model", ~target & (weights > TOLERANCE).any(axis=0)),
+        ("is sent a model over a barred link", (np.isinf(costs.links) & (weights > 0)).any(axis=0)),
+    ):
+        if broken.any():
+            device = costs.names[int(np.argmax(broken))]
+            raise InputError(f"device {device!r} {name}.", code="plan-constraint")
+    sums = weights.sum(axis=0)
+    wrong = target & (np.abs(sums - 1.0) > TOLERANCE)
+    if unserved:
+        wrong &= (weights != 0).any(axis=0)
+    if wrong.any():
+        j = int(np.argmax(wrong))
+        raise InputError(
+            f"the weights at target {costs.names[j]!r} sum to {sums[j]:.12g}, not 1.",
+            code="plan-weights",
+        )
+
+
+def best_alpha(
+    psi: npt.ArrayLike,
+    costs: LinkCosts,
+    *,
+    mixing: Mixing = "none",
+    allow_unserved: float | None = None,
+) -> Array:
+    r"""Optimal weights for given sources: every target decides alone.
+
+    Without mixing a target takes its cheapest source, weight 1: its cost is linear in its
+    weights and a link's energy does not shrink with its weight, so a vertex is optimal. Among
+    equally cheap sources it takes the one that comes first by cost of training, then by costs
+    of links, then by name.
+
+    Parameters
+    ----------
+    psi
+        Shape (N,): 0 for a source, 1 for a target.
+    costs
+        The network.
+    mixing
+        What mixing sources adds.
+    allow_unserved
+        Cost of a target without a model; a target stays without one when that is cheaper.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (N, N).
+
+    Raises
+    ------
+    InputError
+        A target that no source reaches (``target-unreachable``), no source at all.
+
+    Examples
+    --------
+    >>> costs = LinkCosts([1, 1, 9], [[0, 1, 5], [1, 0, 2], [1, 1, 0]], [[0] * 3] * 3)
+    >>> best_alpha([0, 0, 1], costs)[:, 2]
+    array([0., 1., 0.])
+    """
+    mixture = mixture_named(mixing, costs)
+    price = UNSERVED.of(allow_unserved, "allow_unserved", "option-unserved")
+    kinds = checked_roles(psi, costs)
+    sources, targets = np.flatnonzero(kinds == 0), np.flatnonzero(kinds == 1)
+    if not costs.eligible[sources].all():
+        device = costs.names[sources[np.argmin(costs.eligible[sources])]]
+        raise InputError(f"device {device!r} may not be a source.", code="plan-constraint")
+    if len(sources) == 0 and price is None:
+        raise NoEligibleSource("psi has no source.", code="no-eligible-source")
+    order = canonical_order(costs)
+    ranked = order[np.isin(order, sources)]
+    links = costs.links[np.ix_(ranked, targets)]
+    cheapest = links.min(axis=0, initial=np.inf)
+    if price is None and np.isinf(cheapest).any():
+        raise unreachable(costs.names[targets[np.argmax(np.isinf(cheapest))]])
+    limit = np.inf if price is None else price
+    alpha = np.zeros((costs.size, costs.size))
+    if mixing == "none":
+        served = cheapest <= limit
+        chosen = ranked[np.argmin(links[:, served], axis=0)] if served.any() else ranked[:0]
+        alpha[chosen, targets[served]] = 1.0
+        return alpha
+    for place in np.flatnonzero(np.isfinite(cheapest)):
+        able, j = ranked[np.isfinite(links[:, place])], int(targets[place])
+        weights, value = best_weights(costs, j, able, mixture)
+        if value <= limit:
+            alpha[able, j] = weights
+    return alpha
+
+
+def checked_roles(psi: npt.ArrayLike, costs: LinkCosts) -> Kinds:
+    """Return the roles of the devices, or raise unless there is 0 or 1 for each."""
+    kinds = np.asarray(psi)
+    if kinds.shape != (costs.size,) or not np.isin(kinds, (0, 1)).all():
+        raise MismatchError(
+            f"psi has shape {kinds.shape}; {costs.size} entries of 0 or 1 are needed.",
+            code="plan-shape",
+        )
+    return kinds.astype(np.int64)
+
+
+def unreachable(name: str) -> InputError:
+    """Return the error of a target that nobody can serve."""
+    return InputError(
+        f"device {name!r} has to be a target, and no source has a link to it that is not barred. "
+        "Lift a bar, give it labels, or pass allow_unserved.",
+        code="target-unreachable",
+    )
+
+
+def make_plan(
+    psi: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    costs: LinkCosts,
+    *,
+    method: str,
+    status: str,
+    lower_bound: float = -np.inf,
+    tolerance: float = TOLERANCE,
+    seconds: float = 0.0,
+    history: tuple[Mapping[str, float], ...] = (),
+    details: Mapping[str, float] | None = None,
+    mixing: Objective = "none",
+    allow_unserved: float | None = None,
+) -> LinkPlan:
+    """Check a plan and compute its exact terms; weights below 1e-9 are dropped.
+
+    Parameters
+    ----------
+    psi, alpha, costs, mixing
+        As ``terms_of``.
+    method, status, seconds, history, details
+        As of ``LinkPlan``.
+    lower_bound
+        What the method proved; moved down to the objective where rounding put it above.
+    tolerance
+        Largest gap of an optimal plan.
+    allow_unserved
+        Cost of a target without a model.
+
+    Returns
+    -------
+    LinkPlan
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``check_plan``.
+
+    Examples
+    --------
+    >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]])
+    >>> plan = make_plan([0, 1], [[0, 1], [0, 0]], costs, method="mine", status="a guess")
+    >>> plan.objective, plan.optimal, plan.energy
+    (14.0, False, 3.0)
+    """
+    kinds = np.array(psi, dtype=np.int64)
+    weights = np.array(alpha, dtype=np.float64)
+    weights[np.abs(weights) < TOLERANCE] = 0.0
+    sums = weights.sum(axis=0)
+    # Restore only what dropping small weights took away: a wrong sum must stay wrong.
+    near = np.abs(sums - 1.0) < costs.size * 10 * TOLERANCE
+    weights[:, near] /= sums[near]
+    terms = terms_of(kinds, weights, costs, mixing=mixing, unserved_cost=allow_unserved)
+    bound = min(lower_bound, terms.total)
+    gap = (terms.total - bound) / max(1.0, abs(terms.total))
+    unserved = (kinds == 1) & (weights.sum(axis=0) < 0.5)
+    numbers = dict(details or {})
+    if allow_unserved is not None:
+        numbers["unserved_cost"] = float(allow_unserved)
+    return LinkPlan(
+        names=costs.names,
+        psi=kinds,
+        alpha=weights,
+        objective=terms.total,
+        terms=terms,
+        lower_bound=bound,
+        gap=gap,
+        status=status,
+        optimal=bool(gap <= tolerance),
+        seconds=seconds,
+        method=method,
+        mixing=mixing,
+        energy=float(costs.energy[weights > 0].sum()),
+        unserved=tuple(costs.names[j] for j in np.flatnonzero(unserved)),
+        history=history,
+        details=numbers,
+    )

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from ..errors import InputError
-from ..options import Check, Options, documented, none_or, option, seed, word
+from ..options import Options, documented, none_or, option, seed, word
 from .costs import MIXINGS, LinkCosts, Mixing
-from .evaluate import checked_unserved
-from .exact import checked_gap, checked_time, solve_exact
+from .exact import GAP, SECONDS, solve_exact
 from .gp import GeometricProgram
 from .network import Network
-from .plan import LinkPlan
+from .plan import UNSERVED, LinkPlan
 
 Method = Literal["exact", "gp", "st-lf"]
 
@@ -42,19 +41,20 @@ class Links(Options):
     )
     allow_unserved: float | None = option(
         "Cost of leaving a target without a model; ``None`` does not allow it.",
-        Check(lambda value, *_: checked_unserved(value), float, "float, 0 or more, or None", 0),
+        UNSERVED,
         default=None,
+        code="option-unserved",
         brief="Let targets go unserved, at this cost each.",
     )
     time_limit: float = option(
         "Seconds.",
-        none_or(Check(lambda value, *_: checked_time(value), float, "float, above 0")),
+        none_or(SECONDS),
         default=60.0,
         brief="Most seconds of the solver.",
     )
     gap: float = option(
         "Relative gap that is good enough.",
-        Check(lambda value, *_: checked_gap(value), float, "float, 0 or more", 0),
+        GAP,
         default=0.0,
         brief="Relative gap to the bound that is good enough.",
     )
@@ -127,14 +127,14 @@ def links(costs: LinkCosts | Network, **options: Any) -> LinkPlan:
     >>> plan.sources, plan.objective
     (('0',), 8.0)
     """
-    known = costs.costs() if isinstance(costs, Network) else costs
-    if not isinstance(known, LinkCosts):
+    network = costs.costs() if isinstance(costs, Network) else costs
+    if not isinstance(network, LinkCosts):
         raise InputError(
             f"costs are a {type(costs).__name__}; give LinkCosts(...) or a Network.",
             code="costs-type",
         )
     own = {name: options.pop(name) for name in Links.options if name in options}
-    return Links(**own).solve(known, **options)
+    return Links(**own).solve(network, **options)
 
 
 links.__doc__ = documented(Links, links.__doc__)

@@ -12,7 +12,6 @@ from ..errors import reason
 from ..federation.result import Array, with_columns_seen
 from ..federation.view import bill_rows, cost_content, levels_table, missing_section
 from ..render.words import count, level_in_words, listed, percent, printable
-from .divergence import Divergences
 from .figures import accuracy_figure
 from .links_view import (
     DeviceFacts,
@@ -24,7 +23,7 @@ from .links_view import (
     plan_tables,
     terms_section,
 )
-from .result import Adaptation
+from .result import Adaptation, Divergences
 
 _MODELS = (
     "Parameters of models that were trained on a device's own records. Nobody has shown that "

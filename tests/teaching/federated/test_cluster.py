@@ -17,8 +17,7 @@ import silot
 from silot import Clustering, DistanceMatrix, Holder, LocalFederation, Measure, Policy
 from silot.distances import FedWaD
 from silot.errors import HolderError, InputError, MismatchError
-from silot.teaching.federated.chance import OwnChances, chance_levels
-from silot.teaching.federated.clustering import clustering_of
+from silot.teaching.federated.clustering import OwnChances, chance_levels, clustering_of
 from silot.teaching.federated.groups import Grouping, candidate, numbered, same_group, spectral
 from silot_transport.chance import Chance
 from tests.render.factory import matrix_of
@@ -369,9 +368,9 @@ def test_chance_levels_of_pairs_have_their_formula() -> None:
         rms(3.0, 4.0) + 2 * rms(0.1, 0.2) + quantile * rms(0.3, 0.4)
     )
     # The law of one of two says nothing of the size of the other.
-    assert found.level[0, 2] == 0.0 and not found.known[0, 2] and found.known[0, 1]
+    assert found.level[0, 2] == 0.0 and not found.has_level[0, 2] and found.has_level[0, 1]
     assert found.aside.tolist() == [False, False, True]
-    assert (found.level == found.level.T).all() and (found.known == found.known.T).all()
+    assert (found.level == found.level.T).all() and (found.has_level == found.has_level.T).all()
     assert not chance_levels("abc", {}, matrix).aside.any()
 
 

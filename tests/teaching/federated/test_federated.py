@@ -13,13 +13,13 @@ from silot.errors import HolderError, InputError, MismatchError, RefusedError
 from silot.federation.answer import Answer, encode_reply
 from silot.render import Table
 from silot.teaching.federated import initial, train
-from silot.teaching.federated._network import body_outputs
+from silot.teaching.federated._network import body_outputs, probabilities
 from silot.teaching.federated._network import train as descend
 from silot.teaching.federated.federated import FederatedTraining
 from silot.teaching.federated.federated_result import FederatedModels, accuracy_interval
-from silot.teaching.federated.questions.models import described
-from silot.teaching.federated.questions.rounds import TrainAlone, TrainRound
+from silot.teaching.federated.questions import TrainAlone, TrainRound, described
 from silot.teaching.federated.shared import InRound, head_size, personal, shared_size
+from silot.teaching.federated.training import perceptron_probabilities, train_perceptron
 
 CLASSES = np.array(["blue", "green", "red"])
 SPEC = ModelSpec("mlp", (4,), 3, hidden=(8,))
@@ -163,13 +163,10 @@ def test_two_classes_have_one_unit_and_the_same_probabilities() -> None:
     y = (x[:, 0] > 0).astype(np.int64)
     batches = np.arange(40).reshape(4, 10)
     ours = descend(spec, initial(spec, 0), x, y, batches, 0.1, 0.5)
-    from silot.teaching.federated import _network, _perceptron
-
-    theirs = _perceptron.train(spec, initial(spec, 0), x, y, batches, 0.1, 0.5)
+    theirs = train_perceptron(spec, initial(spec, 0), x, y, batches, 0.1, 0.5)
     assert np.abs(ours - theirs).max() < 1e-6
-    assert np.abs(
-        _network.probabilities(spec, ours, x) - _perceptron.probabilities(spec, ours, x)
-    ).max() < 1e-6  # fmt: skip
+    outputs = probabilities(spec, ours, x)
+    assert np.abs(outputs - perceptron_probabilities(spec, ours, x)).max() < 1e-6
 
 
 def opposite(seed: int) -> dict[str, Measure]:

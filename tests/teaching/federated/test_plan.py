@@ -18,7 +18,7 @@ from silot.errors import InputError, MismatchError, RefusedError, SilotError
 from silot.federation import Transcript
 from silot.federation.party import Own
 from silot.federation.question import decode_question
-from silot.teaching.federated.chance import chance_levels
+from silot.teaching.federated.clustering import chance_levels
 from silot_transport.chance import Chance
 from tests.teaching.federated.test_cluster import given_matrix
 

@@ -15,8 +15,7 @@ from silot_transport.chance import Chance
 
 from ...distances.result import DistanceMatrix
 from ...records.result import RecordScores
-from ...teaching.federated.chance import chance_levels
-from ...teaching.federated.clustering import Clustering, apart_of
+from ...teaching.federated.clustering import Clustering, apart_of, chance_levels
 from .pool import Flags, Pool, Solved, Span
 from .result import OTHERS, Evidence
 

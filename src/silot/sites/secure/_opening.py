@@ -88,6 +88,6 @@ def _compare(
         (bracket.mass, 1.01),
         (0.99, bracket.mass),
     ]
-    left, right = zip(*sides, *checks, strict=True)
-    met = xp.where(xp.stack(left) <= xp.stack(right), 1.0, 0.0)
+    smaller, larger = zip(*sides, *checks, strict=True)
+    met = xp.where(xp.stack(smaller) <= xp.stack(larger), 1.0, 0.0)
     return met[: len(sides)], xp.where(met[len(sides) :].sum() > len(checks) - 0.5, 1.0, 0.0)

@@ -116,7 +116,7 @@ class Tunnel:
         def waits(peer: str, link: Link) -> bool:
             return link.unsent > 0 and not link.is_closed and peer not in self.lost
 
-        while any(waits(*each) for each in self._talk.items()) and time.monotonic() < end:
+        while any(waits(*item) for item in self._talk.items()) and time.monotonic() < end:
             self.poll(0.02)
 
     def poll(self, seconds: float) -> None:

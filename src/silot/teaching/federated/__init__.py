@@ -1,7 +1,15 @@
 """Models that holders train, and how several are combined into one."""
 
-from .combine import RULES, Combination, Rule, combine
-from .density import DensitySpec, check_density, fit_density, log_density
+from .combine import (
+    RULES,
+    Combination,
+    DensitySpec,
+    Rule,
+    check_density,
+    combine,
+    fit_density,
+    log_density,
+)
 from .features import random_features
 from .neighbour import NearestNeighbour
 from .spec import KINDS, Kind, ModelSpec

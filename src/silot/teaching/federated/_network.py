@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -57,45 +57,58 @@ def train(
 
 
 def probabilities(spec: ModelSpec, parameters: Array, inputs: Array) -> Array:
+    """Compute the probability of every class for every record, (n, C)."""
     torch = _torch()
-    with _one_thread(torch), torch.no_grad():
-        layers = _layers(torch, spec, parameters, grad=False)
-        parts: list[Array] = []
-        for at in range(0, len(inputs), _ROWS):
-            records = _tensor(torch, spec, inputs[at : at + _ROWS])
-            logits = _logits(torch, layers, records).double()
-            parts.append(torch.softmax(logits, dim=1).numpy())
-        return np.concatenate(parts)
+
+    def softmax(layers: list[tuple[Any, Any]], records: Any) -> Any:
+        return torch.softmax(_logits(torch, layers, records).double(), dim=1)
+
+    return _evaluate(torch, spec, parameters, inputs, softmax)
 
 
 def body_outputs(spec: ModelSpec, parameters: Array, inputs: Array) -> Array:
-    """What the last layer is given of every record, (n, its inputs)."""
+    """Compute the inputs of the last layer for every record, (n, its inputs)."""
     torch = _torch()
+
+    def outputs(layers: list[tuple[Any, Any]], records: Any) -> Any:
+        return _body(torch, layers, records).double()
+
+    return _evaluate(torch, spec, parameters, inputs, outputs)
+
+
+def _evaluate(
+    torch: ModuleType,
+    spec: ModelSpec,
+    parameters: Array,
+    inputs: Array,
+    outputs: Callable[[list[tuple[Any, Any]], Any], Any],
+) -> Array:
+    """Compute outputs of layers for all records, some rows at once."""
     with _one_thread(torch), torch.no_grad():
         layers = _layers(torch, spec, parameters, grad=False)
-        parts: list[Array] = []
-        for at in range(0, len(inputs), _ROWS):
-            records = _tensor(torch, spec, inputs[at : at + _ROWS])
-            parts.append(_body(torch, layers, records).double().numpy())
+        parts = [
+            outputs(layers, _tensor(torch, spec, inputs[at : at + _ROWS])).numpy()
+            for at in range(0, len(inputs), _ROWS)
+        ]
         return np.concatenate(parts)
 
 
 def _body(torch: ModuleType, layers: list[tuple[Any, Any]], records: Any) -> Any:
     apply = torch.nn.functional
-    found = records
+    outputs = records
     for weights, bias in layers[:-1]:
         if weights.ndim == 4:
-            found = apply.relu(apply.max_pool2d(apply.conv2d(found, weights, bias), 2))
+            outputs = apply.relu(apply.max_pool2d(apply.conv2d(outputs, weights, bias), 2))
         else:
-            found = apply.relu(found.flatten(1) @ weights + bias)
-    return found.flatten(1)
+            outputs = apply.relu(outputs.flatten(1) @ weights + bias)
+    return outputs.flatten(1)
 
 
 def _logits(torch: ModuleType, layers: list[tuple[Any, Any]], records: Any) -> Any:
     weights, bias = layers[-1]
-    found = _body(torch, layers, records) @ weights + bias
+    logits = _body(torch, layers, records) @ weights + bias
     # One unit stands for two classes: it is the log odds of the second.
-    return found if found.shape[1] > 1 else torch.cat([torch.zeros_like(found), found], 1)
+    return logits if logits.shape[1] > 1 else torch.cat([torch.zeros_like(logits), logits], 1)
 
 
 def _layers(

@@ -59,9 +59,9 @@ class Coreset(Barycenter):
     public_accuracy: float | None = None
 
     @classmethod
-    def of(cls, found: Barycenter) -> Self:
-        """A barycenter as what it is used for."""
-        return cls(**{item.name: getattr(found, item.name) for item in fields(found)})
+    def of(cls, barycenter: Barycenter) -> Self:
+        """Return a barycenter as a coreset."""
+        return cls(**{item.name: getattr(barycenter, item.name) for item in fields(barycenter)})
 
     @property
     def size(self) -> int:
@@ -84,21 +84,18 @@ class Coreset(Barycenter):
         And with that of ``public`` records, where these have labels: they may do without it.
         """
         accuracy = self.classifier.accuracy(records)
-        found = replace(self, accuracy=accuracy, tests=int(np.count_nonzero(records.weights)))
+        tested = replace(self, accuracy=accuracy, tests=int(np.count_nonzero(records.weights)))
         if public is None or not public.labelled:
-            return found
+            return tested
         other = NearestNeighbour.of(public).accuracy(records)
-        told = f"the labelled public records alone classify {percent(other)} of the test records"
+        note = f"the labelled public records alone classify {percent(other)} of the test records"
         cure = f", the coreset {percent(accuracy)}: where their labels can be trusted, use them"
-        told += cure * (other >= accuracy)
-        return replace(found, public_accuracy=other, status=f"{self.status}; {told}")
+        note += cure * (other >= accuracy)
+        return replace(tested, public_accuracy=other, status=f"{self.status}; {note}")
 
     def to_dict(self) -> dict[str, Any]:
-        told = {"method": self.method, "size": self.size, "sizes": self.sizes}
-        tested = {
-            "accuracy": self.accuracy, "tests": self.tests, "public_accuracy": self.public_accuracy,
-        }  # fmt: skip
-        return {**told, **tested, **super().to_dict()}
+        names = ("method", "size", "sizes", "accuracy", "tests", "public_accuracy")
+        return {**{name: getattr(self, name) for name in names}, **super().to_dict()}
 
     def __repr__(self) -> str:
         return (
@@ -141,8 +138,8 @@ class Condensing(Joint[Coreset]):
     >>> from silot import LocalFederation
     >>> x = np.random.default_rng(0).normal(size=(40, 2))
     >>> fed = LocalFederation({"a": x, "b": x + [4.0, 0.0]})
-    >>> found = fed.run(Condensing(size=1).among(["a", "b"]))
-    >>> np.allclose(found.points, x.mean(axis=0) + [2.0, 0.0])
+    >>> coreset = fed.run(Condensing(size=1).among(["a", "b"]))
+    >>> np.allclose(coreset.points, x.mean(axis=0) + [2.0, 0.0])
     True
     """
 
@@ -217,71 +214,72 @@ class Condensing(Joint[Coreset]):
 
 
 def _start(rounds: Rounds) -> Steps[Coreset]:
-    found = yield from rounds.start()
-    return Coreset.of(found)
+    return Coreset.of((yield from rounds.start()))
 
 
 def released(sketches: Sketches) -> dict[str, Measure]:
-    """What the sketches of holders tell of the public classes, as measures of their own."""
-    found: dict[str, Measure] = {}
-    for name, each in sketches.measures.items():
-        if each.names is None:
-            found[name] = each
+    """Return what the sketches of holders hold of the public classes, as measures of their own."""
+    measures: dict[str, Measure] = {}
+    for name, measure in sketches.measures.items():
+        if measure.names is None:
+            measures[name] = measure
             continue
-        known = np.isin(each.names, sketches.book.classes)
-        if each.weights[known].sum() < _NOISE:
+        public = np.isin(measure.names, sketches.book.classes)
+        if measure.weights[public].sum() < _NOISE:
             raise MismatchError(
                 f"the sketch of {name!r} has hardly a record of a public class. Write labels "
                 "alike on both sides, or leave the holder out.",
                 code="labels-disjoint",
             )
         # Records of all other classes were counted together: they are no class.
-        found[name] = Measure(each.points[known], each.weights[known], each.names[known])
-    return found
+        measures[name] = Measure(
+            measure.points[public], measure.weights[public], measure.names[public]
+        )
+    return measures
 
 
 def _left_out(sketches: Sketches, shares: Mapping[str, float]) -> str:
-    """How a status says that records are of no public class."""
+    """Say in a status which share of the records is of no public class."""
     other = sum(
-        share * float(each.weights[~np.isin(each.names, sketches.book.classes)].sum())
+        share * float(measure.weights[~np.isin(measure.names, sketches.book.classes)].sum())
         for name, share in shares.items()
-        if (each := sketches.measures[name]).names is not None
+        if (measure := sketches.measures[name]).names is not None
     )
     if other < _NOISE:
         return ""
     return f"; about {100 * other:.0f} % of the records are of no public class, and left out"
 
 
-def of_released(found: Coreset, sketches: Sketches) -> Coreset:
-    """A coreset of released measures, as what it says of the records behind them.
+def of_released(coreset: Coreset, sketches: Sketches) -> Coreset:
+    """Turn a coreset of released measures into an estimate for the records behind them.
 
     Records lie around the atoms of a sketch as far as its scatter says, and are coupled with the
     points through them.
     """
-    through = {name: sketches.scatter[name] for name in found.distances}
-    distances = {name: _estimated(each, through[name]) for name, each in found.distances.items()}
-    scatter = sum(found.shares[name] * square for name, square in through.items())
+    through = {name: sketches.scatter[name] for name in coreset.distances}
+    distances = {k: _estimated(item, through[k]) for k, item in coreset.distances.items()}
+    scatter = sum(coreset.shares[name] * square for name, square in through.items())
     loud = sketches.nu < LEAST_NU
     noise = "noise outweighs what is to be told: give more records or a larger privacy_epsilon; "
     return replace(
-        found,
+        coreset,
         method="sketch",
-        objective=found.objective + scatter,
+        objective=coreset.objective + scatter,
         lower=0.0,
         distances=distances,
         status=(
-            f"{noise * loud}{found.status}; of what was released: objective and distances are "
-            f"estimates, not certified{_left_out(sketches, found.shares)}"
+            f"{noise * loud}{coreset.status}; of what was released: objective and distances are "
+            f"estimates, not certified{_left_out(sketches, coreset.shares)}"
         ),
-        converged=found.converged and not loud,
+        converged=coreset.converged and not loud,
         seed=sketches.seed,
     )
 
 
-def _estimated(told: Distance, scatter: float) -> Distance:
+def _estimated(distance: Distance, scatter: float) -> Distance:
     return replace(
-        told,
-        value=(told.value**2 + scatter) ** 0.5,
+        distance,
+        value=(distance.value**2 + scatter) ** 0.5,
         lower=0.0,
         upper=math.inf,
         method="sketch",

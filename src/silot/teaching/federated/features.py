@@ -1,4 +1,4 @@
-"""Random features of a Gaussian kernel: means of them tell laws apart."""
+"""Random features of a Gaussian kernel, whose means distinguish distributions."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def random_features(points: Array, *, features: int, bandwidth: float, seed: int
 
     Examples
     --------
-    >>> found = random_features(np.zeros((1, 3)), features=4, bandwidth=1.0, seed=0)
-    >>> found @ found.T
+    >>> lifted = random_features(np.zeros((1, 3)), features=4, bandwidth=1.0, seed=0)
+    >>> lifted @ lifted.T
     array([[1.]])
     """
     half, odd = divmod(whole(features, "features", "option-features", most=1 << 16), 2)
@@ -61,16 +61,16 @@ def random_features(points: Array, *, features: int, bandwidth: float, seed: int
         )
     whole(seed, "seed", "option-seed", least=0, most=1 << 62)
     drawn = np.random.default_rng([seed, 3]).standard_normal((points.shape[1], half))
-    found = np.empty((len(points), 2 * half))
+    lifted = np.empty((len(points), 2 * half))
     for at in range(0, len(points), _ROWS):
         angles = (points[at : at + _ROWS] / bandwidth) @ drawn
-        found[at : at + _ROWS, :half] = np.cos(angles)
-        found[at : at + _ROWS, half:] = np.sin(angles)
-    return found / math.sqrt(half)
+        lifted[at : at + _ROWS, :half] = np.cos(angles)
+        lifted[at : at + _ROWS, half:] = np.sin(angles)
+    return lifted / math.sqrt(half)
 
 
 def in_units(points: Array, scale: Array) -> Array:
-    """Records, each column divided by its scale; an empty scale leaves them.
+    """Divide each column of records by its scale; an empty scale changes nothing.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def in_units(points: Array, scale: Array) -> Array:
 
 
 def effective_columns(variance: Array) -> float:
-    """As how many columns those of such variances count: all where they are alike, or one.
+    """Count columns by their variances: as all of them where variances are alike, or as one.
 
     Examples
     --------

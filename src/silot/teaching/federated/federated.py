@@ -2,19 +2,296 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from typing import Any, cast, get_args
 
-from ...distances.joint import Joint
-from ...errors import InputError
-from ...federation.protocol import Protocol
+import numpy as np
+import numpy.typing as npt
+
+from ...distances.joint import Joint, quorum_of
+from ...distances.questions.labelled import encode_classes
+from ...distances.worth.turns import Turns
+from ...errors import HolderError, InputError, MismatchError
+from ...federation.answer import Answer, Array, Failure
+from ...federation.protocol import Protocol, Steps
 from ...federation.question import Answerer
 from ...options import anything, count, none_or, number, option, part, truth, word
-from .averaging import Averaging
 from .federated_result import FederatedModels
-from .modelling import Modelling
-from .shared import Algorithm, InRound, check_head
+from .modelling import (
+    LARGEST_PARAMETER,
+    Devices,
+    Modelling,
+    ask_columns,
+    ask_each,
+    codes_of,
+    count_labelled,
+)
+from .questions import TrainAlone, TrainRound, described
+from .shared import Algorithm, InRound, check_head, shared_size
 from .spec import ModelSpec
+from .training import initial
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What one holder reported in a round."""
+
+    records: int
+    right: int
+    tests: int
+    parameters: Array = field(repr=False)
+
+
+class Averaging:
+    """One federated training between some holders."""
+
+    def __init__(self, options: FederatedTraining, holders: tuple[str, ...]) -> None:
+        self.options = options
+        self.holders = holders
+        self.quorum = quorum_of(options.quorum, holders)
+        self.groups = _groups(options.groups, holders)
+        self.weights = _weights(options.weights, holders)
+        self.flagged = _flagged(options.flagged, holders)
+        self._check_groups(holders)
+
+    def steps(self) -> Steps[FederatedModels]:
+        """Ask for rounds of training, and return the models that follow from the answers."""
+        options, devices = self.options, Devices()
+        classes = yield from count_labelled(
+            sorted(self.holders), options.classes, options.unlabelled, devices
+        )
+        devices.quorum = self.quorum
+        self._drop(devices, {})
+        if options.by_column:
+            yield from ask_columns(devices)
+        if len(classes) < 2:
+            raise InputError(
+                f"{len(classes)} class(es) have records of their own; two or more are needed. "
+                "Give holders of other classes, or the column that has the labels.",
+                code="classes-few",
+            )
+        spec = options.spec_of(devices, classes)
+        check_head(spec, options.algorithm)
+        fixed = {
+            **described(spec),
+            "classes": encode_classes(list(classes)),
+            "unlabelled": options.unlabelled,
+            "split": options.seed,
+            **options.values("batch", "rate", "momentum", "held_out"),
+        }
+        alone: dict[str, _Report] = {}
+        if options.alone and options.held_out > 0:
+            questions = {
+                name: TrainAlone(
+                    **fixed,
+                    **self._flags_of(name),
+                    passes=options.passes * options.rounds,
+                    seed=_seed(options.seed, -1, name),
+                )
+                for name in devices.names
+            }
+            alone = yield from self._ask(devices, questions, 0)
+        first = initial(spec, options.seed)[: shared_size(spec, options.algorithm)]
+        shared = dict.fromkeys(set(self.groups.values()), first)
+        fixed |= options.values("algorithm", "head_passes")
+        history: list[dict[str, float]] = []
+        reports: dict[str, _Report] = {}
+        turns = {group: Turns(options.active, options.seed) for group in shared}
+        for k in range(options.rounds + 1):
+            last = k == options.rounds
+            names = devices.names if last else self._following(devices, turns)
+            questions = {
+                name: TrainRound(
+                    **fixed,
+                    **self._flags_of(name),
+                    start=shared[self.groups[name]],
+                    passes=0.0 if last else options.passes,
+                    seed=_seed(options.seed, k, name),
+                )
+                for name in names
+            }
+            reports = yield from self._ask(devices, questions, 0 if last else len(first))
+            tests = sum(item.tests for item in reports.values())
+            if tests:
+                right = sum(item.right for item in reports.values())
+                history.append({"round": k, "accuracy": right / tests})
+            if not last:
+                shared = self._averages(shared, reports)
+        return self._result(devices, classes, spec, shared, reports, alone, history)
+
+    def _following(self, devices: Devices, turns: Mapping[int, Turns]) -> list[str]:
+        """Choose the holders of every group that take part in the next round."""
+        return [
+            name
+            for group, turn in sorted(turns.items())
+            for name in turn.following([n for n in devices.names if self.groups[n] == group])
+        ]
+
+    def _flags_of(self, name: str) -> dict[str, Any]:
+        return {"flagged": self.flagged[name]} if name in self.flagged else {}
+
+    def _drop(self, devices: Devices, failures: Mapping[str, Failure]) -> None:
+        """Exclude holders from now on; raise when fewer than the quorum are present."""
+        devices.drop(failures)
+        self._check_groups(devices.names)
+
+    def _check_groups(self, present: Sequence[str]) -> None:
+        if self.weights is None:
+            return
+        for group in {self.groups[name] for name in present}:
+            members = [name for name in present if self.groups[name] == group]
+            if not sum(self.weights[name] for name in members) > 0:
+                raise InputError(
+                    f"all of {', '.join(map(repr, members))} have weight 0, and are a group. Give "
+                    "one of them a weight, or other groups.",
+                    code="option-weights",
+                )
+
+    def _ask(
+        self, devices: Devices, questions: Mapping[str, TrainRound | TrainAlone], size: int
+    ) -> Steps[dict[str, _Report]]:
+        reports, failures = yield from ask_each(questions, lambda _, answer: _read(answer, size))
+        self._drop(devices, failures)
+        return reports
+
+    def _averages(
+        self, shared: Mapping[int, Array], reports: Mapping[str, _Report]
+    ) -> dict[int, Array]:
+        """Compute weighted means by group; a group without reports keeps what it has."""
+        averages = dict(shared)
+        for group in shared:
+            members = [name for name in reports if self.groups[name] == group]
+            if not members:
+                continue
+            own = self.weights or {name: reports[name].records for name in members}
+            weights = np.array([own[name] for name in members], dtype=np.float64)
+            stacked = np.stack([reports[name].parameters for name in members])
+            averages[group] = weights / weights.sum() @ stacked
+        return averages
+
+    def _result(
+        self,
+        devices: Devices,
+        classes: tuple[str, ...],
+        spec: ModelSpec,
+        shared: Mapping[int, Array],
+        reports: Mapping[str, _Report],
+        alone: Mapping[str, _Report],
+        history: Sequence[Mapping[str, float]],
+    ) -> FederatedModels:
+        options, missing = self.options, codes_of(devices.missing)
+        names = tuple(name for name in self.holders if name in reports)
+        without = ", ".join(f"{n} ({c})" for n, c in missing.items())
+        groups = len({self.groups[name] for name in names})
+        flags = {name: len(self.flagged.get(name, ())) for name in names}
+        # The same share of flagged records was held out as of the others.
+        part = 1.0 - options.held_out
+        others = [name for name in names if part * flags[name] > reports[name].records]
+        notes = [f"trained: {options.rounds} rounds of {options.algorithm}"]
+        notes[0] += f" in {groups} groups" if groups > 1 else ""
+        if without:
+            notes.append(f"without {without}")
+        if others:
+            notes.append(f"most records of {', '.join(others)} are flagged: of another law?")
+        return FederatedModels(
+            names=names,
+            algorithm=options.algorithm,
+            assignment={name: self.groups[name] for name in names},
+            classes=classes,
+            spec=spec,
+            parameters=dict(shared),
+            training=options.in_round,
+            records={name: reports[name].records for name in names},
+            left_out=flags,
+            weights=None if self.weights is None else {n: self.weights[n] for n in names},
+            tests={name: reports[name].tests for name in names},
+            right={name: reports[name].right for name in names},
+            alone={name: alone[name].right for name in names if name in alone},
+            history=tuple(history),
+            missing=missing,
+            status="; ".join(notes),
+            seed=options.seed,
+        )
+
+
+def _read(answer: Answer, size: int) -> _Report:
+    """Read what a holder reported, or raise a ``HolderError``."""
+    numbers = [answer.number(name) for name in ("records", "right", "tests")]
+    records, right, tests = map(int, numbers)
+    sound = numbers == [records, right, tests] and records > 0 and right <= tests
+    parameters = answer.array("parameters", ndim=1) if size else np.zeros(0)
+    if (
+        not sound
+        or parameters.shape != (size,)
+        or np.abs(parameters).max(initial=0.0) > LARGEST_PARAMETER
+    ):
+        raise HolderError("a model that is none.", code="answer-malformed")
+    return _Report(records, right, tests, parameters)
+
+
+def _seed(seed: int, round_: int, name: str) -> int:
+    """Draw a seed by name and round: who else takes part changes nothing."""
+    digest = hashlib.sha256(f"{seed}\0{round_}\0{name}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")
+
+
+def _by_holder(option: object, holders: Sequence[str], what: str, code: str) -> dict[str, Any]:
+    """Return values by holder, or raise unless they are of these holders alone."""
+    if not isinstance(option, Mapping):
+        raise InputError(f"{what} are not given by holder.", code=code)
+    values = cast("Mapping[str, Any]", option)
+    strange = [str(name) for name in values if name not in holders]
+    if strange:
+        raise MismatchError(f"{what} name {min(strange)!r}, which is no holder here.", code=code)
+    return dict(values)
+
+
+def _groups(option: Mapping[str, int] | None, holders: Sequence[str]) -> dict[str, int]:
+    if option is None:
+        return dict.fromkeys(holders, 0)
+    groups = _by_holder(option, holders, "groups", "option-groups")
+    for name in holders:
+        if name not in groups:
+            raise InputError(f"groups have no whole number for {name!r}.", code="option-groups")
+    if not all(isinstance(k, int | np.integer) for k in groups.values()):
+        raise InputError("groups are not whole numbers by holder.", code="option-groups")
+    return {name: int(groups[name]) for name in holders}
+
+
+def _weights(option: Mapping[str, float] | None, holders: Sequence[str]) -> dict[str, float] | None:
+    if option is None:
+        return None
+    weights = _by_holder(option, holders, "weights", "option-weights")
+    for name in holders:
+        value = weights.get(name)
+        if not isinstance(value, int | float | np.number) or not 0 <= float(value) < np.inf:
+            raise InputError(
+                f"the weight of {name!r} is {value!r}; give every holder 0 or more.",
+                code="option-weights",
+            )
+    return {name: float(weights[name]) for name in holders}
+
+
+def _flagged(option: Mapping[str, Any] | None, holders: Sequence[str]) -> dict[str, Codes]:
+    """Return the places of the records that are not trained on, by holder that has any."""
+    if option is None:
+        return {}
+    places: dict[str, Codes] = {}
+    for name, values in _by_holder(option, holders, "flagged records", "option-flagged").items():
+        flags = np.asarray(values)
+        if flags.ndim != 1 or flags.dtype != np.bool_:
+            raise InputError(
+                f"flagged records of {name!r} are {flags.dtype} of shape {flags.shape}; a truth "
+                "value for each record is needed.",
+                code="option-flagged",
+            )
+        if flags.any():
+            places[name] = np.flatnonzero(flags).astype(np.int64)
+    return places
 
 
 class FederatedTraining(Modelling, Joint[FederatedModels]):
@@ -60,8 +337,8 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
     >>> y = np.where(x[:, 0] > 0, "right", "left")
     >>> parts = {"a": slice(0, 100), "b": slice(100, 300)}
     >>> fed = LocalFederation({k: Measure(x[v], labels=y[v]) for k, v in parts.items()})
-    >>> found = fed.run(FederatedTraining(model="logistic", rounds=5).among(["a", "b"]))
-    >>> found.tests, found.accuracy > 0.8
+    >>> models = fed.run(FederatedTraining(model="logistic", rounds=5).among(["a", "b"]))
+    >>> models.tests, models.accuracy > 0.8
     ({'a': 20, 'b': 40}, True)
     """
 
@@ -140,7 +417,7 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
 
     @property
     def in_round(self) -> InRound:
-        """How a holder trains within a round, in any order of its records."""
+        """How a holder trains within a round."""
         training = self.values("passes", "head_passes", "batch", "rate", "momentum", "seed")
         return InRound(**training)
 
@@ -153,7 +430,7 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
             self.name,
             run.holders,
             self.disclosure,
-            run.start,
+            run.steps,
             {
                 "model": model if isinstance(model, str) else model.to_text(),
                 "groups": len(set(run.groups.values())),
@@ -161,6 +438,3 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
             },
             expected_rounds=self.rounds + 4,
         )
-
-
-__all__ = ["FederatedTraining"]

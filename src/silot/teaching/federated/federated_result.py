@@ -12,17 +12,15 @@ import numpy.typing as npt
 from ...data.measure import Measure
 from ...distances.questions.labelled import encode_classes
 from ...errors import InputError, MismatchError
-from ...federation.disclosure import Disclosure
 from ...federation.result import Array, Bill, Billed
+from .clustering import Clustering, finest
 from .combine import Combination
-from .questions.models import CountLabelled
+from .questions import CountLabelled
 from .shared import InRound, personal
 from .spec import ModelSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from .clustering import Clustering
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,15 +156,15 @@ class FederatedModels(Billed):
                 code="model-head",
             )
         points, codes = self._codes(records)
-        whole = personal(self.spec, shared, self.spec.scaled(points), codes, self.training)
-        return _ready(self.spec, whole)
+        model = personal(self.spec, shared, self.spec.scaled(points), codes, self.training)
+        return _ready(self.spec, model)
 
     def predict(
         self, name: str, points: npt.ArrayLike, records: Measure | None = None
     ) -> npt.NDArray[np.str_]:
         """The most probable class of each record, (n,), by the model of a holder."""
-        found = self.model(name, records).probabilities(points)
-        return np.array(self.classes)[found.argmax(axis=1)]
+        codes = self.model(name, records).probabilities(points).argmax(axis=1)
+        return np.array(self.classes)[codes]
 
     def tested(self, records: Measure) -> Self:
         """The same, with the accuracy of each group's model on labelled records.
@@ -185,20 +183,20 @@ class FederatedModels(Billed):
         points, codes = self._codes(records)
         accuracies: dict[int, float] = {}
         for group, parameters in self.parameters.items():
-            found = _ready(self.spec, parameters).probabilities(points).argmax(axis=1)
-            accuracies[group] = float((found == codes).mean())
+            predicted = _ready(self.spec, parameters).probabilities(points).argmax(axis=1)
+            accuracies[group] = float((predicted == codes).mean())
         return replace(self, accuracy_of=accuracies, tested_on=len(codes))
 
     def _codes(self, records: Measure) -> tuple[Array, npt.NDArray[np.int64]]:
-        """Records of known classes, and their codes."""
+        """Return the records of these classes, and their codes."""
         points = records.points
         if points.shape[1] != self.spec.inputs:
             raise MismatchError(
                 f"records have {points.shape[1]} features and the model takes {self.spec.inputs}.",
                 code="dimension-mismatch",
             )
-        known = CountLabelled(classes=encode_classes(list(self.classes)))
-        return known.labelled(points, records.weights, records.names)
+        question = CountLabelled(classes=encode_classes(list(self.classes)))
+        return question.labelled(points, records.weights, records.names)
 
     @property
     def bill(self) -> Bill:
@@ -221,12 +219,10 @@ class FederatedModels(Billed):
     @property
     def finest(self) -> str:
         """Finest thing disclosed, by the training and by what was run for it."""
-        told = [each.disclosure for each in (self, *self._runs) if each.disclosure]
-        return str(max(Disclosure[level.upper()] for level in told)) if told else ""
+        return finest(self, *self._runs)
 
     def to_dict(self) -> dict[str, Any]:
         interval = self.interval
-        bill = self.bill
         return {
             "names": list(self.names),
             "algorithm": self.algorithm,
@@ -246,17 +242,13 @@ class FederatedModels(Billed):
             "weights": None if self.weights is None else dict(self.weights),
             "accuracy_of": {str(group): value for group, value in self.accuracy_of.items()},
             "tested_on": self.tested_on,
-            "history": [dict(each) for each in self.history],
+            "history": [dict(entry) for entry in self.history],
             "clustering": None if self.clustering is None else self.clustering.to_dict(),
             "missing": dict(self.missing),
             "status": self.status,
             "seed": self.seed,
             **self._bill_dict(),
-            "rounds": bill.rounds,
-            "bytes_sent": bill.bytes_sent,
-            "bytes_received": bill.bytes_received,
-            "seconds": bill.seconds,
-            "privacy_mu": bill.privacy_mu,
+            **vars(self.bill),
             "disclosure": self.finest,
         }
 
@@ -266,7 +258,8 @@ class FederatedModels(Billed):
 
         ax = axes_of(ax)
         ax.plot(
-            [each["round"] for each in self.history], [each["accuracy"] for each in self.history]
+            [entry["round"] for entry in self.history],
+            [entry["accuracy"] for entry in self.history],
         )
         ax.set_xlabel("round")
         ax.set_ylabel("accuracy on records held out")
@@ -288,8 +281,5 @@ def accuracy_interval(right: int, tests: int) -> tuple[float, float] | None:
     # Slow to import.
     from scipy.stats import binomtest
 
-    found = binomtest(right, tests).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)
-
-
-__all__ = ["FederatedModels", "accuracy_interval"]
+    interval = binomtest(right, tests).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)

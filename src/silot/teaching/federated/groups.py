@@ -126,10 +126,9 @@ class Apart:
     def among(self, kept: Codes) -> Apart:
         """Those of some holders, none of whom is aside."""
         pairs = np.ix_(kept, kept)
-        parts = (self.values, self.lower, self.upper, self.level, self.spread)
-        values, lower, upper, level, spread = (part[pairs] for part in parts)
-        none = np.zeros(len(kept), dtype=bool)
-        return Apart(values, lower, upper, level, spread, self.p, self.ratio[pairs], none)
+        names = ("values", "lower", "upper", "level", "spread", "ratio")
+        parts = {name: getattr(self, name)[pairs] for name in names}
+        return replace(self, **parts, aside=np.zeros(len(kept), dtype=bool))
 
     @property
     def size(self) -> int:
@@ -150,9 +149,9 @@ class Apart:
 
     def excess(self, values: Array) -> Array:
         r""":math:`(\max(D^p - f^p, 0))^{1/p}`, for the floor f."""
-        found = np.maximum(values**self.p - self.floor**self.p, 0.0) ** (1.0 / self.p)
-        np.fill_diagonal(found, 0.0)
-        return found
+        excess = np.maximum(values**self.p - self.floor**self.p, 0.0) ** (1.0 / self.p)
+        np.fill_diagonal(excess, 0.0)
+        return excess
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Distances as they might be as well: within their bounds, and of other samples."""
@@ -171,9 +170,9 @@ class Apart:
 
 
 def _symmetric(values: Array, size: int) -> Array:
-    found = np.zeros((size, size))
-    found[np.triu_indices(size, 1)] = values
-    return found + found.T
+    upper = np.zeros((size, size))
+    upper[np.triu_indices(size, 1)] = values
+    return upper + upper.T
 
 
 def spectral(distances: Array, excess: Array, k: int, options: Grouping) -> Codes:
@@ -194,17 +193,17 @@ def spectral(distances: Array, excess: Array, k: int, options: Grouping) -> Code
         excess = distances
     if options.affinity == "rescaled":
         most = float(excess.max())
-        kind, given = "precomputed", 1.0 - excess / (most if most > 0 else 1.0)
+        kind, matrix = "precomputed", 1.0 - excess / (most if most > 0 else 1.0)
     else:
-        kind, given = "precomputed_nearest_neighbors", distances
+        kind, matrix = "precomputed_nearest_neighbors", distances
     with warnings.catch_warnings():
         # Groups that nothing joins are what is looked for.
         warnings.filterwarnings("ignore", message="Graph is not fully connected")
-        found = SpectralClustering(
+        codes = SpectralClustering(
             k, affinity=kind, n_neighbors=min(options.neighbours, size), assign_labels="cluster_qr",
             random_state=0,
-        ).fit_predict(given)  # fmt: skip
-    return numbered(np.asarray(found, dtype=np.int64))
+        ).fit_predict(matrix)  # fmt: skip
+    return numbered(np.asarray(codes, dtype=np.int64))
 
 
 def numbered(codes: Codes) -> Codes:
@@ -245,7 +244,7 @@ def groups_apart(clear: Array, codes: Codes) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Grouped:
     """Groups, and the candidates they were chosen from."""
 
     codes: Codes = field(repr=False)
@@ -257,38 +256,38 @@ class Found:
         return int(self.codes.max()) + 1
 
 
-def find_groups(apart: Apart, values: Array, lower: Array, options: Grouping) -> Found:
-    """Groups of these distances: as many as asked for, or by the criterion."""
+def find_groups(apart: Apart, values: Array, lower: Array, options: Grouping) -> Grouped:
+    """Group holders by these distances: as many groups as asked for, or by the criterion."""
     kept = np.flatnonzero(~apart.aside)
     if len(kept) < apart.size and (options.k == "auto" or options.k <= len(kept)):
         pairs = np.ix_(kept, kept)
-        found = find_groups(apart.among(kept), values[pairs], lower[pairs], options)
-        return replace(found, codes=_joined(values, kept, found))
+        grouped = find_groups(apart.among(kept), values[pairs], lower[pairs], options)
+        return replace(grouped, codes=_joined(values, kept, grouped))
     excess, clear = apart.excess(values), lower - apart.level
     most = min(apart.size - 1, MOST_GROUPS)
     tried = range(2, most + 1) if options.k == "auto" else [options.k]
     best, chosen = np.zeros(apart.size, dtype=np.int64), 0.0
     candidates: list[Candidate] = []
     if options.k == "auto" and not (clear > 0).any():
-        return Found(best, ())
+        return Grouped(best, ())
     # Who asks for a number of groups wants the nearest together, also below what chance makes.
     alike = excess if options.k == "auto" else values
     for k in tried:
         codes = spectral(values, alike, k, options)
-        found = candidate(excess, clear, codes)
-        candidates.append(found)
-        if options.k != "auto" or (found.accepted and found.silhouette > chosen + _SAME):
-            best, chosen = codes, found.silhouette
-    return Found(best, tuple(candidates))
+        item = candidate(excess, clear, codes)
+        candidates.append(item)
+        if options.k != "auto" or (item.accepted and item.silhouette > chosen + _SAME):
+            best, chosen = codes, item.silhouette
+    return Grouped(best, tuple(candidates))
 
 
-def _joined(values: Array, kept: Codes, found: Found) -> Codes:
-    """Groups of all, who is not ``kept`` in the one whose members are nearest on average."""
+def _joined(values: Array, kept: Codes, grouped: Grouped) -> Codes:
+    """Put who is not ``kept`` into the group whose members are nearest on average."""
     means = np.stack(
-        [values[:, kept[found.codes == group]].mean(axis=1) for group in range(found.k)]
+        [values[:, kept[grouped.codes == group]].mean(axis=1) for group in range(grouped.k)]
     )
     codes = means.argmin(axis=0)
-    codes[kept] = found.codes
+    codes[kept] = grouped.codes
     return numbered(codes)
 
 
@@ -308,7 +307,7 @@ class Certainty:
     holders: Array = field(repr=False)
 
 
-def certainty(apart: Apart, found: Found, options: Grouping) -> Certainty | None:
+def certainty(apart: Apart, grouped: Grouped, options: Grouping) -> Certainty | None:
     """Find groups again in matrices that are drawn; ``None`` without resamples."""
     if options.resamples == 0:
         return None
@@ -317,8 +316,8 @@ def certainty(apart: Apart, found: Found, options: Grouping) -> Certainty | None
     for _ in range(options.resamples):
         values = apart.draw(rng)
         other = find_groups(apart, values, values, options)
-        same += other.k == found.k
-        stays += same_group(found.codes, other.codes)
+        same += other.k == grouped.k
+        stays += same_group(grouped.codes, other.codes)
     return Certainty(same / options.resamples, stays / options.resamples)
 
 
@@ -331,22 +330,3 @@ def same_group(codes: Codes, others: Codes) -> Array:
     return np.array(
         [float(partner.get(int(a), -1) == b) for a, b in zip(codes, others, strict=True)]
     )
-
-
-__all__ = [
-    "LEAST_OF_GROUP",
-    "LEAST_SILHOUETTE",
-    "MOST_GROUPS",
-    "Affinity",
-    "Apart",
-    "Candidate",
-    "Certainty",
-    "Found",
-    "Grouping",
-    "certainty",
-    "find_groups",
-    "numbered",
-    "same_group",
-    "silhouettes",
-    "spectral",
-]

@@ -55,16 +55,16 @@ class NearestNeighbour:
             raise InputError("no measure is given; one or more are needed.", code="labels-absent")
         points: list[Array] = []
         labels: list[Names] = []
-        for each in measures:
-            if each.names is None:
+        for measure in measures:
+            if measure.names is None:
                 raise InputError(
                     "a coreset without labels classifies nothing. Find it with labels=True.",
                     code="labels-absent",
                 )
-            _check_dimension(each.dimension, measures[0].dimension)
-            # What has no mass stands for nobody.
-            points.append(each.points[each.weights > 0])
-            labels.append(each.names[each.weights > 0])
+            _check_dimension(measure.dimension, measures[0].dimension)
+            # A point without mass stands for nobody.
+            points.append(measure.points[measure.weights > 0])
+            labels.append(measure.names[measure.weights > 0])
         return cls(np.vstack(points), np.concatenate(labels))
 
     def predict(self, data: Data) -> Names:
@@ -97,10 +97,10 @@ class NearestNeighbour:
         return min(float(records.weights @ right), 1.0)
 
 
-def _check_dimension(found: int, needed: int) -> None:
-    if found != needed:
+def _check_dimension(dimension: int, needed: int) -> None:
+    if dimension != needed:
         raise MismatchError(
-            f"points of {needed} features and of {found} are not compared. Give all the same "
+            f"points of {needed} features and of {dimension} are not compared. Give all the same "
             "features in the same order.",
             code="dimension-mismatch",
         )

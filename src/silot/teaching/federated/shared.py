@@ -31,13 +31,13 @@ def check_head(spec: ModelSpec, algorithm: str) -> None:
 
 
 def head_size(spec: ModelSpec) -> int:
-    """Parameters of the last layer."""
+    """Count the parameters of the last layer."""
     weights, bias = spec.split(np.empty(spec.size))[-1]
     return weights.size + bias.size
 
 
 def shared_size(spec: ModelSpec, algorithm: str) -> int:
-    """Parameters that travel: all of them, or those of all layers but the last."""
+    """Count the parameters that travel: all, or those of all layers but the last."""
     return spec.size if algorithm == "fedavg" else spec.size - head_size(spec)
 
 
@@ -77,20 +77,20 @@ def descend(
     *,
     fixed: int = 0,
 ) -> Array:
-    """Parameters after some passes, all layers but the ``fixed`` last moved; points are scaled."""
+    """Train all layers but the ``fixed`` last for some passes over scaled points."""
     steps = how.steps(len(points), passes)
     if steps == 0:
         return start
     order = batches_of(len(points), min(how.batch, len(points)), steps, how.seed)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _network.train(
+        trained = _network.train(
             spec, start, points, codes, order, how.rate, how.momentum, fixed=fixed
         )
-    return checked_finite(found)
+    return checked_finite(trained)
 
 
 def personal(spec: ModelSpec, body: Array, points: Array, codes: Codes, how: InRound) -> Array:
-    r"""A whole model: the shared body, and a head that is fitted to these records.
+    r"""Fit a head to these records, and return it with the shared body: a complete model.
 
     .. math:: \theta_i = (\phi, h_i), \qquad
         h_i \approx \arg\min_h \tfrac{1}{n_i} \sum_k \ell\big(h^\top \phi(x_k), y_k\big)
@@ -115,39 +115,26 @@ def personal(spec: ModelSpec, body: Array, points: Array, codes: Codes, how: InR
     numpy.ndarray
         Shape (P,).
     """
-    whole = np.concatenate([body, np.zeros(head_size(spec))])
-    inner = _network.body_outputs(spec, whole, points)
+    model = np.concatenate([body, np.zeros(head_size(spec))])
+    inner = _network.body_outputs(spec, model, points)
     head = ModelSpec("logistic", (inner.shape[1],), spec.classes)
-    found = descend(head, np.zeros(head.size), inner, codes, how, how.head_passes)
+    fitted = descend(head, np.zeros(head.size), inner, codes, how, how.head_passes)
     if head.outputs < spec.outputs:
         # One unit of log odds for two classes, where the model has a unit for each.
-        weights, bias = head.split(found)[0]
+        weights, bias = head.split(fitted)[0]
         pairs = np.stack([np.zeros(len(weights)), weights[:, 0]], axis=1)
-        found = np.concatenate([pairs.ravel(), [0.0], bias])
-    return np.concatenate([body, found])
+        fitted = np.concatenate([pairs.ravel(), [0.0], bias])
+    return np.concatenate([body, fitted])
 
 
 def local_round(
     spec: ModelSpec, algorithm: str, model: Array, points: Array, codes: Codes, how: InRound
 ) -> Array:
-    """What a holder shares after a round, from its whole model at the start of it.
+    """Train one round from a holder's complete model, and return what the holder shares.
 
     FedAvg trains and shares all layers. FedPer trains all and shares all but the head; FedRep
     trains all but the head, which was fitted before, and shares those.
     """
     fixed = 1 if algorithm == "fedrep" else 0
-    found = descend(spec, model, points, codes, how, how.passes, fixed=fixed)
-    return found[: shared_size(spec, algorithm)]
-
-
-__all__ = [
-    "ALGORITHMS",
-    "Algorithm",
-    "InRound",
-    "check_head",
-    "descend",
-    "head_size",
-    "local_round",
-    "personal",
-    "shared_size",
-]
+    trained = descend(spec, model, points, codes, how, how.passes, fixed=fixed)
+    return trained[: shared_size(spec, algorithm)]

@@ -79,14 +79,14 @@ class ModelSpec:
             raise InputError(
                 "a logistic model has no hidden layer. Use kind='mlp'.", code="model-shape"
             )
-        found = {
+        checked = {
             "shape": _sizes(self.shape, "shape"),
             "hidden": _sizes(hidden, "hidden"),
             "classes": whole(self.classes, "classes", "model-shape", least=2),
             "centre": _columns(self.centre, "centre"),
             "scale": _columns(self.scale, "scale"),
         }
-        for name, value in found.items():
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
         if not np.all(np.asarray(self.scale) > 0):
             raise InputError(
@@ -131,20 +131,20 @@ class ModelSpec:
         Fully connected weights are (inputs, outputs), convolutions (maps, channels, 5, 5). A
         bias of one number an output or map follows each.
         """
-        found: list[tuple[tuple[int, ...], int]] = []
+        layers: list[tuple[tuple[int, ...], int]] = []
         width = self.inputs
         if self.kind == "cnn":
             channels = self.shape[2] if len(self.shape) == 3 else 1
             high, wide = self.shape[:2]
             for maps in _MAPS:
-                found.append(((maps, channels, _SIDE, _SIDE), channels * _SIDE * _SIDE))
+                layers.append(((maps, channels, _SIDE, _SIDE), channels * _SIDE * _SIDE))
                 high, wide = (high - _SIDE + 1) // 2, (wide - _SIDE + 1) // 2
                 channels = maps
             width = channels * high * wide
         for units in (*(self.hidden or ()), self.outputs):
-            found.append(((width, units), width))
+            layers.append(((width, units), width))
             width = units
-        return tuple(found)
+        return tuple(layers)
 
     @property
     def outputs(self) -> int:

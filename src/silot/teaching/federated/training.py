@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from types import ModuleType
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +11,69 @@ import numpy.typing as npt
 from silot_transport._check import real, whole
 
 from ...errors import InputError, MismatchError
-from . import _network, _perceptron
+from . import _network
 from .spec import Array, ModelSpec
 
+if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier
+
 Codes = npt.NDArray[np.int64]
+
+# Rows handed to scikit-learn at once: what is in memory beside the records.
+_PERCEPTRON_ROWS = 4096
+
+
+def train_perceptron(
+    spec: ModelSpec,
+    parameters: Array,
+    inputs: Array,
+    codes: Codes,
+    batches: npt.NDArray[np.intp],
+    rate: float,
+    momentum: float,
+) -> Array:
+    """Train a fully connected model with scikit-learn, one step for each row of ``batches``."""
+    model = _perceptron(spec, parameters, batches.shape[1], rate, momentum)
+    step = max(1, _PERCEPTRON_ROWS // batches.shape[1])
+    for at in range(0, len(batches), step):
+        # Rows in the order of the batches: scikit-learn then takes one step for each.
+        rows = batches[at : at + step].ravel()
+        model.partial_fit(inputs[rows], codes[rows])
+    parts = zip(model.coefs_, model.intercepts_, strict=True)
+    return np.concatenate([np.concatenate([w.ravel(), b.ravel()]) for w, b in parts])
+
+
+def perceptron_probabilities(spec: ModelSpec, parameters: Array, inputs: Array) -> Array:
+    """Return the probability of every class of each record, computed by scikit-learn."""
+    outputs = _perceptron(spec, parameters, 1, 1.0, 0.0).predict_proba(inputs)
+    return cast("Array", np.asarray(outputs, dtype=np.float64))
+
+
+def _perceptron(
+    spec: ModelSpec, parameters: Array, batch: int, rate: float, momentum: float
+) -> MLPClassifier:
+    from sklearn.neural_network import MLPClassifier
+
+    model = MLPClassifier(
+        hidden_layer_sizes=spec.hidden or (),
+        solver="sgd",
+        alpha=0.0,
+        batch_size=cast("Any", batch),  # its stub knows 'auto' only
+        learning_rate_init=rate,
+        momentum=momentum,
+        nesterovs_momentum=False,
+        shuffle=False,
+        random_state=0,
+    )
+    # scikit-learn builds a network on first sight of data; then the parameters are put in.
+    blank = np.zeros((batch, spec.inputs))
+    model.partial_fit(blank, np.zeros(batch, dtype=np.int64), classes=np.arange(spec.classes))
+    for place, (weights, bias) in enumerate(spec.split(parameters)):
+        model.coefs_[place] = weights.copy()
+        model.intercepts_[place] = bias.copy()
+    # The velocity of that first step must not reach the second.
+    del model._optimizer
+    return model
 
 
 class Training(TypedDict, total=False):
@@ -120,8 +178,8 @@ def train(
     Examples
     --------
     >>> spec = ModelSpec("logistic", (1,), 2)
-    >>> found = train(spec, initial(spec, 0), [[-1.0], [1.0]], [0, 1], batch=2, rate=1.0)
-    >>> probabilities(spec, found, [[-1.0], [1.0]]).argmax(axis=1)
+    >>> trained = train(spec, initial(spec, 0), [[-1.0], [1.0]], [0, 1], batch=2, rate=1.0)
+    >>> probabilities(spec, trained, [[-1.0], [1.0]]).argmax(axis=1)
     array([0, 1])
     """
     start = _parameters(spec, parameters)
@@ -145,15 +203,16 @@ def train(
     order = batches_of(len(inputs), size, steps, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            found = _backend(spec).train(spec, start, inputs, labels, order, rate, momentum)
+            descend = _network.train if spec.kind == "cnn" else train_perceptron
+            trained = descend(spec, start, inputs, labels, order, rate, momentum)
         except ValueError:
-            # scikit-learn's word for weights that are no longer finite.
-            found = np.full(1, np.nan)
-    return checked_finite(found)
+            # scikit-learn raises it where weights are no longer finite.
+            trained = np.full(1, np.nan)
+    return checked_finite(trained)
 
 
 def checked_finite(parameters: Array) -> Array:
-    """Parameters after training; ``training-diverged`` where one is no number any more."""
+    """Return parameters after training, or raise ``training-diverged`` where one is not finite."""
     if not np.isfinite(parameters).all():
         raise InputError(
             "training diverged: parameters are no longer finite. Lower the rate, or scale the "
@@ -164,7 +223,7 @@ def checked_finite(parameters: Array) -> Array:
 
 
 def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayLike) -> Array:
-    """Probability of every class for every record: shape (n, classes), rows sum to 1.
+    """Compute the probability of every class for every record: (n, classes), rows sum to 1.
 
     Parameters
     ----------
@@ -191,14 +250,15 @@ def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayL
     records = _inputs(spec, points)
     # What overflows is refused below.
     with np.errstate(over="ignore", invalid="ignore"):
-        found = np.asarray(_backend(spec).probabilities(spec, values, records), dtype=np.float64)
-    if not np.isfinite(found).all():
+        predict = _network.probabilities if spec.kind == "cnn" else perceptron_probabilities
+        outputs = np.asarray(predict(spec, values, records), dtype=np.float64)
+    if not np.isfinite(outputs).all():
         raise InputError(
             "outputs of the model are not finite: parameters or records are too large. Scale the "
             "records (centre, scale), or lower the rate of training.",
             code="model-outputs",
         )
-    return found
+    return outputs
 
 
 def cross_predictions(
@@ -210,7 +270,7 @@ def cross_predictions(
     folds: int,
     **options: Unpack[Training],
 ) -> Array:
-    """Predictions for every record by a model trained without it.
+    """Predict every record by a model trained without it.
 
     Each of ``folds`` parts of the records is predicted by a model trained on the others, from
     the same start with the same options (of ``train``). Their errors are to be expected of new
@@ -240,61 +300,57 @@ def cross_predictions(
     if len(inputs) < folds:
         raise InputError(f"{len(inputs)} record cannot be split.", code="option-folds")
     order = np.random.default_rng([options.get("seed", 0), 4]).permutation(len(inputs))
-    found = np.empty((len(inputs), spec.classes))
+    predictions = np.empty((len(inputs), spec.classes))
     for part in range(folds):
         out = order[part::folds]
-        rest = np.setdiff1d(order, out)
-        model = train(spec, parameters, inputs[rest], labels[rest], **options)
-        found[out] = probabilities(spec, model, inputs[out])
-    return found
+        others = np.setdiff1d(order, out)
+        model = train(spec, parameters, inputs[others], labels[others], **options)
+        predictions[out] = probabilities(spec, model, inputs[out])
+    return predictions
 
 
 def batches_of(records: int, size: int, steps: int, seed: int) -> npt.NDArray[np.intp]:
-    """Rows of each step: whole batches from one permutation after the other."""
+    """Draw the rows of each step: full batches from one permutation after the other."""
     rng = np.random.default_rng([seed, 1])
-    whole_batches = records // size
+    full = records // size
     rows = [
-        rng.permutation(records)[: whole_batches * size].reshape(whole_batches, size)
-        for _ in range(-(-steps // whole_batches))
+        rng.permutation(records)[: full * size].reshape(full, size)
+        for _ in range(-(-steps // full))
     ]
     return np.concatenate(rows)[:steps]
 
 
-def _backend(spec: ModelSpec) -> ModuleType:
-    return _network if spec.kind == "cnn" else _perceptron
-
-
 def _parameters(spec: ModelSpec, parameters: npt.ArrayLike) -> Array:
-    found = np.array(parameters, dtype=np.float64)
-    if found.shape != (spec.size,):
+    array = np.array(parameters, dtype=np.float64)
+    if array.shape != (spec.size,):
         raise MismatchError(
-            f"parameters have shape {found.shape}; ({spec.size},) fits this model.",
+            f"parameters have shape {array.shape}; ({spec.size},) fits this model.",
             code="model-parameters",
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(array).all():
         raise InputError("a parameter is not finite.", code="model-parameters")
-    return found
+    return array
 
 
 def _inputs(spec: ModelSpec, points: npt.ArrayLike) -> Array:
-    found = np.asarray(points, dtype=np.float64)
-    if found.ndim != 2 or found.shape[1] != spec.inputs or len(found) == 0:
+    records = np.asarray(points, dtype=np.float64)
+    if records.ndim != 2 or records.shape[1] != spec.inputs or len(records) == 0:
         raise MismatchError(
-            f"records have shape {found.shape}; (n, {spec.inputs}) fits this model.",
+            f"records have shape {records.shape}; (n, {spec.inputs}) fits this model.",
             code="dimension-mismatch",
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(records).all():
         raise InputError("a record holds a number that is not finite.", code="measure-nan")
-    return spec.scaled(found)
+    return spec.scaled(records)
 
 
 def _codes(spec: ModelSpec, codes: npt.ArrayLike, records: int) -> Codes:
-    found = np.asarray(codes)
-    if found.shape != (records,) or found.dtype.kind not in "iu":
+    array = np.asarray(codes)
+    if array.shape != (records,) or array.dtype.kind not in "iu":
         raise MismatchError(
-            f"codes are {found.dtype} of shape {found.shape}; {records} whole numbers are needed.",
+            f"codes are {array.dtype} of shape {array.shape}; {records} whole numbers are needed.",
             code="labels-shape",
         )
-    if found.min() < 0 or found.max() >= spec.classes:
+    if array.min() < 0 or array.max() >= spec.classes:
         raise InputError(f"a code is not from 0 to {spec.classes - 1}.", code="labels-range")
-    return found.astype(np.int64)
+    return array.astype(np.int64)

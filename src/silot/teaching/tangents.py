@@ -1,17 +1,19 @@
-"""Mixing with many possible sources: a mixed-integer program with tangents, refined."""
+"""Choose sources and weights by tangents in a mixed-integer program, where sets are too many."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sparse
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
 from ..errors import SolverError
-from ._location import Problem, locate
 from .costs import Array, Indices, LinkCosts, reordered
+from .location import Problem, locate
 from .mixing import Mixture, Shape
 
 # Sources above which no table of all their sets is made, entries of all such tables, and faces
@@ -47,21 +49,21 @@ def best_weights(costs: LinkCosts, j: int, able: Indices, mixture: Mixture) -> t
     transfer[:, -1] = alone.transfer[:, -1]
     last = np.arange(alone.size) == len(able)
     one = replace(alone, source=np.zeros(alone.size), transfer=transfer, eligible=~last)
-    found = outer_approximation(one, mixture, None, gap=_ONE_GAP, time_limit=_ONE_SECONDS)
-    weights = found.alpha[:-1, -1]
+    alpha = outer_approximation(one, mixture, None, gap=_ONE_GAP, time_limit=_ONE_SECONDS).alpha
+    assert alpha is not None
+    weights = alpha[:-1, -1]
     return weights, float(shape.convex(weights[None])[0] + shape.energy[weights > 0].sum())
 
 
-@dataclass(frozen=True)
-class Approximation:
-    """The best plan found, and what is proven about it."""
+class Solution(NamedTuple):
+    """Sources, what is proven about them, and their weights where these are not the best ones."""
 
     psi: Indices
-    alpha: Array
-    bound: float
     status: str
-    rounds: int
-    tangents: int
+    bound: float
+    tolerance: float
+    details: dict[str, float]
+    alpha: Array | None = None
 
 
 def outer_approximation(
@@ -71,50 +73,51 @@ def outer_approximation(
     *,
     gap: float,
     time_limit: float,
-) -> Approximation:
+) -> Solution:
     """Alternate between the program and tangents at its solutions until the gap is small."""
     began = time.perf_counter()
     program = _Program(costs, mixture, price)
     best = program.complete(_first_sources(costs, program, price))
     bound, rounds = -np.inf, 0
 
-    def left() -> float:
+    def seconds_left() -> float:
         return time_limit - (time.perf_counter() - began)
 
     for _ in range(_RELAXED_ROUNDS):
-        relaxed = program.relaxed(max(left(), 0.01))
-        if relaxed is None or left() < 0:
+        relaxed = program.relaxed(max(seconds_left(), 0.01))
+        if relaxed is None or seconds_left() < 0:
             break
         before, bound = bound, max(bound, relaxed[0])
         if not program.refine(relaxed[1]) or bound - before < 1e-5 * max(1.0, abs(bound)):
             break
-    while left() > 0:
+    while seconds_left() > 0:
         rounds += 1
         room = gap / 4.0 * max(1.0, abs(best.value))
-        found = program.solve(left(), room / max(abs(best.value), 1e-9))
-        if found.mip_dual_bound is not None:
-            bound = max(bound, found.mip_dual_bound)
-        if found.x is None:
+        solution = program.solve(seconds_left(), room / max(abs(best.value), 1e-9))
+        if solution.mip_dual_bound is not None:
+            bound = max(bound, solution.mip_dual_bound)
+        if solution.x is None:
             break
-        plan = program.complete(np.flatnonzero(found.x[: len(program.may)] > 0.5), found.x)
-        best = min(best, plan, key=lambda each: each.value)
+        opened = np.flatnonzero(solution.x[: len(program.may)] > 0.5)
+        plan = program.complete(opened, solution.x)
+        best = min(best, plan, key=lambda assignment: assignment.value)
         if best.value - bound <= gap * max(1.0, abs(best.value)):
             break
-        new = program.refine(found.x)
+        new = program.refine(solution.x)
         if not new | program.refine_at(plan.weights):
-            break  # tangents are exact here: what is left is the solver's own gap
+            break  # tangents are exact here: the gap is the solver's own
     proven = best.value - bound <= gap * max(1.0, abs(best.value))
-    return Approximation(
+    return Solution(
         psi=best.psi,
-        alpha=best.alpha,
         bound=bound,
         status=f"proven within a gap of {gap:g}: no plan at these costs is better by more"
         if proven
         else "stopped at the time limit: the plan holds every constraint, and lower_bound tells "
         "how far from the best it can be. Raise time_limit, accept a gap, or make fewer devices "
         "eligible: some 15 are solved in closed form",
-        rounds=rounds,
-        tangents=len(program.tangents),
+        tolerance=gap,
+        details={"rounds": float(rounds), "tangents": float(len(program.tangents))},
+        alpha=best.alpha,
     )
 
 
@@ -136,10 +139,10 @@ def greedy_weights(shape: Shape, start: Indices | None = None) -> tuple[Array, f
             keep = ~np.eye(len(support), dtype=bool)
             tries.append(shape.faces(np.tile(support, (len(support), 1))[keep].reshape(
                 len(support), -1)))  # fmt: skip
-        found = [(float(cost.min()), part[int(np.argmin(cost))]) for part, cost in tries]
-        if not found or min(found, key=lambda each: each[0])[0] >= value - 1e-12 * abs(value):
+        moves = [(float(cost.min()), part[int(np.argmin(cost))]) for part, cost in tries]
+        if not moves or min(moves, key=itemgetter(0))[0] >= value - 1e-12 * abs(value):
             return weights, value
-        value, weights = min(found, key=lambda each: each[0])
+        value, weights = min(moves, key=itemgetter(0))
         support = np.flatnonzero(weights)
 
 
@@ -220,7 +223,7 @@ class _Program:
             shape=(len(pairs), self.size),
         )
 
-    def _tangent(self, j: int, point: Array, *, force: bool = False, known: float = 0.0) -> bool:
+    def _tangent(self, j: int, point: Array, *, force: bool = False, value_at: float = 0.0) -> bool:
         """Add a tangent at a point unless the program's value there is right already."""
         shape = self.shapes[j]
         slope = shape.matrix @ point
@@ -231,7 +234,7 @@ class _Program:
             slope, value = shape.scale * slope / np.sqrt(square), shape.scale * np.sqrt(square)
         else:
             slope, value = shape.scale * (2.0 * slope - square), shape.scale * square
-        if not force and known >= value - 1e-9 * max(1.0, abs(value)):
+        if not force and value_at >= value - 1e-9 * max(1.0, abs(value)):
             return False
         self.tangents.append((j, slope))
         return True
@@ -245,8 +248,8 @@ class _Program:
             total = float(weights.sum())
             if total > _DUST and shape.scale > 0:
                 # The epigraph is homogeneous, so a part of a target is as good as the whole.
-                known = float(x[self.convex_at + j]) * self.unit[j] / total
-                new |= self._tangent(j, weights / total, known=known)
+                value = float(x[self.convex_at + j]) * self.unit[j] / total
+                new |= self._tangent(j, weights / total, value_at=value)
         return new
 
     def refine_at(self, weights: tuple[Array, ...]) -> bool:
@@ -255,8 +258,8 @@ class _Program:
         for j, part in enumerate(weights):
             if part.any() and self.shapes[j].scale > 0:
                 slopes = [slope for target, slope in self.tangents if target == j]
-                known = max(float(slope @ part) for slope in slopes)
-                new |= self._tangent(j, part, known=known)
+                value = max(float(slope @ part) for slope in slopes)
+                new |= self._tangent(j, part, value_at=value)
         return new
 
     def _constraints(self) -> sparse.csr_array:
@@ -267,32 +270,33 @@ class _Program:
             rows[row, self.convex_at + j] = -1.0
         return sparse.csr_array(sparse.vstack([self.below, rows]))
 
-    def relaxed(self, seconds: float) -> tuple[float, Array] | None:
-        """Optimum of the linear relaxation."""
-        found = milp(
+    def _milp(self, integrality: Indices | None, **options: Any) -> OptimizeResult:
+        constraints = [self.cover, LinearConstraint(self._constraints(), -np.inf, 0.0)]
+        return milp(
             self.cost,
-            constraints=[self.cover, LinearConstraint(self._constraints(), -np.inf, 0.0)],
+            constraints=constraints,
             bounds=self.bounds,
-            options={"time_limit": seconds},
+            integrality=integrality,
+            options=cast("Any", options),
         )
-        return (float(found.fun), found.x) if found.status == 0 else None
+
+    def relaxed(self, seconds: float) -> tuple[float, Array] | None:
+        """Solve the linear relaxation."""
+        solution = self._milp(None, time_limit=seconds)
+        return (float(solution.fun), solution.x) if solution.status == 0 else None
 
     def solve(self, seconds: float, gap: float) -> OptimizeResult:
         """Solve the program as it is now."""
-        found = milp(
-            self.cost,
-            constraints=[self.cover, LinearConstraint(self._constraints(), -np.inf, 0.0)],
-            bounds=self.bounds,
-            integrality=self.integral,
-            # With presolve HiGHS repairs its own solutions here, and says so on standard output.
-            options={"time_limit": max(seconds, 0.01), "mip_rel_gap": gap, "presolve": False},
+        # With presolve HiGHS repairs its own solutions here, and says so on standard output.
+        solution = self._milp(
+            self.integral, time_limit=max(seconds, 0.01), mip_rel_gap=gap, presolve=False
         )
-        if found.status not in (0, 1):
+        if solution.status not in (0, 1):
             raise SolverError(
-                f"HiGHS ended with status {found.status}. Rescale the costs.",
+                f"HiGHS ended with status {solution.status}. Rescale the costs.",
                 code="solver-failed",
             )
-        return found
+        return solution
 
     def complete(self, opened: Indices, x: Array | None = None) -> _Assignment:
         """The plan of a set of places (positions in ``may``), with good weights."""
@@ -315,7 +319,7 @@ class _Program:
                     tries = [greedy_weights(small)]
                     if start is not None and len(start):
                         tries.append(greedy_weights(small, start))
-                    weights, cost = min(tries, key=lambda each: each[1])
+                    weights, cost = min(tries, key=itemgetter(1))
                     part[able] = weights
                 if self.price is not None and cost > self.price:
                     part[:], cost = 0.0, self.price

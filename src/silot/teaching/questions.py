@@ -1,13 +1,15 @@
-"""Questions about how far a device's records are from those of others.
+"""Questions about how far records are from those of others, and about models where records lie.
 
-``least`` is the fewest records behind a number that is told: so many of the heaviest weight must
-fit into the mass. Except for the two numbers a feature of ``Spread``, answers with
-more numbers than the records have, over ``least``, are cut short or refused too: they could be
-solved for the records. A holder raises ``least`` to what its policy wants. It is a fence for one
+``least`` is the fewest records behind a number that is disclosed: so many of the heaviest weight
+must fit into the mass. Except for the two numbers a feature of ``Spread``, answers with more
+numbers than the records have, over ``least``, are cut short or refused too: they could be solved
+for the records. A holder raises ``least`` to what its policy wants. It is a fence for one
 question, not a guarantee: answers to several, with other seeds, add up.
 
-Questions that bring classifiers along are of level record all the same: whoever chooses a
-classifier chooses which records its answers are about. Training has no ``least``.
+Questions that bring classifiers or models along are of level record all the same, though their
+answers are statistics of many records: whoever chooses the models can single a record out, answer
+by answer. Training has no ``least``. Classes and ``unlabelled`` are as in
+``federated.questions``.
 """
 
 from __future__ import annotations
@@ -15,17 +17,35 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ...errors import MismatchError, WireError
-from ...federation.answer import Answer
-from ...federation.disclosure import Account, Disclosure
-from ...federation.question import Array, Codes, Names, Question, register
-from ..federated import ModelSpec, probabilities, random_features, train
-from ..federated.features import effective_columns, in_units
-from ..federated.questions.columns import AboutMany, check_enough, effective_records
+from ..distances.questions.labelled import codes_of, decode_classes
+from ..errors import InputError, MismatchError, WireError
+from ..federation.answer import Answer
+from ..federation.disclosure import Account, Disclosure
+from ..federation.question import Array, Codes, Names, Question, Subject, register
+from .federated import (
+    Combination,
+    DensitySpec,
+    ModelSpec,
+    Rule,
+    fit_density,
+    probabilities,
+    random_features,
+    train,
+)
+from .federated.features import effective_columns, in_units
+from .federated.questions import (
+    AboutLabelled,
+    AboutMany,
+    AboutModel,
+    check_enough,
+    described,
+    effective_records,
+    nothing,
+)
 
 MOST_FEATURES = 1 << 16
 MOST_DIRECTIONS = 4096
@@ -60,15 +80,15 @@ class MeanFeatures(AboutMany):
     features: int
     bandwidth: float
     seed: int
-    scale: Array = field(default_factory=lambda: np.zeros(0))
+    scale: Array = field(default_factory=nothing)
 
     def numbers(self, records: int, dimension: int) -> int:
         return self.features + 1
 
     def check_fields(self) -> None:
         _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
-        known = bool(((self.scale > 0) & np.isfinite(self.scale)).all())
-        _bounded(known and 0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
+        _bounded(bool(((self.scale > 0) & np.isfinite(self.scale)).all()))
+        _bounded(0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
 
     def drawn_from(self, seed: int) -> bool:
         return self.seed == seed
@@ -178,10 +198,10 @@ class TrainDomain(Question):
         _bounded(self.seeds.shape == self.sides.shape and bool((self.seeds >= 0).all()))
         _bounded(0 < self.iterations <= _MOST_ITERATIONS and self.batch > 0)
         moved, masses = _moved(points, weights, self.centre, self.scale)
-        found = np.empty_like(self.parameters)
+        trained = np.empty_like(self.parameters)
         for row, seed in enumerate(self.seeds.tolist()):
             records = _resampled(moved, masses, seed)
-            found[row] = train(
+            trained[row] = train(
                 spec,
                 self.parameters[row],
                 records,
@@ -192,7 +212,7 @@ class TrainDomain(Question):
                 momentum=self.momentum,
                 seed=seed,
             )
-        return Answer({"parameters": found})
+        return Answer({"parameters": trained})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,8 +233,8 @@ class _AboutDomains(AboutMany):
         moved, masses = _moved(points, weights, self.centre, self.scale)
         odds = np.empty((len(self.sides), len(moved)))
         for row, parameters in enumerate(self.parameters):
-            told = np.log(np.maximum(probabilities(spec, parameters, moved), _LEAST_PROBABILITY))
-            odds[row] = told[:, 1] - told[:, 0]
+            logs = np.log(np.maximum(probabilities(spec, parameters, moved), _LEAST_PROBABILITY))
+            odds[row] = logs[:, 1] - logs[:, 0]
         return odds, masses
 
 
@@ -267,27 +287,25 @@ class DomainErrors(_AboutDomains):
         above = odds - self.thresholds[:, None]
         # A classifier that cannot decide is wrong half of the time, whichever the side.
         # Summed row by row: a matrix product would round by how many classifiers there are.
-        taken = ((np.sign(above) + 1.0) / 2.0 * masses).sum(axis=1) / masses.sum()
-        errors = np.abs(taken - self.sides)
+        as_side_one = ((np.sign(above) + 1.0) / 2.0 * masses).sum(axis=1) / masses.sum()
+        errors = np.abs(as_side_one - self.sides)
         return Answer({"errors": np.clip(errors, 0.0, 1.0)})
 
 
 def public_directions(seed: int, count: int, dimension: int) -> Array:
-    """Random directions (d, count), each uniform on the sphere, orthonormal in groups of d."""
+    """Draw directions (d, count), each uniform on the sphere, orthonormal in groups of d."""
     rng = np.random.default_rng([seed, 37])
-    groups: list[Array] = []
-    left = count
-    while left > 0:
-        drawn = rng.standard_normal((dimension, min(left, dimension)))
-        groups.append(np.linalg.qr(drawn)[0])
-        left -= dimension
+    groups = [
+        np.linalg.qr(rng.standard_normal((dimension, min(count - first, dimension))))[0]
+        for first in range(0, count, dimension)
+    ]
     return np.concatenate(groups, axis=1)
 
 
 def _step_means(values: Array, weights: Array, steps: int) -> Array:
-    """Means of the quantile functions of every row of values over equal steps of mass."""
+    """Average the quantile functions of every row of values over equal steps of mass."""
     edges = np.linspace(0.0, 1.0, steps + 1)
-    found = np.empty((len(values), steps))
+    means = np.empty((len(values), steps))
     for row, line in enumerate(values):
         order = np.argsort(line, kind="stable")
         mass = np.concatenate([[0.0], np.cumsum(weights[order])])
@@ -295,8 +313,8 @@ def _step_means(values: Array, weights: Array, steps: int) -> Array:
         # Around the middle: the integral of large numbers would lose what they differ by.
         integral = np.concatenate([[0.0], np.cumsum(weights[order] * (line[order] - middle))])
         at = cast("Array", np.interp(edges * mass[-1], mass, integral))
-        found[row] = (at[1:] - at[:-1]) * steps + middle
-    return found
+        means[row] = (at[1:] - at[:-1]) * steps + middle
+    return means
 
 
 def _widest_step(line: Array, weights: Array, steps: int) -> float:
@@ -341,4 +359,185 @@ def _bounded(holds: bool) -> None:
         raise WireError("a field of the question is out of range.", code="question-fields")
 
 
-register(MeanFeatures, ProjectedQuantiles, TrainDomain, DomainScores, DomainErrors)
+@dataclass(frozen=True, kw_only=True)
+class ClassFeatures(AboutLabelled):
+    """Means of random features: of all records, and of the labelled ones class by class.
+
+    Columns are divided by ``scale`` first, where there is one.
+    ``means`` has a row a class, of zeros where ``counts`` is 0. A class tells fewer numbers than
+    its records have, over ``least``, or none: more could be solved for the records.
+
+    Level record: the mean of all records less those of large classes is that of a rare class.
+    """
+
+    kind: ClassVar[str] = "class-features"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    features: int
+    bandwidth: float
+    seed: int = 0
+    scale: Array = field(default_factory=nothing)
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        used = weights > 0
+        records = in_units(points[used], self.scale)
+        fewest = self.least * self.features / points.shape[1] if self.least > 1 else 1.0
+        if len(records) < fewest:
+            raise InputError(
+                f"{self.features} numbers are too many for the records.", code="answer-fine"
+            )
+        lifted = random_features(
+            records, features=self.features, bandwidth=self.bandwidth, seed=self.seed
+        )
+        classes = len(decode_classes(self.classes))
+        codes = np.full(len(records), classes, dtype=np.int64)
+        if labels is not None:
+            names = labels[used]
+            own, _, _ = codes_of(names, self.classes, len(records))
+            codes = np.where((own < classes) & (names != self.unlabelled), own, classes)
+        counts = self.class_counts(codes)[:classes]
+        counts = np.where(counts >= fewest, counts, 0)
+        means = np.zeros((classes, self.features))
+        for code in np.flatnonzero(counts):
+            means[code] = lifted[codes == code].mean(axis=0)
+        return Answer({"mean": lifted.mean(axis=0), "means": means, "counts": counts})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitDensity(AboutModel, AboutLabelled):
+    """Where the labelled records lie: a Gaussian a class on a public random projection.
+
+    Level record: beside the mean of all records it tells what rare classes hold.
+    """
+
+    kind: ClassVar[str] = "fit-density"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    dimensions: int = 16
+    seed: int = 0
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec = self.spec
+        records, codes = self.labelled(points, weights, labels)
+        kept = self.class_counts(codes)[codes] > 0
+        if not kept.any():
+            raise InputError("no class has enough records.", code="records-few")
+        law = DensitySpec(spec.inputs, spec.classes, self.dimensions, self.seed)
+        return Answer({"density": fit_density(law, spec.scaled(records[kept]), codes[kept])})
+
+
+def models_of(parameters: Array) -> Array:
+    """Rows of parameters, or a ``WireError``."""
+    if parameters.ndim != 2 or len(parameters) == 0:
+        raise WireError("models are no rows of parameters.", code="question-fields")
+    return parameters
+
+
+def _no_rows() -> Array:
+    return np.zeros((0, 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement(AboutModel):
+    r"""Mean squared difference of models on the records: :math:`E |h_i(x) - h_k(x)|^2`, (S, S)."""
+
+    kind: ClassVar[str] = "disagreement"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    parameters: Array
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec = self.spec
+        models = models_of(self.parameters)
+        records = points[weights > 0]
+        outputs = np.stack([probabilities(spec, row, records).ravel() for row in models])
+        products = outputs @ outputs.T
+        norms = np.diag(products)
+        squares = np.maximum(norms[:, None] + norms[None, :] - 2.0 * products, 0.0)
+        np.fill_diagonal(squares, 0.0)
+        return Answer({"squares": 0.5 * (squares + squares.T) / len(records)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateCombination(AboutModel, AboutLabelled):
+    """Accuracy of a combination of models (``learning.combine``) on the evaluation records.
+
+    Records of classes outside the list count as mistakes. ``densities`` is (S, D) for the rule
+    ``"density"``, and ``factors`` (S, C); both are (0, 0) for none.
+    """
+
+    kind: ClassVar[str] = "evaluate-combination"
+    on: ClassVar[Subject] = "evaluation"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    parameters: Array
+    weights: Array
+    rule: str = "output"
+    densities: Array = field(default_factory=_no_rows)
+    dimensions: int = 16
+    density_seed: int = 0
+    sharpness: float = 1.0
+    factors: Array = field(default_factory=_no_rows)
+
+    def combination(self) -> Combination:
+        """Return the combination the question brings along."""
+        spec = self.spec
+        law = None
+        if self.rule == "density":
+            law = DensitySpec(
+                spec.inputs, spec.classes, self.dimensions, self.density_seed, self.sharpness
+            )
+        return Combination(
+            spec=spec,
+            parameters=models_of(self.parameters),
+            weights=self.weights,
+            rule=cast("Rule", self.rule),
+            density=law,
+            densities=None if law is None else self.densities,
+            factors=self.factors if self.factors.size else None,
+        )
+
+    @classmethod
+    def about(cls, model: Combination, **fields: Any) -> Self:
+        """Ask about a combination."""
+        law = model.density
+        if law is not None and model.densities is not None:
+            fields |= {
+                "densities": model.densities,
+                "dimensions": law.dimensions,
+                "density_seed": law.seed,
+                "sharpness": law.sharpness,
+            }
+        if model.factors is not None:
+            fields["factors"] = model.factors
+        return cls(
+            **described(model.spec),
+            parameters=model.parameters,
+            weights=model.weights,
+            rule=model.rule,
+            **fields,
+        )
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        if labels is None:
+            raise InputError("the evaluation records have no labels.", code="labels-absent")
+        used = (weights > 0) & (labels != self.unlabelled)
+        if used.sum() < max(self.least, 1):
+            # The asker says which label stands for none, and could leave a single record.
+            raise InputError("too few evaluation records have a label.", code="labels-few")
+        codes, _, _ = codes_of(labels, self.classes, len(points))
+        right = self.combination().probabilities(points[used]).argmax(axis=1) == codes[used]
+        return Answer(scalars={"accuracy": float(right.mean())})
+
+
+register(
+    MeanFeatures,
+    ProjectedQuantiles,
+    TrainDomain,
+    DomainScores,
+    DomainErrors,
+    ClassFeatures,
+    FitDensity,
+    Disagreement,
+    EvaluateCombination,
+)

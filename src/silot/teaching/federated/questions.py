@@ -1,0 +1,409 @@
+"""Questions about columns, about labelled records, and about models that are trained on them.
+
+Classes travel as codes into a list of names both sides know. Records whose label is
+``unlabelled`` (empty by default), and all records of a holder without labels, have no class;
+records of classes outside the list take no part where classes matter. Records of weight 0 never
+do, and all others count alike. ``least`` is the fewest records behind a number, or of a class,
+for it to be disclosed; a holder raises it to what its policy wants.
+
+In federated training every holder holds part of its records out, the same in all rounds of a run:
+no model trains on them, and accuracies are theirs. ``flagged`` are places of records that are not
+trained on either; those that were held out stay, so that accuracies with and without them are of
+the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from ...distances.questions.labelled import codes_of, decode_classes, encode_classes
+from ...errors import InputError, WireError
+from ...federation.answer import Answer
+from ...federation.disclosure import Account, Disclosure
+from ...federation.message import Scalar
+from ...federation.question import Array, Codes, Names, Question, register
+from . import _network
+from .shared import ALGORITHMS, InRound, descend, local_round, personal, shared_size
+from .spec import ModelSpec
+from .training import Training, cross_predictions, initial, probabilities, train
+
+
+@dataclass(frozen=True, kw_only=True)
+class AboutMany(Question):
+    """A question with a fewest number of records that must stand behind what is told."""
+
+    least: int = 1
+
+    def coarser(self, least: int) -> Self:
+        return replace(self, least=max(self.least, least))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread(AboutMany):
+    """Mean and variance of every feature, and how many records of the heaviest weight fit."""
+
+    kind: ClassVar[str] = "spread"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    account: ClassVar[Account] = Account.NAMED
+    by_pairs: ClassVar[bool] = True  # or a column's step would tell of a record alone in it
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 2 * dimension + 1
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        check_enough(0, self.least, 1.0, weights)
+        mean = weights @ points
+        variance = weights @ (points - mean) ** 2
+        return Answer({"mean": mean, "variance": variance}, {"records": effective_records(weights)})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float | Array]:
+        # Column by column: units differ.
+        far = np.abs(points - answer.arrays["mean"])
+        masses = weights[:, None]
+        return {"mean": (masses * far).max(axis=0), "variance": (masses * far**2).max(axis=0)}
+
+
+def effective_records(weights: Array) -> int:
+    """Count how many records of the heaviest weight make up the mass."""
+    return int(1.0 / float(weights.max()) + 1e-9)
+
+
+def check_enough(numbers: int, least: int, columns: float, weights: Array) -> None:
+    """Raise where fewer than ``least`` records stand behind each of the numbers."""
+    if effective_records(weights) < least:
+        raise InputError(
+            f"{least} records are needed behind a number; a record weighs more than that share.",
+            code="records-few",
+        )
+    held = int(effective_records(weights) * columns)
+    if least > 1 and numbers * least > held:
+        raise InputError(
+            f"{numbers} numbers are asked for; the records hold {held}, and {least} of them at "
+            "least must stand behind each.",
+            code="answer-fine",
+        )
+
+
+_MOST_STEPS = 1_000_000
+
+
+def nothing() -> Array:
+    """Return the array of a question that has none."""
+    return np.zeros(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AboutLabelled(Question):
+    """A question about labelled records; what is not labelled has the label ``unlabelled``."""
+
+    classes: str = ""
+    unlabelled: str = ""
+    least: int = 1
+
+    def check_fields(self) -> None:
+        if self.classes:
+            decode_classes(self.classes)
+
+    def coarser(self, least: int) -> Self:
+        return replace(self, least=max(self.least, least))
+
+    def labelled(self, points: Array, weights: Array, labels: Names | None) -> tuple[Array, Codes]:
+        """Return the records of the classes in the list, and their codes."""
+        if labels is None:
+            raise InputError("the records have no labels.", code="labels-absent")
+        codes, _, _ = codes_of(labels, self.classes, len(points))
+        listed = codes < len(decode_classes(self.classes))
+        used = (weights > 0) & listed & (labels != self.unlabelled)
+        if not used.any():
+            raise InputError("no record has a label of a known class.", code="labels-absent")
+        return points[used], codes[used]
+
+    def class_counts(self, codes: Codes) -> Codes:
+        """Count the records of each class; 0 where they are too few to disclose."""
+        counts = np.bincount(codes, minlength=len(decode_classes(self.classes)))
+        return np.where(counts >= max(self.least, 1), counts, 0).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountLabelled(AboutLabelled):
+    """How many records have a label, how many have none, and how wide they are.
+
+    Classes of fewer than ``least`` records count as absent, and as few without a label as none:
+    it is the asker who says which label stands for none. Without ``classes`` the holder names
+    its own. ``centre`` and ``variance`` are the mean of all numbers of all records, and the sum
+    of the features' variances.
+    """
+
+    kind: ClassVar[str] = "count-labelled"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    def accounted(self, dimension: int) -> Account:
+        """Over a public list of classes; names of the holder's own are texts of its records."""
+        return Account.NAMED if self.classes else Account.RECORD
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return len(decode_classes(self.classes)) + 4
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        used, fewest = weights > 0, max(self.least, 1)
+        labelled = np.array([], dtype=np.str_) if labels is None else labels[used]
+        names, sizes = np.unique(labelled[labelled != self.unlabelled], return_counts=True)
+        numbers = {
+            str(name): int(size)
+            for name, size in zip(names.tolist(), sizes.tolist(), strict=True)
+            if size >= fewest
+        }
+        text = self.classes or encode_classes(sorted(numbers))
+        counts = np.array([numbers.get(name, 0) for name in decode_classes(text)], dtype=np.int64)
+        records, unlabelled = points[used], int(used.sum() - sizes.sum())
+        scalars: dict[str, Scalar] = {
+            "labelled": int(counts.sum()),
+            "unlabelled": unlabelled if unlabelled >= fewest else 0,
+            "dimension": points.shape[1],
+            "centre": float(records.mean()),
+            "variance": float(records.var(axis=0).sum()),
+        }
+        if not self.classes:
+            scalars["classes"] = text
+        return Answer({"counts": counts}, scalars)
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        records = points[weights > 0]
+        centre = float(np.abs(records.mean(axis=1) - records.mean()).max())
+        far = float(((records - records.mean(axis=0)) ** 2).sum(axis=1).max())
+        return {"centre": centre / len(records), "variance": far / len(records)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AboutModel(Question):
+    """A question that describes a model: its architecture, and the units of its inputs.
+
+    ``units`` has the centres and the scales of all columns, (2, d), where these differ.
+    """
+
+    model: str
+    units: Array = field(default_factory=nothing)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The description."""
+        spec = ModelSpec.from_text(self.model)
+        if not self.units.size:
+            return spec
+        if self.units.shape != (2, spec.inputs):
+            raise WireError("units are not those of the model.", code="question-fields")
+        centre, scale = (tuple(row) for row in self.units.tolist())
+        return replace(spec, centre=centre, scale=scale)
+
+
+class Described(TypedDict):
+    """Fields of a question about a model."""
+
+    model: str
+    units: Array
+
+
+def described(spec: ModelSpec) -> Described:
+    """Describe a model for a question, whose text must be short: units of columns are arrays."""
+    if isinstance(spec.centre, float) and isinstance(spec.scale, float):
+        return {"model": spec.to_text(), "units": nothing()}
+    parts = (np.asarray(spec.centre), np.asarray(spec.scale))
+    units = np.stack([np.broadcast_to(part, spec.inputs) for part in parts])
+    return {"model": replace(spec, centre=0.0, scale=1.0).to_text(), "units": units}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainModel(AboutModel, AboutLabelled):
+    """Train a model on the labelled records; tell its parameters and its errors.
+
+    ``start`` are the parameters to start from; when empty they are drawn from ``seed``. With
+    ``folds`` of two or more, ``held_out`` is the error of models trained without the records
+    they are tested on, and ``class_errors`` that of every class (1 for a class without
+    records). ``error`` is the error on the very records the model was trained on.
+
+    Level record: parameters after few steps on few records can be inverted (a gradient of a
+    layer is a combination of its inputs), and nobody has shown that they give no record away.
+    """
+
+    kind: ClassVar[str] = "train-model"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    start: Array = field(default_factory=nothing)
+    iterations: int = 100
+    passes: float = 0.0
+    batch: int = 10
+    rate: float = 0.01
+    momentum: float = 0.0
+    folds: int = 0
+    seed: int = 0
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec = self.spec
+        records, codes = self.labelled(points, weights, labels)
+        steps = max(self.iterations, self.passes * len(records) / max(self.batch, 1))
+        if not steps <= _MOST_STEPS or self.folds < 0:
+            raise WireError("a field of the question is out of range.", code="question-fields")
+        start = self.start if self.start.size else initial(spec, self.seed)
+        options: Training = {
+            "iterations": self.iterations,
+            "passes": self.passes,
+            "batch": self.batch,
+            "rate": self.rate,
+            "momentum": self.momentum,
+            "seed": self.seed,
+        }
+        trained = train(spec, start, records, codes, **options)
+        wrong = probabilities(spec, trained, records).argmax(axis=1) != codes
+        arrays: dict[str, Array] = {"parameters": trained}
+        scalars: dict[str, Scalar] = {"error": float(wrong.mean())}
+        if self.folds > 1 and len(records) > 1:
+            folds = min(self.folds, len(records))
+            held_out = cross_predictions(spec, start, records, codes, folds=folds, **options)
+            wrong = held_out.argmax(axis=1) != codes
+            scalars["held_out"] = float(wrong.mean())
+            arrays["class_errors"] = self._by_class(wrong, codes)
+        return Answer(arrays, scalars)
+
+    def _by_class(self, wrong: npt.NDArray[np.bool_], codes: Codes) -> Array:
+        """Compute errors class by class, drawn to the error of all by two pseudo-records."""
+        counts = self.class_counts(codes)
+        mistakes = np.bincount(codes, wrong, minlength=len(counts))
+        overall = float(np.mean(wrong))
+        return np.where(counts > 0, (mistakes + 2.0 * overall) / (counts + 2.0), 1.0)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Records to train on, and records held out, as they enter the model."""
+
+    inputs: Array
+    codes: Codes
+    held: Array
+    held_codes: Codes
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Training(AboutModel, AboutLabelled):
+    """What both questions say."""
+
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    algorithm: str = "fedavg"
+    passes: float = 1.0
+    head_passes: float = 0.0
+    batch: int = 10
+    rate: float = 0.01
+    momentum: float = 0.0
+    held_out: float = 0.0
+    flagged: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    seed: int = 0
+    split: int = 0
+
+    @property
+    def in_round(self) -> InRound:
+        return InRound(
+            self.passes, self.head_passes, self.batch, self.rate, self.momentum, self.seed
+        )
+
+    def _parts(
+        self, spec: ModelSpec, points: Array, weights: Array, labels: Names | None
+    ) -> _Parts:
+        """Split the records; a ``WireError`` for fields that no coordinator of silot sends."""
+        kept = np.ones(len(points), dtype=bool)
+        if self.flagged.ndim != 1 or (
+            self.flagged.size and not 0 <= self.flagged.min() <= self.flagged.max() < len(points)
+        ):
+            raise WireError("flagged records are not among the records.", code="question-fields")
+        kept[self.flagged] = False
+        # The places of records travel beside them through what drops some of them.
+        numbered = np.column_stack([points, kept])
+        rows, codes = self.labelled(numbered, weights, labels)
+        records, kept = rows[:, :-1], rows[:, -1] > 0
+        steps = max(self.passes, self.head_passes) * len(records) / max(self.batch, 1)
+        sound = (
+            self.algorithm in ALGORITHMS
+            and 0 <= steps <= _MOST_STEPS
+            and min(self.passes, self.head_passes, self.split, self.seed) >= 0
+            and 0 <= self.held_out < 1
+            and self.batch >= 1
+            and self.rate > 0
+            and 0 <= self.momentum < 1
+        )
+        if not sound or records.shape[1] != spec.inputs:
+            raise WireError("a field of the question is out of range.", code="question-fields")
+        order = np.random.default_rng([self.split, 7]).permutation(len(records))
+        held = np.zeros(len(records), dtype=bool)
+        held[order[: int(self.held_out * len(records) + 1e-9)]] = True
+        train = kept & ~held
+        if not train.any():
+            raise InputError(
+                "all records that would be trained on are flagged.", code="records-flagged"
+            )
+        scaled = spec.scaled(records)
+        return _Parts(scaled[train], codes[train], scaled[held], codes[held])
+
+
+def _right(spec: ModelSpec, model: Array, parts: _Parts) -> dict[str, Scalar]:
+    """Count the records trained on, and those held out that a model gets right."""
+    right = 0
+    if len(parts.held):
+        codes = _network.probabilities(spec, model, parts.held).argmax(axis=1)
+        right = int((codes == parts.held_codes).sum())
+    return {"records": len(parts.codes), "right": right, "tests": len(parts.held_codes)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRound(_Training):
+    """Train from what is shared, tell what it has become, and how good it was before.
+
+    ``start`` are the parameters that the ``algorithm`` shares: all layers, or all but the head,
+    which is fitted first. ``right`` of ``tests`` records that were held out are those that the
+    model at the start of the round, with that head, gets right. With no ``passes`` nothing is
+    trained, and nothing else told.
+
+    Level record: parameters after few steps on few records can be inverted.
+    """
+
+    kind: ClassVar[str] = "train-round"
+
+    start: Array
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec, how = self.spec, self.in_round
+        parts = self._parts(spec, points, weights, labels)
+        if self.start.shape != (shared_size(spec, self.algorithm),):
+            raise WireError("parameters do not fit the model.", code="question-fields")
+        model = self.start
+        if self.algorithm != "fedavg":
+            model = personal(spec, model, parts.inputs, parts.codes, how)
+        numbers = _right(spec, model, parts)
+        if self.passes == 0:
+            return Answer({}, numbers)
+        trained = local_round(spec, self.algorithm, model, parts.inputs, parts.codes, how)
+        return Answer({"parameters": trained}, numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainAlone(_Training):
+    """Train a model of one's own from the common start, and tell how good it is, no more."""
+
+    kind: ClassVar[str] = "train-alone"
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec, how = self.spec, self.in_round
+        parts = self._parts(spec, points, weights, labels)
+        start = initial(spec, self.split)
+        model = descend(spec, start, parts.inputs, parts.codes, how, how.passes)
+        return Answer({}, _right(spec, model, parts))
+
+
+register(Spread, CountLabelled, TrainModel, TrainRound, TrainAlone)
