@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = (ROOT / "packages/silot-transport/src/silot_transport", ROOT / "src/silot")
+TABLE = SOURCES[1] / "errors.toml"
 _CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 
@@ -367,9 +369,9 @@ def codes() -> dict[str, set[str]]:
                     ):
                         note(argument(call, function, parameter), scope, name)
     # What holders fail with, in words of this side of the wire.
-    for table in known.constants["_CURES"]:
-        for key in getattr(table, "keys", ()):
-            note(key, Scope(ast.Module([], [])), "Failure")
+    for code in tomllib.loads(TABLE.read_text(encoding="utf-8"))["holder"]:
+        if _CODE.fullmatch(code):
+            found[code].add("Failure")
     # Of an option without a code of its own, the name makes one.
     for name in options():
         found[name].add("option")

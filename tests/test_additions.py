@@ -246,8 +246,8 @@ def test_a_runtime_is_one_class_that_carries_messages(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("file", "function", "shown_in"),
     [
-        ("distances/view.py", "distance_page", "distance"),
-        ("federation/view.py", "bill_sections", "distance matrix worth barycenter coreset plan"),
+        ("distances/view.py", "distance_content", "distance"),
+        ("federation/view.py", "cost_content", "distance matrix worth barycenter coreset plan"),
     ],
 )
 def test_a_section_is_one_function_in_one_file(
@@ -259,8 +259,9 @@ def test_a_section_is_one_function_in_one_file(
     source = view.read_text()
     view.write_text(
         source.replace(f"def {function}(", f"def old_{function}(")
-        + f"\n\ndef {function}(*result):\n"
-        + f"    return [*old_{function}(*result), Heading('Added by one function', 'added')]\n"
+        + f"\n\ndef {function}(*result, **options):\n"
+        + "    more = render.section('Added by one function', 'added', render.Bullets(['more']))\n"
+        + f"    return [old_{function}(*result, **options), more]\n"
     )
     script = """
 import numpy as np, silot

@@ -52,6 +52,8 @@ __all__ = [
     "WireError",
     "explain",
     "explanations",
+    "reason",
+    "said_of_holder",
 ]
 
 
@@ -112,14 +114,33 @@ class Explanation:
 
 
 @cache
+def _table() -> dict[str, dict[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))
+
+
+@cache
 def explanations() -> dict[str, Explanation]:
-    """Every code with its words, from the one table of them."""
-    table = tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))
+    """Return every code with its words, from the one table of them."""
     return {
         code: Explanation(code, kind, words, _status(kind))
-        for kind, codes in table.items()
+        for kind, codes in _table().items()
+        if kind not in ("holder", "site")
         for code, words in codes.items()
     }
+
+
+def said_of_holder(code: str) -> str:
+    """Return what a holder's refusal or failure means, and what to do.
+
+    The words are of this side of the wire: an exception's own text never crosses it.
+    """
+    return _table()["holder"].get(code, "it could not answer")
+
+
+def reason(code: str, *, here: bool = False) -> str:
+    """Return why a holder gave no answer; with ``here``, as the site says it to its owner."""
+    own = _table()["site"].get(code) if here else None
+    return own or said_of_holder(code).split(". ")[0]
 
 
 def _status(kind: str) -> int | None:

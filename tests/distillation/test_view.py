@@ -125,12 +125,12 @@ def test_teachers_have_their_weights_and_the_memory_has_no_records() -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("prediction-nan", "it answered with numbers that are not finite"),
-        ("prediction-simplex", "its answers were no probabilities"),
-        ("prediction-labels", "it answered about another number of labels"),
-        ("labels-mismatch", "it has a label that is none of the label space"),
+        ("prediction-nan", "its predictions are not finite"),
+        ("prediction-simplex", "its predictions are no probabilities"),
+        ("prediction-labels", "it predicts another number of labels"),
+        ("labels-mismatch", "it has a label that is none of the label space, or one twice"),
         ("holder-timeout", "it did not answer in time"),
-        ("policy-level", "its policy does not allow so fine a disclosure"),
+        ("policy-level", "its policy does not allow this disclosure level"),
         ("strange-code", "it could not answer"),
     ],
 )

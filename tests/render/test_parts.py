@@ -95,6 +95,7 @@ def test_nothing_is_wider_than_the_window(width: int, tmp_path: Path) -> None:
 
 def test_a_table_is_shown_without_columns_that_have_nothing() -> None:
     heads = [Column("a"), Column("b"), Column("c")]
-    table = plain_table(heads, [["1", "", "\u2013"], ["", "", "2"]]).filled
+    table = replace(plain_table(heads, [["1", "", "\u2013"], ["", "", "2"]]), filled=True)
+    (table,) = table.written("page")
     assert [head.title for head in table.columns] == ["a", "c"]
     assert [[cell.text for cell in row] for row in table.rows] == [["1", "\u2013"], ["", "2"]]

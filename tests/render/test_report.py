@@ -151,7 +151,7 @@ def test_holders_of_equal_rank_share_the_first_place() -> None:
 
 def test_missing_holders_have_a_reason_in_words() -> None:
     text = full().text
-    assert "its policy does not allow so fine a disclosure" in text and "policy-level" in text
+    assert "its policy does not allow this disclosure level" in text and "policy-level" in text
     assert "it could not answer" in text and "some-code" in text
     only = contributions([], holders=(), missing={"far": "holder-timeout"}, between=False)
     page = Page(render(only))

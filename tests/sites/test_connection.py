@@ -17,10 +17,16 @@ import pytest
 import silot
 from silot import Holder, LocalFederation, Measure, Policy
 from silot.distances import direct
-from silot.errors import FileError, HolderError, MismatchError, WaitingError, WireError
+from silot.errors import (
+    FileError,
+    HolderError,
+    MismatchError,
+    WaitingError,
+    WireError,
+    said_of_holder,
+)
 from silot.federation.exchange import Limits, Unreached
 from silot.federation.message import pack, unpack
-from silot.federation.protocol import cure_of
 from silot.federation.sealed import Sealed
 from silot.privacy import Ledger
 from silot.sites import checks, credential
@@ -266,7 +272,7 @@ def test_whatever_keeps_a_site_from_answering_has_a_cure() -> None:
         codes |= set(re.findall(r'code="([a-z-]+)"', inspect.getsource(source)))
     codes |= set(re.findall(r'"(certificate-[a-z]+)"', inspect.getsource(verify_member)))
     assert {"certificate-revoked", "server-expired", "silot-version", "question-site"} <= codes
-    assert {code for code in codes if cure_of(code) == cure_of("")} == set()
+    assert {code for code in codes if said_of_holder(code) == said_of_holder("")} == set()
 
 
 def failed(wire: Carry, code: str, who: Any = None, kind: type[Exception] = HolderError) -> None:

@@ -399,7 +399,7 @@ def test_what_was_told_and_what_is_left(kit: Kit, inside: Browser, ledger: Ledge
     assert "1 answer, epsilon 0.375 (mu 0.1)" in text
     assert "Epsilon 0.375 (mu 0.1) of 1 spent" in text
     assert "1 of 3 told, 2 left" in text
-    assert "its policy does not allow so fine a disclosure (policy-level)" in text
+    assert "its policy does not allow this disclosure level (policy-level)" in text
     assert "answered, 1,234 bytes" in text
     assert "SECRET" not in text and "VERSION" not in text
 

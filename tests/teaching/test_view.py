@@ -11,7 +11,7 @@ import pytest
 from silot.api.report import render, write
 from silot.teaching.federated import Combination, ModelSpec
 from silot.teaching.result import Adaptation, Divergences
-from silot.teaching.view import _known
+from silot.teaching.view import device_facts
 from tests.render.test_report import Page, svgs
 from tests.teaching.test_links_view import network
 
@@ -103,7 +103,7 @@ def test_who_is_left_out_has_a_reason() -> None:
     names = adaptation(6).names
     found = adaptation(6, excluded={names[0]: "labels-few"}, missing={"far": "holder-timeout"})
     page = Page(render(found))
-    assert "it has fewer labelled records than a source needs" in page.text
+    assert "too few of its records have labels" in page.text
     assert "far took no part: " in page.text and f"{names[0]} could be no source: " in page.text
 
 
@@ -130,7 +130,7 @@ def test_divergences_of_fewer_devices_are_shown_at_their_places() -> None:
         names=between.names[:0:-1], values=between.values[:0:-1, :0:-1], method="mmd", unit="",
         law="root", status="estimated", seed=0,
     )  # fmt: skip
-    shown = _known(adaptation(5, divergences=fewer)).divergence
+    shown = device_facts(adaptation(5, divergences=fewer)).divergence
     assert shown is not None
     assert np.array_equal(shown[1:, 1:], between.values[1:, 1:])
     assert np.isnan(shown[0]).all() and np.isnan(shown[:, 0]).all()

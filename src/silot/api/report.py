@@ -1,7 +1,7 @@
 """How every kind of result is shown: on a terminal, in a notebook, and as one HTML file.
 
-A result's view is two functions: ``sections`` for a terminal or a notebook, and ``page`` for a
-file. The file needs nothing beside itself, and no network.
+A result declares its content once, and marks what only a terminal or only a page shows. The file
+needs nothing beside itself, and no network.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, cast
 
 from ..data.files import write_whole
 from ..data.preflight import Preflight
-from ..render import Block
-from ..render.shown import view_of
+from ..render import Block, written
+from ..render.shown import shown
 
 
 def sections(result: Any, **options: Any) -> list[Block]:
-    """What a terminal and a notebook show of a result."""
-    return view_of(result, "sections")(result, **options)
+    """Return what a terminal and a notebook show of a result."""
+    return shown(result, "terminal", **options)
 
 
 def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
-    """What a page shows of a result.
+    """Return what a page shows of a result.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
     beside, options
         What the page shows beside it. Of contributions: ``records`` that were scored; of these,
         or of record scores alone, ``images``, ``truth`` and ``contents``, by holder: see
-        ``silot.records.page.value_page``. Of a link plan: its ``costs``, which must be given, and
+        ``silot.records.view.value_page``. Of a link plan: its ``costs``, which must be given, and
         ``network``.
 
     Returns
@@ -46,26 +46,28 @@ def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
     """
     from ..distances.worth.result import Contributions
     from ..federation.preflight_view import framed
-    from ..records.page import value_page
     from ..records.result import RecordScores
+    from ..records.view import value_page
 
     if isinstance(result, Contributions):
-        return framed(value_page(result, *beside, **options), result.preflight)
-    if isinstance(result, RecordScores | Mapping | Sequence) or result is None:
-        return framed(value_page(*beside, records=result, **options), _seen_of(result))
-    return view_of(result, "page")(result, *beside, **options)
+        content, preflight = value_page(result, *beside, **options), result.preflight
+    elif isinstance(result, RecordScores | Mapping | Sequence) or result is None:
+        content, preflight = value_page(*beside, records=result, **options), _preflight_of(result)
+    else:
+        return shown(result, "page", *beside, **options)
+    return framed(written(content, "page"), preflight)
 
 
-def _seen_of(scores: Any) -> Preflight | None:
-    """What was seen of the tables of one or several holders whose records were scored."""
+def _preflight_of(scores: Any) -> Preflight | None:
+    """Return what was seen of the tables of all holders whose records were scored."""
     if isinstance(scores, Mapping):
         scores = list(cast("Mapping[str, Any]", scores).values())
     every = cast("Sequence[Any]", scores) if isinstance(scores, Sequence) else [scores]
-    return Preflight.together([getattr(each, "preflight", None) for each in every])
+    return Preflight.together([getattr(item, "preflight", None) for item in every])
 
 
 def render(result: Any, *beside: Any, title: str = "", **options: Any) -> str:
-    """The page of a result as the text of one HTML file; the same results give the same text.
+    """Render the page of a result as the text of one HTML file; equal results give equal texts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Audits of runs and of policies: the tables of a terminal, and the pages."""
+"""What is shown of audits of runs and of policies."""
 
 from __future__ import annotations
 
@@ -6,159 +6,83 @@ from typing import Any
 
 import numpy as np
 
+from .. import render
 from ..errors import MismatchError
 from ..federation.result import Array
-from ..federation.view import facts
-from ..render import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    Details,
-    Facts,
-    Gallery,
-    Heading,
-    Name,
-    Paragraph,
-    Private,
-    Strong,
-    Table,
-    Tile,
-    plain_table,
-    textual,
-)
-from ..render.words import MISSING_NUMBER, count, number, percent, printable
+from ..render.words import MISSING_NUMBER, count, number, printable
 from .metrics import exact_rows, match_rows
 from .result import SILENCE, Attack, Audit, PolicyAudit
 
 _PICTURES = 24
-_BEWARE = Paragraph(
-    f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
+_BEWARE = render.on_page(
+    render.Paragraph(
+        f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
+    )
 )
 
 
-def audit_sections(found: Audit) -> list[Block]:
-    """What attacks recovered, and what silence is worth."""
-    columns = [textual("target", "cut"), textual("attack", "cut")]
-    columns += map(Column, ("exact", "re-id", "chance", "error", "AUC"))
-    rows = [[one.target, one.name, *_rates(one)] for one in found.attacks if one.applicable]
-    unfinished = {"not finished": ", ".join(found.not_finished)} if found.not_finished else {}
-    said = {
-        "seen by": found.viewpoint,
-        "method": found.protocol,
-        "verdict": found.findings,
-        "tried": ", ".join(found.tried) or "nothing",
-        **unfinished,
-        "not tried": "; ".join(found.not_tried),
-        "beware": SILENCE,
-    }
-    return [*([plain_table(columns, rows)] if rows else []), facts(said)]
+def audit_content(result: Audit) -> render.Content:
+    """Declare what attacks recovered, and what silence is worth.
 
-
-def _rates(attack: Attack) -> tuple[str, ...]:
-    rates = (attack.exact_rate, attack.reidentification_rate, attack.chance)
-    error, area = attack.relative_rmse, attack.membership_auc
-    return (
-        *map(_rate, rates),
-        MISSING_NUMBER if error is None else f"{error:.2g}",
-        MISSING_NUMBER if area is None else f"{area:.2f}",
-    )
-
-
-def policy_sections(found: PolicyAudit) -> list[Block]:
-    """What a malicious coordinator got under a policy, strategy by strategy."""
-    return [
-        _strategies(found),
-        facts({"finding": found.status}),
-        Paragraph("what the policy can tell at most:"),
-        Bullets(found.bound.split("\n")),
-    ]
-
-
-def _strategies(found: PolicyAudit, caption: str = "") -> Table:
-    columns = [
-        Column("a coordinator that asks for", False, "fold", 34),
-        *map(Column, ("asked", "told", "records found")),
-        Column("refused by", False, "fold", 20),
-    ]
-    rows = [
-        [
-            each.name,
-            str(each.asked),
-            str(each.answered),
-            str(each.recovered),
-            ", ".join(sorted(each.refusals)),
-        ]
-        for each in found.strategies
-    ]
-    return plain_table(columns, rows, caption, loose=True)
-
-
-def policy_page(found: PolicyAudit) -> list[Block]:
-    """The page of the same; it contains no record."""
-    tried = f"{count(len(found.strategies), 'strategy', 'strategies')} of a malicious coordinator"
-    some = f"found {found.recovered} of {count(found.records, 'record')}"
-    lead = f"{tried} {some if found.recovered else 'found no record; others may'}."
-    return [
-        Heading("What a malicious coordinator gets", level=1),
-        Paragraph(lead, "lead"),
-        Paragraph(f"Not tried: {printable(found.untried, 2000)}", "small"),
-        _BEWARE,
-        Heading("Strategies", "strategies", "Strategies"),
-        _strategies(found, "Strategies, each played against a fresh ledger."),
-        facts({"finding": found.status}),
-        Heading("What the policy can tell at most", "bound", "What the policy can tell"),
-        Bullets([printable(line, 2000) for line in found.bound.split("\n")]),
-    ]
-
-
-def audit_page(found: Audit) -> list[Block]:
-    """The page of an audit.
-
-    Where records have the shape of pictures, true and reconstructed ones stand side by side, and
-    the page contains raw records.
+    Where records have the shape of pictures, true and reconstructed ones stand side by side on
+    the page, which then contains raw records.
 
     Raises
     ------
     MismatchError
         ``report-images``: the image shape does not hold the features of a record.
     """
-    parts: list[Block] = []
-    for k, target in enumerate(found.targets):
-        parts += _part(found, target, f"target-{k + 1}")
-    pictured = any(isinstance(each, Gallery) for each in parts)
-    blocks: list[Block] = [
-        Heading("What the messages give away", level=1),
-        Paragraph(
+    applied = [attack for attack in result.attacks if attack.applicable]
+    unfinished = ", ".join(result.not_finished)
+    return [
+        render.Headline(
+            "What the messages give away",
             (
                 "Attacks on the messages of one ",
-                Name(printable(found.protocol)),
+                render.Name(printable(result.protocol)),
                 " run, from what ",
-                Name(printable(found.viewpoint)),
+                render.Name(printable(result.viewpoint)),
                 " saw of it.",
             ),
-            "lead",
         ),
-        Private("records of holders as pictures" if pictured else ""),
-        Bullets(
-            [
-                (Strong(printable(name)), f": {printable(text, 2000)}")
-                for name, text in found.verdicts.items()
-            ]
+        render.on_terminal(
+            _attacks(applied) if applied else None,
+            render.facts({
+                "seen by": result.viewpoint,
+                "method": result.protocol,
+                "verdict": result.findings,
+                "tried": ", ".join(result.tried) or "nothing",
+                **({"not finished": unfinished} if unfinished else {}),
+                "not tried": "; ".join(result.not_tried),
+                "beware": SILENCE,
+            }),
         ),
-        Paragraph(f"Tried: {printable(', '.join(found.tried) or 'nothing', 2000)}."),
+        render.on_page(lambda: _page(result, unfinished)),
+    ]  # fmt: skip
+
+
+def _page(result: Audit, unfinished: str) -> render.Content:
+    targets = [(target, _tiles(result, target)) for target in result.targets]
+    is_pictured = any(tiles for _, tiles in targets)
+    verdicts: list[tuple[str | render.Strong, ...]] = [
+        (render.Strong(printable(name)), f": {printable(text, 2000)}")
+        for name, text in result.verdicts.items()
     ]
-    if found.not_finished:
-        cut = printable(", ".join(found.not_finished), 2000)
-        blocks.append(Paragraph(f"Not finished: {cut}.", "warning"))
     return [
-        *blocks,
-        Paragraph("Not tried:"),
-        Bullets([printable(text, 2000) for text in found.not_tried]),
+        render.Private("records of holders as pictures" if is_pictured else ""),
+        render.Bullets(verdicts),
+        render.Paragraph(f"Tried: {printable(', '.join(result.tried) or 'nothing', 2000)}."),
+        render.Paragraph(f"Not finished: {printable(unfinished, 2000)}.", "warning")
+        if unfinished
+        else None,
+        render.Paragraph("Not tried:"),
+        render.Bullets([printable(text, 2000) for text in result.not_tried]),
         _BEWARE,
-        *parts,
-        Heading("How to read this", "terms"),
-        Facts(_TERMS),
+        [
+            _target(result, target, tiles, f"target-{k + 1}")
+            for k, (target, tiles) in enumerate(targets)
+        ],
+        render.section("How to read this", "terms", render.Facts(_TERMS), link=""),
     ]
 
 
@@ -188,55 +112,68 @@ _TERMS = (
 )
 
 
-def _part(found: Audit, target: str, anchor: str) -> list[Block]:
-    applied = [attack for attack in found.of(target) if attack.applicable]
-    best, truth = found.best(target), found.truth.get(target)
-    blocks: list[Block] = [Heading(("Records of ", Name(printable(target))), anchor)]
-    if applied:
-        titles = ("exact", "re-identified", "chance", "error", "proven", "membership")
-        columns = [textual("attack"), *map(Column, titles), textual("finding")]
-        blocks.append(Table("Attacks that applied", columns, [_row(attack) for attack in applied]))
-    tiles = _tiles(found, best, truth)
-    if best is not None and tiles:
-        heading, said = "Reconstructed", f"By {best.name}."
-        if truth is not None:
-            heading = "True and reconstructed"
-            said += " Left the record, right what was computed from the messages."
-        blocks += [Heading(heading, level=3), Paragraph(said, "small"), Gallery(tiles)]
-    skipped = [(one.name, one.reason) for one in found.of(target) if not one.applicable]
-    if skipped:
-        rest = ", or not finished" if found.not_finished else ""
-        blocks.append(Details(f"Attacks that were not tried{rest}", [Facts(skipped)]))
-    return blocks
-
-
-def _row(attack: Attack) -> tuple[Cell, ...]:
-    exact = attack.exact_rate
-    error = attack.relative_rmse
-    proven = {True: "yes", False: "no", None: MISSING_NUMBER}[attack.certified]
-    return (
-        Cell(attack.name),
-        Cell(_rate(exact), bar=exact, warn=bool(exact)),
-        Cell(_rate(attack.reidentification_rate)),
-        Cell(_rate(attack.chance)),
-        Cell(MISSING_NUMBER if error is None else number(error)),
-        Cell(proven),
-        Cell(MISSING_NUMBER if attack.membership_auc is None else f"{attack.membership_auc:.3f}"),
-        Cell(printable(attack.verdict, 1000)),
+def _target(result: Audit, target: str, tiles: list[render.Tile], anchor: str) -> render.Content:
+    attacks = result.of(target)
+    applied = [attack for attack in attacks if attack.applicable]
+    skipped = [(attack.name, attack.reason) for attack in attacks if not attack.applicable]
+    best = result.best(target)
+    heading, words = "Reconstructed", "" if best is None else f"By {best.name}."
+    if result.truth.get(target) is not None:
+        heading = "True and reconstructed"
+        words += " Left the record, right what was computed from the messages."
+    more = ", or not finished" if result.not_finished else ""
+    return render.section(
+        ("Records of ", render.Name(printable(target))),
+        anchor,
+        # What no attack applied to has its heading as well.
+        render.Paragraph(""),
+        _attacks(applied) if applied else None,
+        render.section(
+            heading, "", render.Paragraph(words, "small"), render.Gallery(tiles), level=3
+        )
+        if tiles
+        else None,
+        render.Details(f"Attacks that were not tried{more}", [render.Facts(skipped)])
+        if skipped
+        else None,
     )
 
 
-def _rate(share: float | None) -> str:
-    return MISSING_NUMBER if share is None else percent(share)
+def _attacks(attacks: list[Attack]) -> render.Table:
+    """Return attacks that applied, and what each recovered."""
+    rows = [
+        (
+            attack.target,
+            attack.name,
+            render.Cell(attack.exact_rate, attack.exact_rate, bool(attack.exact_rate)),
+            attack.reidentification_rate,
+            attack.chance,
+            attack.relative_rmse,
+            None if attack.certified is None else "yes" if attack.certified else "no",
+            attack.membership_auc,
+            printable(attack.verdict, 1000),
+        )
+        for attack in attacks
+    ]
+    none, two, three = MISSING_NUMBER, "{:.2g}".format, "{:.3f}".format
+    columns = [
+        render.texts("target", wrap="cut", on="terminal"), render.texts("attack", wrap="cut"),
+        render.shares("exact", missing=none),
+        render.shares("re-id", full="re-identified", missing=none),
+        render.shares("chance", missing=none),
+        render.Column("error", terminal=two, page=number, missing=none),
+        render.Column("proven", on="page"),
+        render.Column("AUC", full="membership", terminal="{:.2f}".format, page=three, missing=none),
+        render.texts("finding", on="page"),
+    ]  # fmt: skip
+    return render.Table("Attacks that applied", columns, rows)
 
 
-def _tiles(found: Audit, best: Attack | None, truth: Array | None) -> list[Tile]:
-    shape = found.image_shape
+def _tiles(result: Audit, target: str) -> list[render.Tile]:
+    """Return records as pictures, beside true ones where these are known."""
+    shape, best, truth = result.image_shape, result.best(target), result.truth.get(target)
     if shape is None or best is None or best.recovered is None:
         return []
-    # Slow to import: it draws.
-    from ..records.figures import thumbnails
-
     rows = best.recovered
     if rows.shape[1] != int(np.prod(shape)):
         raise MismatchError(
@@ -244,17 +181,20 @@ def _tiles(found: Audit, best: Attack | None, truth: Array | None) -> list[Tile]
             f"{int(np.prod(shape))}.",
             code="report-images",
         )
+    # Slow to import: it draws.
+    from ..records.figures import thumbnails
+
     if truth is not None:
         return _compared(match_rows(rows, truth, ordered=best.ordered), truth, shape)
     sources = thumbnails(rows.reshape(-1, *shape), np.arange(min(len(rows), _PICTURES)))
     return [
-        Tile([(source, f"reconstructed record {k}")], f"row {k}")
+        render.Tile([(source, f"reconstructed record {k}")], f"row {k}")
         for k, source in enumerate(sources)
     ]
 
 
-def _compared(rows: Array, truth: Array, shape: tuple[int, ...]) -> list[Tile]:
-    """True records beside what was computed from the messages."""
+def _compared(rows: Array, truth: Array, shape: tuple[int, ...]) -> list[render.Tile]:
+    """Return true records beside what was computed from the messages."""
     from ..records.figures import thumbnails
 
     shown = min(len(rows), _PICTURES)
@@ -262,7 +202,7 @@ def _compared(rows: Array, truth: Array, shape: tuple[int, ...]) -> list[Tile]:
     sources = thumbnails(both, np.arange(2 * shown))
     exact = exact_rows(rows, truth)
     return [
-        Tile(
+        render.Tile(
             [
                 (sources[k], f"true record {k}"),
                 (sources[shown + k], f"reconstruction of record {k}"),
@@ -271,3 +211,51 @@ def _compared(rows: Array, truth: Array, shape: tuple[int, ...]) -> list[Tile]:
         )
         for k in range(shown)
     ]
+
+
+def policy_content(result: PolicyAudit) -> render.Content:
+    """Declare what a malicious coordinator got under a policy; no record is shown."""
+    tried = f"{count(len(result.strategies), 'strategy', 'strategies')} of a malicious coordinator"
+    records = f"found {result.recovered} of {count(result.records, 'record')}"
+    bound = result.bound.split("\n")
+    return [
+        render.Headline(
+            "What a malicious coordinator gets",
+            f"{tried} {records if result.recovered else 'found no record; others may'}.",
+        ),
+        render.Paragraph(f"Not tried: {printable(result.untried, 2000)}", "small"),
+        _BEWARE,
+        render.section(
+            "Strategies",
+            "strategies",
+            _strategies(result),
+            render.facts({"finding": result.status}),
+        ),
+        render.on_terminal(render.Paragraph("what the policy can tell at most:")),
+        render.section(
+            "What the policy can tell at most",
+            "bound",
+            render.Bullets([printable(line, 2000) for line in bound]),
+            link="What the policy can tell",
+        ),
+    ]
+
+
+def _strategies(result: PolicyAudit) -> render.Table:
+    rows = [
+        (
+            strategy.name,
+            strategy.asked,
+            strategy.answered,
+            strategy.recovered,
+            ", ".join(sorted(strategy.refusals)),
+        )
+        for strategy in result.strategies
+    ]
+    columns = [
+        render.Column("a coordinator that asks for", False, "fold", 34),
+        *map(render.Column, ("asked", "told", "records found")),
+        render.Column("refused by", False, "fold", 20),
+    ]
+    caption = "Strategies, each played against a fresh ledger."
+    return render.Table(caption, columns, rows, fold=max(len(rows), 1), loose="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..data.files import check_whole, write_whole
 from ..errors import FileError
-from ..render import Block, Facts, terminal
+from ..render import Content, facts, terminal, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,14 +67,14 @@ def show(result: Any, **options: Any) -> None:
     show_blocks(sections(result, **options))
 
 
-def show_blocks(blocks: Sequence[Block]) -> None:
+def show_blocks(content: Content) -> None:
     """Print facts and tables."""
-    terminal.show(OUT, blocks)
+    terminal.show(OUT, written(content, "terminal"))
 
 
 def show_rows(rows: Mapping[str, str]) -> None:
     """Print names and what they stand for, one a line."""
-    show_blocks([Facts(list(rows.items()))])
+    show_blocks(facts(rows))
 
 
 def write_report(path: Path | None, result: Any, **options: Any) -> None:

@@ -19,10 +19,10 @@ from ..data.files import write_whole
 from ..data.measure import Measure
 from ..distances.result import DistanceMatrix
 from ..distances.worth.result import Contributions
-from ..distances.worth.view import worth_tables
+from ..distances.worth.view import worth_table
 from ..errors import FileError
 from ..federation.party import Own
-from ..render import Column, Table, plain_table, textual
+from ..render import Column, Table, plain_table, texts, written
 from ..render.words import first_word, format_bytes, short_bounds, short_number
 from .console import OUT, progress_bar, save_figure, show_blocks
 
@@ -185,7 +185,7 @@ def demo_command(
         highlight=False,
     )
     OUT.print("\nWhat the holders' data are worth for 300 other digits, labels and all:")
-    show_blocks(worth_tables(worth)[:1])
+    show_blocks(written(worth_table(worth), "terminal")[:1])
     OUT.print(f"\nAudit of trianglewad's messages, {' and '.join(audited.targets)}:")
     OUT.print(audited.verdict, highlight=False, markup=False)
     OUT.print(
@@ -230,8 +230,9 @@ def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed
 
 
 def _table(results: list[DistanceMatrix]) -> Table:
-    columns = [textual("pair", "cut"), textual("method", "cut"), Column("value"), Column("bounds")]
-    columns += [textual("status", "cut"), *map(Column, ("rounds", "bytes", "s"))]
+    columns = [*(texts(title, wrap="cut") for title in ("pair", "method"))]
+    columns += map(Column, ("value", "bounds"))
+    columns += [texts("status", wrap="cut"), *map(Column, ("rounds", "bytes", "s"))]
     rows: list[list[str]] = []
     for couple in results[0].pairs:
         for k, result in enumerate(results):
@@ -249,7 +250,7 @@ def _table(results: list[DistanceMatrix]) -> Table:
                     pair.disclosure,
                 ]
             )
-    return plain_table([*columns, textual("level", "cut")], rows)
+    return plain_table([*columns, texts("level", wrap="cut")], rows)
 
 
 def _draw_distances(results: list[DistanceMatrix]) -> Any:

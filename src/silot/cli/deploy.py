@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError, SilotError
+from ..errors import InputError, SilotError, reason
 from ..federation.keys import read_bytes
-from ..render.words import reason
 from ..sites.authority import Role
 from ..sites.deployment import Deployment, Issued, check_port, write_template
 from ..sites.kit import Kit

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ..api.schema import check_schema, draft_schema
-from ..data.drafts.view import difference_sections, schema_sections
+from ..data.drafts.view import difference_content, schema_content
 from ..data.loading import save_measure
 from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
@@ -122,7 +122,7 @@ def show_command(schema: FileArgument, *, json: JsonOption = False) -> None:
         }
         typer.echo(json_.dumps(body))
         return
-    show_blocks(schema_sections(loaded))
+    show_blocks(schema_content(loaded))
 
 
 def diff_command(first: FileArgument, second: FileArgument, *, json: JsonOption = False) -> None:
@@ -132,7 +132,7 @@ def diff_command(first: FileArgument, second: FileArgument, *, json: JsonOption 
     if json:
         typer.echo(json_.dumps({"same": not differing, "differing": differing}))
     else:
-        show_blocks(difference_sections(a, b, (first.name, second.name)))
+        show_blocks(difference_content(a, b, (first.name, second.name)))
     if differing:
         raise typer.Exit(_UNFIT)
 

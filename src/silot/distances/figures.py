@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import BLUE, NARROW, ORANGE, TARGET, WIDTH, is_narrow, label, picture
+from ..render.figure import BLUE, NARROW, ORANGE, TARGET, WIDTH, is_narrow, label
 from ..render.words import count, listed, number, percent
 from .result import Distance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NAMED_POINTS, _NARROW_POINTS = 30, 10
 # Stress that nobody sees, and what more of it means, after Kruskal.
@@ -29,14 +30,14 @@ _STRESS = {
 }
 
 
-def bounds_figure(found: Distance) -> Picture:
-    """Bounds of a distance round by round."""
-    steps = [entry for entry in found.history if "upper" in entry]
+def bounds_figure(result: Distance) -> Picture:
+    """Draw the bounds of a distance round by round."""
+    steps = [entry for entry in result.history if "upper" in entry]
     lines = {f"{bound} bound": [entry[bound] for entry in steps] for bound in ("upper", "lower")}
     return rounds_figure(
         [entry["round"] for entry in steps],
         lines,
-        f"distance W{found.p}",
+        f"distance W{result.p}",
         "The certified bounds after every round; the distance lies between them.",
     )
 
@@ -44,9 +45,12 @@ def bounds_figure(found: Distance) -> Picture:
 def rounds_figure(
     rounds: Sequence[float], lines: Mapping[str, Sequence[float]], what: str, caption: str
 ) -> Picture:
-    """Numbers round by round."""
+    """Draw numbers round by round."""
 
     def draw(figure: Figure) -> None:
+        # Slow to import.
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.add_subplot()
         for (name, values), colour in zip(lines.items(), (BLUE, ORANGE), strict=False):
             axes.plot(rounds, values, "o-", color=colour, markersize=3, label=name)
@@ -58,30 +62,29 @@ def rounds_figure(
 
     last = " and ".join(f"{name} {number(values[-1])}" for name, values in lines.items())
     alt = f"After {count(len(rounds), 'round')}: {last}."
-    return picture(draw, (6.6, 3.2), alt, caption, narrow=3.2)
+    return Picture(draw, (6.6, 3.2), alt, caption, narrow_height=3.2)
 
 
 def holder_map(
     names: Sequence[str], ranks: Sequence[int], between: Array, to_target: Array | None
 ) -> Picture | None:
-    """Holders as points of a plane; ``None`` where distances are not known."""
+    """Draw holders as points of a plane; ``None`` where distances are not known."""
     distances = between
     if to_target is not None and np.isfinite(to_target).all():
         edge = np.append(to_target, 0.0)
         distances = np.vstack([np.column_stack([between, to_target]), edge])
     if len(distances) < 3 or not np.isfinite(distances).all():
         return None
-    drawn = _HolderMap(names, ranks, classical_scaling(distances)[0])
-    shown = picture(
-        drawn.draw,
-        (WIDTH, drawn.height(WIDTH)),
+    places = _HolderMap(names, ranks, classical_scaling(distances)[0])
+    return Picture(
+        places.draw,
+        (WIDTH, places.height(WIDTH)),
         f"Map of {count(len(names), 'holder')} in two dimensions: holders with similar data lie "
         "close.",
-        "",
-        narrow=drawn.height(NARROW),
+        # How many labels have no room is known when it is drawn.
+        lambda: places.caption(distances),
+        narrow_height=places.height(NARROW),
     )
-    # How many labels found no room is known when it is drawn.
-    return replace(shown, caption=drawn.caption(distances))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +101,7 @@ class _HolderMap:
         return len(self.places) > len(self.names)
 
     def height(self, width: float) -> float:
-        """As high as the points need when both axes have one scale."""
+        """Return the height that the points need when both axes have one scale."""
         wide, high = np.ptp(self.places, axis=0)
         return float(np.clip(width * (high / wide if wide > 0 else 1.0), 3.4, 6.5))
 
@@ -121,15 +124,15 @@ class _HolderMap:
         self.left_out.append(_place_labels(axes, self.places, words, size, n))
 
     def caption(self, distances: Array) -> str:
-        """What the map shows, and how far it is to be trusted."""
+        """Say what the map shows, and how far it is to be trusted."""
         apart = np.linalg.norm(self.places[:, None] - self.places[None], axis=2)
         off, (a, b) = stress(apart, distances)
         text = f"Holders whose data are similar lie close together. {_trust(off)}"
         if off >= _EXACT:
             every = [*map(label, self.names), TARGET]
-            seen, true = number(float(apart[a, b])), number(float(distances[a, b]))
+            in_map, true = number(float(apart[a, b])), number(float(distances[a, b]))
             pair = listed([every[a], every[b]])
-            text += f" Farthest off: {pair}, drawn {seen} apart and {true} in truth."
+            text += f" Farthest off: {pair}, drawn {in_map} apart and {true} in truth."
         if self._targeted:
             text += " The star is the target."
         if len(self.names) > _NAMED_POINTS:
@@ -142,7 +145,7 @@ class _HolderMap:
 
 
 def classical_scaling(distances: Array) -> tuple[Array, float]:
-    """Points of a plane for given distances, and the part of the variance they show."""
+    """Return points of a plane for distances, and the part of the variance they show."""
     n = len(distances)
     centre = np.eye(n) - 1.0 / n
     values, vectors = np.linalg.eigh(-0.5 * centre @ (distances**2) @ centre)
@@ -156,7 +159,7 @@ def classical_scaling(distances: Array) -> tuple[Array, float]:
 
 
 def _trust(off: float) -> str:
-    """What a stress means for a reader."""
+    """Return what a stress means for a reader."""
     if off < _EXACT:
         return "All distances are drawn as they are (classical scaling)."
     words = next(words for most, words in _STRESS.items() if off < most)
@@ -167,15 +170,15 @@ def _trust(off: float) -> str:
 
 
 def stress(drawn: Array, distances: Array) -> tuple[float, tuple[int, int]]:
-    r"""How far drawn distances are off, and the pair that is farthest off.
+    r"""Return how far drawn distances are off, and the pair that is farthest off.
 
     Kruskal's stress, the root of :math:`\sum (\hat d - d)^2 / \sum d^2` over pairs.
     """
     first, second = np.triu_indices(len(distances), 1)
     apart = np.abs(drawn - distances)[first, second]
-    whole = float(np.sum(distances[first, second] ** 2))
+    total = float(np.sum(distances[first, second] ** 2))
     worst = int(np.argmax(apart))
-    off = (float(np.sum(apart**2)) / whole) ** 0.5 if whole > 0 else 0.0
+    off = (float(np.sum(apart**2)) / total) ** 0.5 if total > 0 else 0.0
     return off, (int(first[worst]), int(second[worst]))
 
 
@@ -190,20 +193,20 @@ def _place_labels(
     frame = axes.bbox
     inch = axes.figure.dpi if axes.figure is not None else 100.0
     letter, line = 0.62 * size * inch / 72, 1.25 * size * inch / 72
-    taken = np.empty((0, 4))
+    boxes = np.empty((0, 4))
     left_out = 0
     for k in range(len(words) - 1, -1, -1):
         x, y = spots[k]
         width = letter * len(words[k])
         for across, up in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
             gap = (7.0 if across == 0 or up == 0 else 3.0) + room[k]
-            left = x + gap * across - width * (1 - across) / 2
+            start = x + gap * across - width * (1 - across) / 2
             low = y + gap * up - line * (1 - up) / 2
-            box = np.array([left, low, left + width, low + line])
+            box = np.array([start, low, start + width, low + line])
             inside = (box[:2] >= frame.min).all() and (box[2:] <= frame.max).all()
-            others = np.vstack([np.delete(dots, k, axis=0), taken])
+            others = np.vstack([np.delete(dots, k, axis=0), boxes])
             if inside and not _overlap(box, others).any():
-                taken = np.vstack([taken, box])
+                boxes = np.vstack([boxes, box])
                 axes.annotate(
                     words[k],
                     points[k],

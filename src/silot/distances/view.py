@@ -1,26 +1,15 @@
-"""Distances: of two holders, and between all pairs."""
+"""What is shown of distances: of two holders, and between all pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import compress, zip_longest
+from itertools import zip_longest
 
 import numpy as np
 
-from ..federation.view import bill_rows, bill_sections, facts
-from ..render import (
-    Block,
-    Cell,
-    Column,
-    Details,
-    Facts,
-    Heading,
-    Name,
-    Paragraph,
-    Table,
-    plain_table,
-    textual,
-)
+from .. import render
+from ..federation.view import bill_rows, cost_content
+from ..render.figure import heat_map
 from ..render.words import (
     first_word,
     format_bytes,
@@ -28,11 +17,12 @@ from ..render.words import (
     known_bounds,
     listed,
     number,
+    percent,
     printable,
     short_bounds,
-    short_number,
 )
 from .cost_parts import Parts, shortened
+from .figures import bounds_figure
 from .result import Distance, DistanceMatrix
 
 # Columns and classes that are shown one by one.
@@ -42,44 +32,29 @@ _TABLED = 12
 _OPEN = 3
 
 
-def distance_sections(result: Distance) -> list[Block]:
-    """A distance with its bounds, bill and disclosure, and what it is made of."""
-    blocks: list[Block] = [facts({**_rows(result), **bill_rows(result)})]
-    if result.parts is not None:
-        blocks += parts_sections(
-            {result.holders[0]: result.parts}, result.holders[:1] if result.by_chance else ()
-        )
-    return blocks
-
-
-def distance_page(result: Distance) -> list[Block]:
-    """The page of a distance."""
+def distance_content(result: Distance) -> render.Content:
+    """Declare a distance with its bounds, bill and disclosure, and what it is made of."""
     a, b = (printable(name) for name in result.holders)
     low, high = number(result.lower), number(result.upper)
     certified = f"between {low} and {high}" if np.isfinite(result.upper) else f"at least {low}"
-    blocks: list[Block] = [
-        Heading("How far apart the data are", level=1),
-        Paragraph(
-            (
-                Name(a),
-                " and ",
-                Name(b),
-                f" are {number(result.value)} apart, certified to be {certified}.",
-            ),
-            "lead",
+    value = f" are {number(result.value)} apart, certified to be {certified}."
+    parts = {} if result.parts is None else {result.holders[0]: result.parts}
+    return [
+        render.Headline(
+            "How far apart the data are",
+            (render.Name(a), " and ", render.Name(b), value),
+            render.not_converged(result),
         ),
+        render.section(
+            "The distance",
+            "distance",
+            render.facts(_rows(result), terminal=bill_rows(result)),
+            bounds_figure(result) if any("upper" in entry for entry in result.history) else None,
+            link="Distance",
+        ),
+        parts_content(parts, b, result.holders[:1] if result.by_chance else ()),
+        cost_content(result),
     ]
-    if not result.converged:
-        blocks.append(Paragraph(f"Not converged: {printable(result.status, 400)}", "warning"))
-    blocks += [Heading("The distance", "distance", "Distance"), facts(_rows(result))]
-    if any("upper" in entry for entry in result.history):
-        # Slow to import: it draws.
-        from .figures import bounds_figure
-
-        blocks.append(bounds_figure(result))
-    if result.parts is not None:
-        blocks += why_sections({result.holders[0]: result.parts}, b)
-    return [*blocks, *bill_sections([("", result)])]
 
 
 def _rows(result: Distance) -> dict[str, str]:
@@ -99,210 +74,189 @@ def _rows(result: Distance) -> dict[str, str]:
     }
 
 
-def parts_sections(found: Mapping[str, Parts], chance: Collection[str] = ()) -> list[Block]:
-    """The largest parts of each distance, by the holder whose classes are meant.
+def parts_content(
+    parts: Mapping[str, Parts], target: str, by_chance: Collection[str] = ()
+) -> render.Content:
+    """Declare the largest parts of each distance, by the holder whose classes are meant.
 
-    Of holders whose distance ``chance`` alone may have made, that is said.
+    Of holders whose distance chance alone may have made, that is said.
     """
-    if not found:
-        return []
-    first, several = next(iter(found)), len(found) > 1
-    by_class = any(parts.classes for parts in found.values())
-    where = " between the cells' points" if found[first].of == "cells" else ""
-    whose = f" of {', '.join(chance)}" if several else ""
-    doubt = f"; chance may have made those{whose}" if chance else ""
-    columns = [
-        Column("holder", False, "cut", 14),
-        Column("column", False, "cut", 20),
-        Column("share"),
-        Column("class" if several else f"class of {first}", False, "cut", 20),
-        Column("share"),
-        Column("records"),
-    ]
-    # One holder is not named in every row, and without labels there are no classes.
-    shown = [several, True, True, by_class, by_class, by_class]
-    rows = [list(compress(row, shown)) for name in found for row in _parts_rows(name, found[name])]
+    if not parts:
+        return None
+    by_cells = any(part.of == "cells" for part in parts.values())
     return [
-        Paragraph(""),
-        Paragraph(f"why: shares of the squared distance{where}{doubt}"),
-        plain_table(list(compress(columns, shown)), rows),
-        *(Paragraph(f"{name}: {parts.note}") for name, parts in found.items() if parts.note),
-    ]
-
-
-def _parts_rows(name: str, parts: Parts) -> list[list[str]]:
-    """Columns and classes side by side, the name of the holder before the first."""
-    columns, classes = shortened(parts, MOST_PARTS)
-    left = [[column, _percent(share)] for column, share in columns]
-    right = [[kind, _percent(part.share), _percent(part.mass)] for kind, part in classes]
-    names = [name] + [""] * (max(len(left), len(right)) - 1)
-    return [
-        [called, *(column or ["", ""]), *(kind or ["", "", ""])]
-        for called, column, kind in zip_longest(names, left, right)
-    ]
-
-
-def why_sections(found: Mapping[str, Parts], target: str) -> list[Block]:
-    """The same on a page, the first open and the others when asked for."""
-    if not found:
-        return []
-    cells = any(parts.of == "cells" for parts in found.values())
-    between = "sketched cells" if cells else "records"
-    title = "What the distances are made of"
-    blocks: list[Block] = [
-        Heading(title, "why", title),
-        Paragraph(
-            f"Shares of the squared cost of an optimal plan between the holder's {between} and "
-            f"{target}; labels are what differences of labels add to it. Where several plans are "
-            "optimal the shares are those of one of them."
-        ),
-    ]
-    for k, (name, parts) in enumerate(found.items()):
-        shown, tables = printable(name), part_tables(printable(name), parts)
-        if k < _OPEN:
-            blocks += [Heading((Name(shown),), level=3), *tables]
-        else:
-            blocks.append(Details((Name(shown),), tables))
-    return blocks
-
-
-def part_tables(name: str, parts: Parts) -> list[Block]:
-    """The same of one distance, for a page."""
-    columns, classes = shortened(parts, MOST_PARTS)
-    blocks: list[Block] = []
-    if parts.note:
-        note = parts.note[:1].upper() + parts.note[1:]
-        blocks.append(Paragraph(f"{printable(note, 400)}.", "warning"))
-    blocks.append(
-        Table(
-            f"Share of the squared distance by column: {name}.",
-            (textual("column"), Column("share")),
-            [(_name(column), _bar(share)) for column, share in columns],
-        )
-    )
-    if classes:
-        blocks.append(
-            Table(
-                f"Share of the squared distance, and of the records, by class: {name}.",
-                (textual("class"), Column("share"), Column("records")),
+        render.on_terminal(lambda: _parts_in_one(parts, by_chance)),
+        render.on_page(
+            render.section(
+                "What the distances are made of",
+                "why",
+                render.Paragraph(
+                    "Shares of the squared cost of an optimal plan between the holder's "
+                    f"{'sketched cells' if by_cells else 'records'} and {target}; labels are what "
+                    "differences of labels add to it. Where several plans are optimal the shares "
+                    "are those of one of them."
+                ),
                 [
-                    (_name(kind), _bar(part.share), Cell(_percent(part.mass)))
-                    for kind, part in classes
+                    render.section((render.Name(name),), "", tables, level=3)
+                    if k < _OPEN
+                    else render.Details((render.Name(name),), tables)
+                    for k, (name, tables) in enumerate(_parts_by_holder(parts))
                 ],
             )
-        )
-    return blocks
+        ),
+    ]
 
 
-def _name(text: str) -> Cell:
-    """The name of a column or class, short enough for its share to stand beside it."""
-    return Cell(printable(text, 32))
+def _parts_in_one(parts: Mapping[str, Parts], by_chance: Collection[str]) -> render.Content:
+    """Return the parts of all holders in one table, columns and classes side by side."""
+    first, is_several = next(iter(parts)), len(parts) > 1
+    where = " between the cells' points" if parts[first].of == "cells" else ""
+    whose = f" of {', '.join(by_chance)}" if is_several else ""
+    doubt = f"; chance may have made those{whose}" if by_chance else ""
+    columns = [
+        render.Column("holder", False, "cut", 14),
+        render.Column("column", False, "cut", 20),
+        render.Column("share"),
+        render.Column("class" if is_several else f"class of {first}", False, "cut", 20),
+        render.Column("share"),
+        render.Column("records"),
+    ]
+    rows: list[tuple[str, ...]] = []
+    for name, part in parts.items():
+        by_column, by_class = shortened(part, MOST_PARTS)
+        # One holder is not named in every row.
+        firsts = [name if is_several else ""] + [""] * (max(len(by_column), len(by_class)) - 1)
+        columns_of_one = [(column, percent(share)) for column, share in by_column]
+        classes_of_one = [
+            (kind, percent(member.share), percent(member.mass)) for kind, member in by_class
+        ]
+        rows += [
+            (name, *(column or ("", "")), *(kind or ("", "", "")))
+            for name, column, kind in zip_longest(firsts, columns_of_one, classes_of_one)
+        ]
+    return [
+        render.Paragraph(""),
+        render.Paragraph(f"why: shares of the squared distance{where}{doubt}"),
+        render.Table("", columns, rows, filled=True),
+        [render.Paragraph(f"{name}: {part.note}") for name, part in parts.items() if part.note],
+    ]
 
 
-def _bar(share: float) -> Cell:
-    return Cell(_percent(share), share)
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f} %"
-
-
-def matrix_sections(
-    result: DistanceMatrix, called: Mapping[str, str] | None = None, *, bill: bool = True
-) -> list[Block]:
-    """Pairs of holders with their distances; ``called`` has words that stand for names."""
-    # Of one run for all pairs, no pair has a bill of its own.
-    apart = () if result.shared_bill is not None else ("rounds", "bytes", "seconds")
-    titles = ("value", "bounds", "95 %", *apart)
-    columns = [textual("pair"), *map(Column, titles), textual("status")]
-    rows: list[list[str]] = []
-    for couple, pair in result.pairs.items():
-        traffic = format_bytes(pair.bytes_sent + pair.bytes_received)
-        rows.append(
+def _parts_by_holder(
+    parts: Mapping[str, Parts],
+) -> list[tuple[str, list[render.Paragraph | render.Table]]]:
+    """Return the tables of each holder, for a page."""
+    holders: list[tuple[str, list[render.Paragraph | render.Table]]] = []
+    for name, part in parts.items():
+        shown = printable(name)
+        by_column, by_class = shortened(part, MOST_PARTS)
+        note = f"{printable(part.note[:1].upper() + part.note[1:], 400)}."
+        classes = render.Table(
+            f"Share of the squared distance, and of the records, by class: {shown}.",
+            [render.names("class", 32), render.shares("share"), render.shares("records")],
             [
-                " ".join((called or {}).get(name, name) for name in couple),
-                short_number(pair.value),
-                known_bounds(*pair.bounds),
-                "" if pair.interval is None else short_bounds(*pair.interval),
-                *((str(pair.rounds), traffic, f"{pair.seconds:.2f}") if apart else ()),
-                first_word(pair.status),
-            ]
+                (kind, render.Cell(member.share, member.share), member.mass)
+                for kind, member in by_class
+            ],
         )
-    table = plain_table(columns, rows, f"W{result.p} by {result.method}", loose=True).filled
-    return [table, facts(bill_rows(result))] if bill else [table]
+        columns = render.Table(
+            f"Share of the squared distance by column: {shown}.",
+            [render.names("column", 32), render.shares("share")],
+            [(column, render.Cell(share, share)) for column, share in by_column],
+        )
+        warning = [render.Paragraph(note, "warning")] if part.note else []
+        holders.append((shown, [*warning, columns, *([classes] if by_class else [])]))
+    return holders
 
 
-def matrix_page(result: DistanceMatrix) -> list[Block]:
-    """The page of all distances."""
-    # Slow to import: it draws.
-    from ..render.figure import heat_map
-
-    names = list(result.names)
+def matrix_content(result: DistanceMatrix) -> render.Content:
+    """Declare pairs of holders with their distances, and the bill."""
+    holders = list(result.names)
     ranked = sorted(result.pairs.values(), key=lambda pair: pair.value)
     ends = [listed([printable(name) for name in pair.holders]) for pair in (ranked[0], ranked[-1])]
     lead = f"{ends[0]} are closest, at a distance of {number(ranked[0].value)}"
     if len(ranked) > 1:
         lead += f"; {ends[1]} are farthest apart, at {number(ranked[-1].value)}"
-    blocks: list[Block] = [
-        Heading("Distances between holders", level=1),
-        Paragraph(f"{lead}.", "lead"),
-    ]
-    if not result.converged:
-        status = printable(result.status, 400)
-        blocks.append(Paragraph(f"Not everything converged: {status}", "warning"))
-    blocks += [
-        Heading("Distances", "distances", "Distances"),
-        heat_map(names, result.values, None, order="given"),
-        matrix_pairs(result),
-        Facts(
-            [
-                ("distance", f"Wasserstein distance of order {result.p}; smaller is closer."),
-                (
-                    "bounds",
-                    "The exact distance lies within them whenever every party followed "
-                    "the protocol.",
-                ),
-                ("method", printable(result.method)),
-                ("status", printable(result.status, 400)),
-            ]
+    square = square_table(holders, holders, holders, result) if len(holders) <= _TABLED else None
+    return [
+        render.Headline(
+            "Distances between holders",
+            f"{lead}.",
+            render.not_converged(result, several=True),
         ),
+        render.section(
+            "Distances",
+            "distances",
+            heat_map(holders, result.values, None, order="given"),
+            pairs_table(result),
+            render.facts(
+                {},
+                terminal=bill_rows(result),
+                page={
+                    "distance": f"Wasserstein distance of order {result.p}; smaller is closer.",
+                    "bounds": "The exact distance lies within them whenever every party followed "
+                    "the protocol.",
+                    "method": printable(result.method),
+                    "status": printable(result.status, 400),
+                },
+            ),
+            render.Details("The same as a square", [square]) if square else None,
+        ),
+        cost_content(result),
+    ]  # fmt: skip
+
+
+def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> render.Table:
+    """Return all pairs; on a terminal ``words`` stand for the names of some holders."""
+    # Of one run for all pairs, no pair has a bill of its own.
+    has_bills = result.shared_bill is None
+    rows = [
+        (
+            " ".join((words or {}).get(name, name) for name in couple),
+            *couple,
+            pair.value,
+            pair.bounds,
+            pair.interval,
+            pair.rounds if has_bills else "",
+            format_bytes(pair.bytes_sent + pair.bytes_received) if has_bills else "",
+            f"{pair.seconds:.2f}" if has_bills else "",
+            render.Cell(first_word(pair.status), warn=not pair.converged),
+        )
+        for couple, pair in result.pairs.items()
     ]
-    if len(names) <= _TABLED:
-        square = square_table(names, names, names, result)
-        blocks.append(Details("The same as a square", [square]))
-    return [*blocks, *bill_sections([("", result)])]
-
-
-def matrix_pairs(result: DistanceMatrix) -> Table:
-    """All pairs with their distances and bounds, for a page."""
-    likely = any(pair.interval is not None for pair in result.pairs.values())
-    columns = [textual("holder"), textual("other holder"), Column("distance"), Column("bounds")]
-    columns += [Column("likely (95 %)")] if likely else []
-    rows: list[list[Cell]] = []
-    for (a, b), pair in result.pairs.items():
-        cells = [Cell(printable(a)), Cell(printable(b)), Cell(number(pair.value))]
-        cells.append(Cell(interval(*pair.bounds)))
-        if likely:
-            cells.append(Cell("" if pair.interval is None else interval(*pair.interval)))
-        rows.append([*cells, Cell(first_word(pair.status), warn=not pair.converged)])
-    return Table(
-        "Pairs of holders with their distances.", [*columns, textual("status")], rows, filter=True
+    columns = [
+        render.texts("pair", on="terminal"), render.names("holder", on="page"),
+        render.names("other holder", on="page"), render.numbers("value", full="distance"),
+        render.intervals(terminal=lambda ends: known_bounds(*ends)),
+        render.intervals("95 %", full="likely (95 %)"),
+        *(render.Column(title, on="terminal") for title in ("rounds", "bytes", "seconds")),
+        render.texts("status"),
+    ]  # fmt: skip
+    return render.Table(
+        "Pairs of holders with their distances.",
+        columns,
+        rows,
+        filter=True,
+        filled=True,
+        loose=f"W{result.p} by {result.method}",
     )
 
 
 def square_table(
-    names: Sequence[str], every: Sequence[str], heads: Sequence[str], matrix: DistanceMatrix
-) -> Table:
-    """Distances of holders to every party, with the bounds that there are."""
-    likely = any(pair.interval is not None for pair in matrix.pairs.values())
-    what = "likely intervals, which are not certified" if likely else "certified bounds"
+    rows: Sequence[str], every: Sequence[str], heads: Sequence[str], matrix: DistanceMatrix
+) -> render.Table:
+    """Return distances of holders to every party, with the bounds that there are."""
+    is_likely = any(pair.interval is not None for pair in matrix.pairs.values())
+    what = "likely intervals, which are not certified" if is_likely else "certified bounds"
 
-    def cell(a: str, b: str) -> Cell:
+    def cell(a: str, b: str) -> str:
         if a == b:
-            return Cell("0")
+            return "0"
         pair = matrix[a, b]
-        return Cell(f"{number(pair.value)} {interval(*(pair.interval or pair.bounds))}")
+        return f"{number(pair.value)} {interval(*(pair.interval or pair.bounds))}"
 
-    columns = [textual("holder"), *(Column(printable(name, 28)) for name in heads)]
-    rows = [[Cell(printable(a, 28)), *(cell(a, b) for b in every)] for a in names]
-    return Table(f"Distances between holders with their {what}.", columns, rows)
+    return render.Table(
+        f"Distances between holders with their {what}.",
+        [render.names("holder", 28), *(render.Column(printable(name, 28)) for name in heads)],
+        [(a, *(cell(a, b) for b in every)) for a in rows],
+    )

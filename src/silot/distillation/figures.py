@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import BLUE, COLOURS, GREY, ORANGE, WIDTH, label, picture
+from ..render.figure import (
+    BLUE,
+    COLOURS,
+    GREY,
+    ORANGE,
+    WIDTH,
+    label,
+    name_columns,
+    name_rows,
+    number_cells,
+    shade_cells,
+)
 from ..render.words import count, number
 from .labels import LabelSpace
 from .scores import ClassScores, Scores
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NUMBERED_CELLS = 12
 _LINES = 6
@@ -25,11 +36,14 @@ _BOXES = "Boxes hold the middle half, the line is the median, whiskers reach fro
 
 
 def loss_figure(losses: Array, by_teacher: Array, teachers: Sequence[str], resumed: int) -> Picture:
-    """Loss of every epoch, with that against each of a few teachers."""
+    """Draw the loss of every epoch, with that against each of a few teachers."""
     epochs = np.arange(1, len(losses) + 1)
     shown = len(teachers) if len(teachers) <= _LINES else 0
 
     def draw(figure: Figure) -> None:
+        # Slow to import.
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.add_subplot()
         dot: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(losses) <= 40 else {}
         for k in range(shown):
@@ -60,7 +74,7 @@ def loss_figure(losses: Array, by_teacher: Array, teachers: Sequence[str], resum
         caption += " Losses against single teachers are without weights."
     if 0 < resumed < len(losses):
         caption += " Epochs left of the dotted line are those of the checkpoint."
-    return picture(
+    return Picture(
         draw,
         (WIDTH, 3.1),
         f"Loss over {count(len(losses), 'epoch')}: {number(float(losses[0]))} in the first, "
@@ -70,24 +84,27 @@ def loss_figure(losses: Array, by_teacher: Array, teachers: Sequence[str], resum
 
 
 def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) -> Picture:
-    """Box plots by class, before and after: where it is expected, or how far off."""
+    """Draw box plots by class, before and after: where it is expected, or how far off."""
     line = space.line
     size = 9.0 if len(after.per_class) <= 12 else 7.0
 
     def draw(figure: Figure) -> None:
+        # Slow to import.
+        from matplotlib.patches import Patch
+
         axes = figure.add_subplot()
         places = np.arange(len(after.per_class), dtype=np.float64)
         for shift, scores, colour in ((-0.18, before, GREY), (0.18, after, BLUE)):
-            _boxes(axes, [_quantiles(each, line) for each in scores.per_class],
+            _boxes(axes, [_quantiles(row, line) for row in scores.per_class],
                    places + shift, colour)  # fmt: skip
         if line:
-            truth = [float(space.coordinates[each.code, 0]) for each in after.per_class]
+            truth = [float(space.coordinates[row.code, 0]) for row in after.per_class]
             axes.hlines(truth, places - 0.42, places + 0.42, color=ORANGE, linewidth=1.6, zorder=1)
             axes.set_ylabel("expected coordinate")
         else:
             axes.set_ylim(bottom=0.0)
             axes.set_ylabel("distance of the expected label")
-        names = [label(each.name) for each in after.per_class]
+        names = [label(row.name) for row in after.per_class]
         turn, side = (40, "right") if sum(map(len, names)) > 80 else (0, "center")
         axes.set_xticks(places, names, fontsize=size, rotation=turn, ha=side, parse_math=False)
         axes.tick_params(axis="x", length=0)
@@ -105,7 +122,7 @@ def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) ->
             "Expected coordinates of the records of each class; the nearer to the class's own "
             "coordinate, the better."
         )
-    return picture(
+    return Picture(
         draw,
         (WIDTH, 3.3),
         f"Box plots of {label(name)} for each of {len(after.per_class)} classes, before and after: "
@@ -121,7 +138,7 @@ def _quantiles(scores: ClassScores, line: bool) -> Array:
 def _boxes(
     axes: Axes, rows: Sequence[Array], places: Array, colour: str, *, vertical: bool = True
 ) -> None:
-    """Box plots of known quantiles."""
+    """Draw box plots of known quantiles."""
     for low, first, middle, third, high, place in (
         (*map(float, row), float(place)) for row, place in zip(rows, places, strict=True)
     ):
@@ -141,9 +158,9 @@ def _boxes(
 
 
 def confusion_figure(name: str, before: Scores, after: Scores, space: LabelSpace) -> Picture:
-    """Shares of each class that are named as each label, before and after."""
+    """Draw the shares of each class that are named as each label, before and after."""
     rows = len(space.names)
-    shown = [label(each) for each in space.names]
+    shown = [label(words) for words in space.names]
     size = 8.5 if rows <= _NUMBERED_CELLS else 6.5
     word = 0.62 * size / 72 * max(map(len, shown))
     steep = word > 0.6 * (WIDTH - word) / (2 * rows)
@@ -152,27 +169,19 @@ def confusion_figure(name: str, before: Scores, after: Scores, space: LabelSpace
     height = min(side, 0.62 * rows) + (word * 0.75 if steep else 0.25) + 0.9
 
     def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2, sharey=True)
+        first, second = figure.subplots(1, 2, sharey=True)
         image = None
-        for axes, scores, title in ((left, before, "before"), (right, after, "after")):
+        for axes, scores, title in ((first, before, "before"), (second, after, "after")):
             image = _shares(axes, scores, size, rows)
             axes.set_title(title)
             axes.set_xlabel("named as")
-            axes.set_xticks(
-                range(rows),
-                shown,
-                fontsize=size,
-                rotation=40 if steep else 0,
-                ha="right" if steep else "center",
-                rotation_mode="anchor" if steep else "default",
-                parse_math=False,
-            )
-        left.set_yticks(range(rows), shown, fontsize=size, parse_math=False)
-        left.set_ylabel("true label")
+            name_columns(axes, range(rows), shown, size, 40 if steep else 0)
+        first.set_yticks(range(rows), shown, fontsize=size, parse_math=False)
+        first.set_ylabel("true label")
         assert image is not None
-        figure.colorbar(image, ax=[left, right], shrink=0.8, label="share of the class", pad=0.02)
+        figure.colorbar(image, ax=[first, second], shrink=0.8, label="share of the class", pad=0.02)
 
-    return picture(
+    return Picture(
         draw,
         (WIDTH, height),
         f"Confusion of {label(name)}: {100 * before.accuracy:.1f} % of the records are named "
@@ -185,28 +194,18 @@ def confusion_figure(name: str, before: Scores, after: Scores, space: LabelSpace
 def _shares(axes: Axes, scores: Scores, size: float, rows: int) -> Any:
     totals = scores.confusion.sum(axis=1, keepdims=True)
     shares = np.where(totals > 0, scores.confusion / np.maximum(totals, 1), np.nan)
-    axes.set_facecolor("#d0d0d4")
-    image = axes.imshow(
-        np.ma.masked_invalid(shares),
-        cmap="Blues",
-        vmin=0.0,
-        vmax=1.0,
-        interpolation="nearest",
-        aspect="auto",
-    )
+    image = shade_cells(axes, shares, 0.0, 1.0, "Blues")
     axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
     if rows <= _NUMBERED_CELLS:
-        for (i, j), share in np.ndenumerate(shares):
-            if np.isfinite(share):
-                shade = "white" if share > 0.55 else "black"
-                text = f"{100 * share:.0f} %"
-                axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=size - 0.5)
+        number_cells(
+            axes, shares, size - 0.5, lambda share: share > 0.55,
+            lambda share: f"{100 * share:.0f} %",
+        )  # fmt: skip
     return image
 
 
 def weight_figure(weights: Array, teachers: Sequence[str]) -> Picture:
-    """Box plots of the weights of every teacher over the inputs."""
+    """Draw box plots of the weights of every teacher over the inputs."""
     rows = len(teachers)
     size = 9.0 if rows <= 20 else 7.0
 
@@ -217,18 +216,15 @@ def weight_figure(weights: Array, teachers: Sequence[str]) -> Picture:
         _boxes(axes, drawn, places, BLUE, vertical=False)
         axes.plot(weights.mean(axis=1), places, "D", color=ORANGE, markersize=4.5, zorder=4)
         axes.axvline(1.0 / rows, color=GREY, linestyle=":", linewidth=1.0)
-        axes.set_yticks(places, [label(name) for name in teachers], fontsize=size,
-                        parse_math=False)  # fmt: skip
-        axes.set_ylim(rows - 0.5, -0.5)
+        name_rows(axes, [label(name) for name in teachers], size, 0.5)
         axes.set_xlim(0.0, max(1.02 * float(np.max(drawn)), 1.1 / rows))
-        axes.tick_params(axis="y", length=0)
         axes.set_xlabel("weight for an input")
 
     means = ", ".join(
         f"{label(name)} {row.mean():.3f}"
         for name, row in list(zip(teachers, weights, strict=True))[:6]
     )
-    return picture(
+    return Picture(
         draw,
         (WIDTH, 0.85 + (0.42 if rows <= 20 else 0.2) * rows),
         f"Weights of {count(rows, 'teacher')} over {count(weights.shape[1], 'input')}; means: "

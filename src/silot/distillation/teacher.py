@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from silot_transport._check import whole
 
-from ..errors import InputError, MismatchError
+from ..errors import InputError, MismatchError, reason
 from ..federation.answer import Answer, Array
 from ..federation.message import Scalar
 from ..federation.party import Party
@@ -39,13 +39,6 @@ Predictor = Callable[[Any], npt.ArrayLike]
 
 # What half and single precision leave of a sum of 1, by bytes of a number.
 _COARSE = {2: 1e-2, 4: 1e-4}
-_FAULTS = {
-    "answer-malformed": "is no matrix of numbers",
-    "prediction-rows": "has not one row per input",
-    "prediction-labels": "has another number of labels than was asked for",
-    "prediction-nan": "has entries that are not finite",
-    "prediction-simplex": "is no matrix of probabilities: give softmax(logits)",
-}
 
 
 class Teacher(Party):
@@ -255,7 +248,7 @@ def _parts_of(predict: Predictor | Sequence[Predictor], parts: int) -> int:
 
 
 def _broken(fault: str) -> InputError:
-    return InputError(f"what the model returned {_FAULTS[fault]}.", code=fault)
+    return InputError(f"{reason(fault, here=True)}.", code=fault)
 
 
 __all__ = ["Teacher"]

@@ -1,10 +1,8 @@
-"""What an adapter found: the tables of a terminal and a notebook, and the page."""
+"""What is shown of what an adapter found."""
 
 from __future__ import annotations
 
-from ..federation.view import facts
-from ..render import Block, Cell, Column, Heading, Paragraph, Table, textual
-from ..render.words import percent, printable, short_number
+from ..render import Content, Headline, Table, digits, facts, names, numbers, shares, texts
 from .adaptation import DomainChange
 
 _MOST = 8
@@ -17,55 +15,38 @@ _VERDICTS = {
 }
 
 
-def adaptation_sections(result: DomainChange) -> list[Block]:
-    """What explains the target, and how."""
-    return [facts({"verdict": _VERDICTS[result.change]}), *_tables(result, _MOST)]
-
-
-def adaptation_page(result: DomainChange) -> list[Block]:
-    """The page of the same."""
+def adaptation_content(result: DomainChange) -> Content:
+    """Declare what explains the target, and how."""
+    verdict = _VERDICTS[result.change]
+    steps = [
+        (step.change, step.distance, step.p_value, "explains" if step.explains else "")
+        for step in result.steps
+    ]
+    classes = [(name, *ends) for name, ends in result.shares.items()]
+    order = sorted(result.scale, key=lambda name: -abs(result.scale[name] - 1.0))
+    units = [(name, result.scale[name], result.offset[name]) for name in order]
     return [
-        Heading("How does the target differ?", level=1),
-        Paragraph(f"{_VERDICTS[result.change]}.", "lead"),
-        *_tables(result, len(result.scale)),
-    ]
-
-
-def _tables(result: DomainChange, most: int) -> list[Block]:
-    tried = [
-        [
-            Cell(each.change),
-            Cell(short_number(each.distance)),
-            Cell(f"{each.p_value:.3f}"),
-            Cell("explains" if each.explains else ""),
-        ]
-        for each in result.steps
-    ]
-    blocks: list[Block] = [
+        Headline("How does the target differ?", f"{verdict}."),
+        facts({}, terminal={"verdict": verdict}),
         Table(
             "What was tried: how far the source so changed is from the target, and the chance of a "
             "difference as clear.",
-            [textual("change"), Column("W2"), Column("p"), textual("")],
-            tried,
+            [texts("change"), numbers("W2"), digits("p", 3), texts("")],
+            steps,
+        ),
+        Table(
+            "Shares of the classes.",
+            [names("class", 30), shares("source"), shares("target")],
+            classes,
         )
+        if result.change in ("classes", "units", "transport")
+        else None,
+        Table(
+            "Target from source, column by column.",
+            [names("column", 30), numbers("times"), numbers("plus")],
+            units,
+            most=_MOST,
+        )
+        if result.change == "units"
+        else None,
     ]
-    if result.change in ("classes", "units", "transport"):
-        shares = [
-            [Cell(printable(name, 30)), Cell(percent(before)), Cell(percent(after))]
-            for name, (before, after) in result.shares.items()
-        ]
-        columns = [textual("class"), Column("source"), Column("target")]
-        blocks.append(Table("Shares of the classes.", columns, shares))
-    if result.change == "units":
-        order = sorted(result.scale, key=lambda name: -abs(result.scale[name] - 1.0))
-        units = [
-            [
-                Cell(printable(name, 30)),
-                Cell(short_number(result.scale[name])),
-                Cell(short_number(result.offset[name])),
-            ]
-            for name in order[:most]
-        ]
-        columns = [textual("column"), Column("times"), Column("plus")]
-        blocks.append(Table("Target from source, column by column.", columns, units))
-    return blocks

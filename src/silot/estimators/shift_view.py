@@ -1,61 +1,60 @@
-"""A shift from a reference: the tables of a terminal and a notebook, and the page."""
+"""What is shown of a shift from a reference."""
 
 from __future__ import annotations
 
-from ..distances.view import distance_sections
-from ..federation.view import facts
-from ..render import Block, Cell, Column, Heading, Paragraph, Table, textual
-from ..render.words import percent, printable, short_bounds, short_number
+from .. import render
+from ..distances.view import distance_content
+from ..render.words import short_bounds, short_number
 from .shift import Shift
 
 _MOST = 8
 
 
-def shift_sections(result: Shift) -> list[Block]:
-    """Whether records shifted, how far, and by which columns, the clearest first."""
-    return [facts(_rows(result)), _columns(result, _MOST)]
-
-
-def shift_page(result: Shift) -> list[Block]:
-    """The page of the same."""
-    return [
-        Heading("Have the records shifted?", level=1),
-        Paragraph(f"{_verdict(result)}.", "lead"),
-        Heading("The test", "test", "Test"),
-        facts(_rows(result)),
-        Heading("By column", "columns", "Columns"),
-        _columns(result, len(result.columns)),
-        Heading("The distance", "distance", "Distance"),
-        *distance_sections(result.result),
-    ]
-
-
-def _verdict(result: Shift) -> str:
+def shift_content(result: Shift) -> render.Content:
+    """Declare whether records shifted, how far, and by which columns, the clearest first."""
     p = f"p = {result.p_value:.3f}"
-    return f"Shifted: {p}" if result.shifted else f"No shift was found, which proves none: {p}"
-
-
-def _rows(result: Shift) -> dict[str, str]:
+    verdict = f"Shifted: {p}" if result.shifted else f"No shift was found, which proves none: {p}"
     rows = {
-        "verdict": _verdict(result),
+        "verdict": verdict,
         "W2": f"{short_number(result.distance)} standard deviations of the reference",
         "bounds": short_bounds(result.lower, result.upper),
     }
     if result.chance is not None:
         rows["chance"] = f"{short_number(result.chance)}, for two samples of one law"
-    return rows
+    return [
+        render.Headline("Have the records shifted?", f"{verdict}."),
+        render.section("The test", "test", render.facts(rows), link="Test"),
+        render.section("By column", "columns", _columns(result), link="Columns"),
+        render.on_page(
+            render.section(
+                "The distance",
+                "distance",
+                lambda: render.written(distance_content(result.result), "terminal"),
+                link="Distance",
+            )
+        ),
+    ]
 
 
-def _columns(result: Shift, most: int) -> Table:
+def _columns(result: Shift) -> render.Table:
     order = sorted(result.column_p_values, key=lambda name: result.column_p_values[name])
     rows = [
-        [
-            Cell(printable(name, 30)),
-            Cell(percent(result.columns[name]) if name in result.columns else ""),
-            Cell(f"{result.column_p_values[name]:.3f}"),
-            Cell("shifted" if name in result.blamed else "", warn=name in result.blamed),
-        ]
-        for name in order[:most]
+        (
+            name,
+            result.columns.get(name, ""),
+            result.column_p_values[name],
+            render.Cell("shifted" if name in result.blamed else "", warn=name in result.blamed),
+        )
+        for name in order
     ]
-    columns = [textual("column"), Column("share"), Column("p"), textual("")]
-    return Table("Shares of the squared distance, and the chance of each column.", columns, rows)
+    return render.Table(
+        "Shares of the squared distance, and the chance of each column.",
+        [
+            render.names("column", 30),
+            render.shares("share"),
+            render.digits("p", 3),
+            render.texts(""),
+        ],
+        rows,
+        most=_MOST,
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..render.shown import Shown, View
+from ..render.shown import Shown
 from .disclosure import Disclosure
 from .transcript import Transcript
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..data.preflight import Preflight
-    from ..render import Block
+    from ..render import Block, Medium
 
 Array = npt.NDArray[np.float64]
 
@@ -101,10 +101,10 @@ def with_columns_seen(result: object, blocks: Sequence[Block]) -> list[Block]:
 class Preflighted(Shown):
     """Base of shown results that say what was seen of the tables they were computed from."""
 
-    def framed(self, blocks: Sequence[Block], what: View) -> list[Block]:
+    def framed(self, blocks: Sequence[Block], medium: Medium) -> list[Block]:
         from .preflight_view import framed
 
-        if what == "page":
+        if medium == "page":
             return framed(blocks, getattr(self, "preflight", None))
         return with_columns_seen(self, blocks)
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ..render import Block, Cell, Column, Facts, Heading, Paragraph, Table
-from ..render.words import format_bytes, level_in_words, listed, number, printable, reason
+from .. import render
+from ..errors import reason
+from ..render.words import format_bytes, level_in_words, listed, number
 from .result import Bill, Billed
 
 _CAPTION = "Bytes as the coordinator saw them."
@@ -28,10 +29,15 @@ class Run(Protocol):
         ...
 
 
-def bill_rows(result: Run) -> dict[str, str]:
-    """What a run cost and disclosed, in a line each."""
+def bill_rows(result: Run, *, of_models: bool = False) -> dict[str, str]:
+    """Return what a run cost and disclosed, in a line each, for a terminal.
+
+    What a record among parameters ``of_models`` discloses is another matter than a record itself.
+    """
     disclosed, bill = result.disclosure, result.bill
-    if disclosed == "record":
+    if of_models:
+        disclosed = "record: parameters of models, which records may be computed back from"
+    elif disclosed == "record":
         disclosed = "record: every record can be computed back from the messages"
     traffic = format_bytes(bill.bytes_sent + bill.bytes_received)
     rows = {
@@ -45,34 +51,28 @@ def bill_rows(result: Run) -> dict[str, str]:
     return rows
 
 
-def facts(rows: Mapping[str, str]) -> Facts:
-    """Terms and their words."""
-    return Facts(list(rows.items()))
-
-
-def bill_sections(
-    runs: Sequence[tuple[str, Run]],
+def cost_content(
+    runs: Run | Sequence[tuple[str, Run]],
     *,
     caption: str = _CAPTION,
     notes: Sequence[str] = (),
-    disclosure: Table | None = None,
-) -> list[Block]:
-    """The bill of some runs, each with what it was for, and what they disclosed.
+    disclosure: render.Table | None = None,
+) -> render.Content:
+    """Return the bill of a run, or of several with what each was for, and what they disclosed.
 
-    ``disclosure`` stands for the table of levels where levels alone say too little.
+    It is what a page ends with; a terminal has ``bill_rows`` among the facts. ``disclosure``
+    stands for the table of levels where levels alone say too little.
     """
-    paid = _paid(runs)
-    return [
-        Heading("The bill", "bill", "Bill"),
-        _bill(paid, caption),
-        *(Paragraph(note, "small") for note in notes),
-        Heading("What was disclosed", "disclosure", "What was disclosed"),
-        disclosure or _disclosure(paid),
-    ]
+    paid = _paid(runs if isinstance(runs, Sequence) else [("", runs)])
+    small = [render.Paragraph(note, "small") for note in notes]
+    return render.on_page(
+        render.section("The bill", "bill", _bill(paid, caption), small, link="Bill"),
+        render.section("What was disclosed", "disclosure", disclosure or _disclosure(paid)),
+    )
 
 
 def _paid(runs: Sequence[tuple[str, Run]]) -> list[tuple[list[str], Run]]:
-    """Results of one run carry the same bill: it is paid once."""
+    """Group the results of one run, which carry the same bill: it is paid once."""
     paid: dict[Any, tuple[list[str], Run]] = {}
     for k, (what, item) in enumerate(runs):
         transcript = item.transcript if isinstance(item, Billed) else None
@@ -81,17 +81,13 @@ def _paid(runs: Sequence[tuple[str, Run]]) -> list[tuple[list[str], Run]]:
     return list(paid.values())
 
 
-def _bills(paid: Sequence[tuple[list[str], Run]]) -> list[tuple[str, Bill]]:
+def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> render.Table:
     bills = [(listed(what), item.bill) for what, item in paid]
     if len(paid) > 1:
         # Holders have ledgers of their own: their charges are no sum.
         together = replace(sum((bill for _, bill in bills), Bill()), privacy_mu=0.0)
         bills.insert(0, ("all together", together))
-    return bills
-
-
-def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> Table:
-    columns = ("run", "rounds", "sent", "received", "time", "charged to a ledger, at most")
+    titles = ("rounds", "sent", "received", "time", "charged to a ledger, at most")
     rows = [
         (
             what,
@@ -101,23 +97,19 @@ def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> Table:
             f"{bill.seconds:.2f} s",
             f"mu {number(bill.privacy_mu)}" if bill.privacy_mu > 0 else "",
         )
-        for what, bill in _bills(paid)
+        for what, bill in bills
     ]
     # Runs without a name, and a charge where nothing was charged, need no column.
-    shown = [k for k in range(len(columns)) if k not in (0, 5) or any(row[k] for row in rows)]
-    return Table(
-        caption,
-        [Column(columns[k], numeric=k > 0) for k in shown],
-        [[Cell(row[k]) for k in shown] for row in rows],
-        fold=10,
+    return render.Table(
+        caption, [render.texts("run"), *map(render.Column, titles)], rows, fold=10, filled=True
     )
 
 
-def _disclosure(paid: Sequence[tuple[list[str], Run]]) -> Table:
+def _disclosure(paid: Sequence[tuple[list[str], Run]]) -> render.Table:
     levels: dict[str, list[str]] = {}
     for what, item in paid:
         levels.setdefault(item.disclosure, []).extend(what)
-    named = any(what for run in levels.values() for what in run)
+    named = any(what for runs in levels.values() for what in runs)
     order = sorted(levels, key=lambda level: _LEVELS.index(level) if level in _LEVELS else 9)
     return levels_table(
         f"The finest thing that left a holder{', run by run' if named else ''}.",
@@ -125,30 +117,34 @@ def _disclosure(paid: Sequence[tuple[list[str], Run]]) -> Table:
     )
 
 
-def levels_table(caption: str, rows: Sequence[tuple[str, str, str]]) -> Table:
-    """Levels of disclosure with their meanings, and the runs they are of."""
-    named = any(runs for _, _, runs in rows)
-    titles = ("level", "meaning", "runs") if named else ("level", "meaning")
-    return Table(
-        caption,
-        [Column(title, numeric=False) for title in titles],
-        [
-            [
-                Cell(level or "unknown", warn=level == "record"),
-                Cell(meaning),
-                *([Cell(runs)] if named else []),
-            ]
-            for level, meaning, runs in rows
-        ],
+def levels_table(caption: str, rows: Sequence[tuple[str, str, str]]) -> render.Table:
+    """Return levels of disclosure with their meanings, and the runs they are of."""
+    cells = [
+        (render.Cell(level or "unknown", warn=level == "record"), meaning, runs)
+        for level, meaning, runs in rows
+    ]
+    return render.Table(
+        caption, [*map(render.texts, ("level", "meaning", "runs"))], cells, filled=True
     )
 
 
-def missing_table(missing: Mapping[str, str], why: Mapping[str, str], party: str) -> Table:
-    """Parties that took no part, and why; ``why`` has words of codes beside the common ones."""
-    rows = [
-        [Cell(printable(name)), Cell(f"{why.get(code) or reason(code)}."), Cell(printable(code))]
-        for name, code in missing.items()
-    ]
-    columns = [Column(title, numeric=False) for title in (party, "why", "code")]
+def missing_section(
+    missing: Mapping[str, str],
+    party: str = "holder",
+    *,
+    title: str = "",
+    link: str | None = None,
+    note: str = "",
+) -> render.Content:
+    """Return the section on parties that took no part, and why; there is none without any."""
+    if not missing:
+        return None
+    rows = [(name, f"{reason(code)}.", code) for name, code in missing.items()]
     caption = f"{party.capitalize()}s that took no part."
-    return Table(caption, columns, rows)
+    table = render.Table(
+        caption, [render.names(party), render.texts("why"), render.names("code")], rows
+    )
+    title = title or f"{party.capitalize()}s left out"
+    return render.on_page(
+        render.section(title, "missing", render.Paragraph(note) if note else None, table, link=link)
+    )

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import io
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.image import imsave
-from matplotlib.ticker import PercentFormatter
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import BLUE, GREY, ORANGE, data_uri, label, picture
+from ..render.figure import BLUE, GREY, ORANGE, data_uri, label
 from ..render.words import count, decimals
 from .checks import Flags
 from .quality import quality
 from .result import RecordScores
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 _SIZE = (6.6, 3.5)
 _MOST_POINTS = 400
@@ -27,20 +28,20 @@ _SAMPLE = 200
 
 
 def inspection(scores: Array, truth: Flags) -> tuple[Array, Array]:
-    """Share of broken records found against the share inspected, the worst first.
+    """Return the share of broken records found against the share inspected, the worst first.
 
     Records of equal score are taken in no order, so the curve is a straight line across them.
     """
     order = np.argsort(-scores, kind="stable")
-    found = np.cumsum(truth[order])
+    hits = np.cumsum(truth[order])
     last = np.append(np.diff(scores[order]) != 0, True)
     inspected = np.flatnonzero(last) + 1
     shares = np.append(0.0, inspected / len(scores))
-    return shares, np.append(0.0, found[last] / max(found[-1], 1))
+    return shares, np.append(0.0, hits[last] / max(hits[-1], 1))
 
 
 def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
-    """How soon broken records are found."""
+    """Draw how soon broken records are found."""
     broken, auc = float(truth.mean()), decimals(quality(scores, truth).auc, 3)
 
     def draw(figure: Figure) -> None:
@@ -53,25 +54,23 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
             _mark(axes, float(scores.flagged.mean()))
         axes.set_xlabel("share of records inspected, the most suspect first")
         axes.set_ylabel("share of broken records found")
-        axes.set_xlim(0, 1.01)
         axes.set_ylim(0, 1.03)
-        axes.xaxis.set_major_formatter(PercentFormatter(1))
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        _percentages(axes.xaxis, axes.yaxis)
         _legend(axes, "lower right")
 
-    return picture(
+    return Picture(
         draw,
         _SIZE,
         f"Inspection curve of {label(name)}: AUC {auc}.",
         "How many of the records known to be broken are found when records are inspected in the "
         "order of their scores. AUC is the chance that a broken record scores above a sound one. "
         "Records left of the dashed line are about as many as are flagged.",
-        narrow=_SIZE[1],
+        narrow_height=_SIZE[1],
     )
 
 
 def score_figure(name: str, scores: RecordScores) -> Picture:
-    """Scores in falling order, flagged ones marked."""
+    """Draw scores in falling order, flagged ones marked."""
     records = len(scores.scores)
 
     def draw(figure: Figure) -> None:
@@ -92,11 +91,10 @@ def score_figure(name: str, scores: RecordScores) -> Picture:
         axes.axhline(0.0, color="#bbbbbb", linewidth=0.8, zorder=0)
         axes.set_xlabel("share of records, the most suspect first")
         axes.set_ylabel("log odds of being broken" if scores.screening else "calibrated gradient")
-        axes.set_xlim(0, 1.01)
-        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        _percentages(axes.xaxis)
         _legend(axes, "upper right")
 
-    return picture(
+    return Picture(
         draw,
         _SIZE,
         f"Scores of the {count(records, 'record')} of {label(name)} in falling order; "
@@ -104,30 +102,33 @@ def score_figure(name: str, scores: RecordScores) -> Picture:
         "Scores in falling order. At 0 a record is as likely broken as not."
         if scores.screening
         else "Calibrated gradients in falling order; positive ones are flagged.",
-        narrow=_SIZE[1],
+        narrow_height=_SIZE[1],
     )
 
 
 def thumbnails(images: npt.NDArray[Any], positions: npt.NDArray[np.intp]) -> list[str]:
-    """Addresses of small images of the records at given positions, on one scale of brightness."""
+    """Return addresses of small images of records at positions, all equally bright."""
     sample = images[:: -(-len(images) // _SAMPLE)]
     dark, bright = _range(np.concatenate([sample, images[positions]]))
-    found = []
+    # Slow to import.
+    from matplotlib.image import imsave
+
+    sources: list[str] = []
     for image in images[positions]:
         pixels = np.nan_to_num(image.astype(np.float64), nan=dark, posinf=bright, neginf=dark)
         pixels = np.clip((_smaller(pixels) - dark) / (bright - dark), 0.0, 1.0)
         pixels = pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
         buffer = io.BytesIO()
         imsave(buffer, np.rint(255 * pixels).astype(np.uint8), format="png", metadata=_UNSIGNED)
-        found.append(data_uri("image/png", buffer.getvalue()))
-    return found
+        sources.append(data_uri("image/png", buffer.getvalue()))
+    return sources
 
 
 _UNSIGNED: dict[str, Any] = {"Software": None}
 
 
 def _range(images: npt.NDArray[Any]) -> tuple[float, float]:
-    """Brightness of black and of white; a few wild pixels do not darken all the others."""
+    """Return the brightness of black and white; a few wild pixels do not darken all others."""
     if images.dtype == np.uint8:
         return 0.0, 255.0
     values = images[np.isfinite(images)].astype(np.float64)
@@ -155,7 +156,7 @@ def _smaller(image: Array) -> Array:
 
 
 def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
-    """Few enough points for a small file, densest at the start, where curves bend."""
+    """Return few enough points for a small file, densest at the start, where curves bend."""
     if len(x) <= _MOST_POINTS:
         return x, y
     places = np.unique(np.rint((len(x) - 1) * np.linspace(0, 1, _MOST_POINTS) ** 2).astype(int))
@@ -163,15 +164,25 @@ def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _largest(scores: Array) -> float:
-    known = np.abs(scores[np.isfinite(scores)])
-    return float(known.max()) if known.size else 0.0
+    sizes = np.abs(scores[np.isfinite(scores)])
+    return float(sizes.max()) if sizes.size else 0.0
 
 
 def _legend(axes: Axes, place: Literal["upper right", "lower right"]) -> None:
-    """The holder side, drawn last so that it lies on top, comes first."""
+    """Name what is drawn last, and lies on top, first."""
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], names[::-1], loc=place, frameon=True, framealpha=1.0, edgecolor="w")
 
 
 def _mark(axes: Axes, share: float) -> None:
     axes.axvline(share, color="#444444", linestyle="--", linewidth=0.9, label="flagged up to here")
+
+
+def _percentages(*axes: Axis) -> None:
+    """Write the numbers of axes from 0 to 1 as percentages."""
+    # Slow to import.
+    from matplotlib.ticker import PercentFormatter
+
+    for axis in axes:
+        axis.set_major_formatter(PercentFormatter(1))
+    axes[0].axes.set_xlim(0, 1.01)

@@ -1,27 +1,20 @@
-"""Scored records, and counts of broken ones: the tables of a terminal, and parts of a page."""
+"""What is shown of scored records, alone or beside the worth of holders, and of counts of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
-from ..federation.view import bill_rows, bill_sections, facts
-from ..render import (
-    Block,
-    Cell,
-    Column,
-    Gallery,
-    Heading,
-    Name,
-    Paragraph,
-    Strong,
-    Table,
-    Tile,
-    plain_table,
-    textual,
-)
-from ..render.words import MISSING_NUMBER, count, decimals, percent, printable
-from .checks import Scored
+import numpy.typing as npt
+
+from .. import render
+from ..distances.worth.result import Contributions
+from ..distances.worth.view import Beside, value_content
+from ..errors import InputError
+from ..federation.view import Run, bill_rows, cost_content
+from ..render.words import count, decimals, percent, printable
+from .checks import Records, Scored, collect
 from .counts import BrokenCounts
+from .figures import inspection_figure, score_figure, thumbnails
 from .result import Contents, RecordScores, Suspect
 
 _DETAILED = 6
@@ -32,184 +25,260 @@ _ROWS = 12_000
 _SHOWN, _LONGEST = 10, 16
 
 
-def records_sections(result: RecordScores, contents: Contents | None = None) -> list[Block]:
-    """The most suspect records of a holder, the rule and the bill."""
+def records_content(result: RecordScores, contents: Contents | None = None) -> render.Content:
+    """Declare the most suspect records of a holder, the rule and the bill."""
+    return [
+        render.on_terminal(lambda: _terminal(result, contents)),
+        render.on_page(lambda: value_page(records=result)),
+    ]
+
+
+def _terminal(result: RecordScores, contents: Contents | None) -> render.Content:
     suspects = result.suspects(contents)
-    blocks: list[Block] = []
-    if suspects:
-        named = contents is not None and contents.identifiers is not None
-        blocks.append(_most_suspect(suspects[:_SHOWN], named, result.screening is not None))
-    if len(suspects) > _SHOWN:
-        more = f"{len(suspects) - _SHOWN:,} more: --csv FILE and --report FILE list all"
-        blocks.append(Paragraph(more))
-    rows = {"records": result.summary, "rule": result.rule, "status": result.status}
-    rows |= bill_rows(result)
-    if result.screening is not None:
-        rows["disclosed"] = (
+    is_named = contents is not None and contents.identifiers is not None
+    is_screened = result.screening is not None
+    rows = [
+        (suspect.record, suspect.identifier if is_named else "", f"{suspect.score:.4g}",
+         *((suspect.kind, printable(suspect.why, 400)) if is_screened else ("", "")))
+        for suspect in suspects[:_SHOWN]
+    ]  # fmt: skip
+    columns = [
+        render.Column("record"), render.names("identifier", _LONGEST, wrap="cut"),
+        render.Column("score"), render.texts("kind", wrap="cut"), render.texts("why", wrap="fill"),
+    ]  # fmt: skip
+    more = f"{len(suspects) - _SHOWN:,} more: --csv FILE and --report FILE list all"
+    words = {"records": result.summary, "rule": result.rule, "status": result.status}
+    words |= bill_rows(result)
+    if is_screened:
+        words["disclosed"] = (
             "record: some 16 numbers about every record; to the holder, the validation records"
         )
-    return [*blocks, facts(rows)]
-
-
-def _most_suspect(suspects: Sequence[Suspect], named: bool, parts: bool) -> Table:
-    columns = [Column("record"), *[textual("identifier", "cut")] * named, Column("score")]
-    columns += [textual("kind", "cut"), textual("why", "fill")] if parts else []
-    rows: list[list[str]] = []
-    for each in suspects:
-        name = [printable(each.identifier, _LONGEST)] if named else []
-        kind = [each.kind, printable(each.why, 400)] if parts else []
-        rows.append([str(each.record), *name, f"{each.score:.4g}", *kind])
-    return plain_table(columns, rows)
-
-
-def counts_sections(result: BrokenCounts) -> list[Block]:
-    """What the coordinator was told of broken records, with noise."""
-    rows = {
-        "told": "counts with noise; scores, flags and suggestions stay with the holder",
-        "status": result.status,
-    }
-    strange = [each.strange for each in result.holders.values() if each.strange is not None]
-    if strange:
-        rows["other classes"] = f"about {sum(strange):.0f} records"
-    return [_counts(result), facts({**rows, **bill_rows(result)})]
-
-
-def counts_page(result: BrokenCounts) -> list[Block]:
-    """The page of the same: nothing in it is about a single record."""
-    found = sum(each.broken["all"].value for each in result.holders.values())
     return [
-        Heading("How many records are broken", level=1),
-        Paragraph(
-            f"About {found:,.0f} records of {count(len(result.holders), 'holder')} are broken, by "
-            "counts with noise. Scores, flags and suggestions stay with the holders.",
-            "lead",
-        ),
-        Heading("Broken records", "records", "Broken records"),
-        _counts(result),
-        facts({"status": result.status}),
-        *bill_sections([("", result)]),
+        render.Table("", columns, rows, filled=True) if rows else None,
+        render.Paragraph(more) if len(suspects) > _SHOWN else None,
+        render.facts(words),
     ]
 
 
-def _counts(result: BrokenCounts) -> Table:
+def counts_content(result: BrokenCounts) -> render.Content:
+    """Declare what the coordinator was told of broken records, with noise; of no single record."""
+    broken = sum(holder.broken["all"].value for holder in result.holders.values())
+    strange = [holder.strange for holder in result.holders.values() if holder.strange is not None]
+    others = {"other classes": f"about {sum(strange):.0f} records"} if strange else {}
+    disclosed = {"told": "counts with noise; scores, flags and suggestions stay with the holder"}
+    return [
+        render.Headline(
+            "How many records are broken",
+            f"About {broken:,.0f} records of {count(len(result.holders), 'holder')} are broken, by "
+            "counts with noise. Scores, flags and suggestions stay with the holders.",
+        ),
+        render.section(
+            "Broken records",
+            "records",
+            _counts(result),
+            render.facts(
+                {},
+                terminal={**disclosed, "status": result.status, **others, **bill_rows(result)},
+                page={"status": result.status},
+            ),
+        ),
+        cost_content(result),
+    ]
+
+
+def _counts(result: BrokenCounts) -> render.Table:
     heads = ("broken", "95 %", "would be flagged", "of about")
     rows = [
-        [
+        (
             name,
             fault,
-            f"{told.broken[fault].value:.0f}",
-            f"{told.broken[fault].low:.0f} to {told.broken[fault].high:.0f}",
-            f"{told.flagged[fault].value:.0f}",
-            f"{told.records:.0f}",
-        ]
-        for name, told in result.holders.items()
+            f"{holder.broken[fault].value:.0f}",
+            f"{holder.broken[fault].low:.0f} to {holder.broken[fault].high:.0f}",
+            f"{holder.flagged[fault].value:.0f}",
+            f"{holder.records:.0f}",
+        )
+        for name, holder in result.holders.items()
         for fault in ("label", "features", "all")
-        if fault in told.broken
+        if fault in holder.broken
     ]
-    return plain_table([textual("holder"), textual("fault"), *map(Column, heads)], rows)
+    return render.plain_table(
+        [render.names(), render.texts("fault"), *map(render.Column, heads)], rows
+    )
 
 
-def scored_sections(scored: Sequence[Scored]) -> list[Block]:
-    """Overview of all holders, and details of those with the largest share of flagged records."""
+def value_page(
+    contributions: Contributions | None = None,
+    *,
+    records: Records | None = None,
+    images: Mapping[str, npt.ArrayLike] | None = None,
+    truth: Mapping[str, npt.ArrayLike] | None = None,
+    contents: Mapping[str, Contents] | None = None,
+) -> render.Content:
+    """Declare the page of what holders are worth, of the scores of their records, or of both.
+
+    Sections appear when their data are there. Of more than six scored holders, those with the
+    largest share of flagged records are shown in full and the others in a table.
+
+    Parameters
+    ----------
+    contributions
+        What the holders are worth.
+    records
+        Scores of records: of one holder, of several, or by name.
+    images
+        Records as pictures by holder, shape (n, h, w) or (n, h, w, 3), in any range of numbers.
+        The page then contains raw records and must stay with their owner.
+    truth
+        By holder, which records are known to be broken (n,). It turns curves of scores into
+        curves of inspection, with precision and recall.
+    contents
+        By holder, what its records are called and what stands in them. Values of suspect records
+        then stand in the page beside those of the nearest good ones, and it must stay with
+        their owner.
+
+    Raises
+    ------
+    InputError
+        ``report-empty``: there is nothing to report. ``report-records``: ``records`` are no
+        scores, or two of one name. ``report-images``, ``report-truth``: they are of another
+        shape than the records, or of holders without scores. ``report-contents``,
+        ``records-contents``: they are of holders without scores, or of other records.
+    """
+    scored = collect(records, images, truth, contents)
+    is_named = contributions is not None and bool(contributions.holders or contributions.missing)
+    if not scored and not is_named:
+        raise InputError(
+            "there is nothing to report. Give contributions, records or both.",
+            code="report-empty",
+        )
+    sentences = [_flagged(scored)] if scored else []
+    private = _private(scored) if images or contents else None
+    sections = scored_sections(scored)
+    runs: list[tuple[str, Run]] = [
+        (f"records of {printable(item.name)}", item.scores) for item in scored
+    ]
+    if contributions is not None:
+        return value_content(contributions, Beside(sentences, private, sections, runs))
+    return [render.Headline("Suspect records", *sentences), private, sections, cost_content(runs)]
+
+
+def _private(scored: Sequence[Scored]) -> render.Private:
+    """Return what must stay with its owner."""
+    if not any(item.raw for item in scored):
+        return render.Private("")
+    is_pictured = any(item.images is not None for item in scored)
+    return render.Private(
+        "records of holders as pictures" if is_pictured else "values of suspect records"
+    )
+
+
+def _flagged(scored: Sequence[Scored]) -> str:
+    """Return how many of the scored records are flagged, in a sentence."""
+    flagged = sum(item.flagged for item in scored)
+    records = sum(item.records for item in scored)
+    where = sum(item.flagged > 0 for item in scored)
+    of = count(records, "scored record")
+    of += "" if len(scored) == 1 else f" of {count(len(scored), 'holder')}"
+    if not flagged:
+        return f"None of {of} is flagged as broken."
+    share = percent(flagged / max(records, 1))
+    verb = "is" if flagged == 1 else "are"
+    among = f", in {where} of the holders" if where < len(scored) else ""
+    return f"{flagged:,} of {of} ({share}) {verb} flagged as broken{among}."
+
+
+def scored_sections(scored: Sequence[Scored], *, linked: bool = False) -> render.Content:
+    """Return the overview of all holders, and those with the largest share of flagged records.
+
+    Each holder is ``linked`` at the top of the page where its records are evidence of a piece.
+    """
     if not scored:
-        return []
+        return None
     ordered = sorted(scored, key=lambda item: (-item.flagged_share, item.name))
     chosen = list(scored) if len(scored) <= _DETAILED else ordered[:_DETAILED]
-    blocks: list[Block] = [
-        Heading("Suspect records", "records", "Records"),
-        Paragraph(
-            _SCREENED if any(item.scores.screening is not None for item in chosen) else _PUBLISHED
-        ),
-        Paragraph(
+    shown = f"The {len(chosen)} holders with the largest share of flagged records"
+    is_screened = any(item.scores.screening is not None for item in chosen)
+    return render.on_page(render.section(
+        "Suspect records",
+        "records",
+        render.Paragraph(_SCREENED if is_screened else _PUBLISHED),
+        render.Paragraph(
             "Scores, positions and flags say something about single records. Share this report "
             "with those who may know that.",
             "note",
         ),
-    ]
-    if len(scored) > 1:
-        blocks.append(_overview(ordered))
-    if len(chosen) < len(scored):
-        shown = f"The {len(chosen)} holders with the largest share of flagged records"
-        blocks.append(Paragraph(f"{shown} are shown in full."))
-    for k, item in enumerate(chosen):
-        blocks += _holder(item, f"records-{k + 1}", _ROWS // len(chosen))
-    return blocks
+        _overview(ordered) if len(scored) > 1 else None,
+        render.Paragraph(f"{shown} are shown in full.") if len(chosen) < len(scored) else None,
+        [
+            _holder(item, f"records-{k + 1}", _ROWS // len(chosen), linked=linked)
+            for k, item in enumerate(chosen)
+        ],
+        link="Records",
+    ))  # fmt: skip
 
 
 _SCREENED = (
     "A score is the log odds that a record is broken: at 0 it is as likely broken as not. Kinds: "
-    "a wrong ", Strong("label"), ", broken ", Strong("features"), ", a ", Strong("copy"),
-    " of an earlier record, an ", Strong("unknown label"), " that no validation record has. The "
-    "nearest good record is the nearest one of the validation data. Places count from 0.",
+    "a wrong ", render.Strong("label"), ", broken ", render.Strong("features"), ", a ",
+    render.Strong("copy"), " of an earlier record, an ", render.Strong("unknown label"),
+    " that no validation record has. The nearest good record is the nearest one of the validation "
+    "data. Places count from 0.",
 )  # fmt: skip
 _PUBLISHED = "A score is a calibrated gradient: positive ones are flagged. Places count from 0."
 
 
-def _overview(ordered: Sequence[Scored]) -> Table:
+def _overview(ordered: Sequence[Scored]) -> render.Table:
     # Slow to import: of scipy.
     from .quality import quality
 
-    known = any(item.truth is not None for item in ordered)
     top = max(item.flagged_share for item in ordered) or 1.0
-    columns = [
-        textual("holder"),
-        Column("records"),
-        Column("flagged"),
-        Column("flagged share"),
-    ]
-    if known:
-        columns += [Column("broken"), Column("precision"), Column("recall"), Column("AUC")]
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for item in ordered:
-        row = [
-            Cell(printable(item.name)),
-            Cell(f"{item.records:,}"),
-            Cell(f"{item.flagged:,}"),
-            Cell(percent(item.flagged_share), item.flagged_share / top),
-        ]
-        if known and item.truth is None:
-            row += [Cell(MISSING_NUMBER)] * 4
-        elif item.truth is not None:
-            good = quality(item.scores, item.truth)
-            row += [
-                Cell(f"{int(item.truth.sum()):,}"),
-                Cell(percent(good.precision)),
-                Cell(percent(good.recall)),
-                Cell(decimals(good.auc, 3)),
-            ]
-        rows.append(tuple(row))
-    return Table(
+        good = None if item.truth is None else quality(item.scores, item.truth)
+        rows.append((
+            item.name,
+            item.records,
+            item.flagged,
+            render.Cell(item.flagged_share, item.flagged_share / top),
+            None if item.truth is None else int(item.truth.sum()),
+            *((None, None, None) if good is None else (good.precision, good.recall, good.auc)),
+        ))  # fmt: skip
+    return render.Table(
         "Scored records by holder, the largest share of flagged ones first.",
-        tuple(columns),
+        [
+            render.names(), render.counts("records"), render.counts("flagged"),
+            render.shares("flagged share"), render.counts("broken"), render.shares("precision"),
+            render.shares("recall"), render.digits("AUC", 3),
+        ],
         rows,
         filter=True,
         flagged=[item.flagged > 0 for item in ordered],
         only="only holders with flagged records",
-    )
+        filled=True,
+    )  # fmt: skip
 
 
-def _holder(item: Scored, anchor: str, most: int) -> list[Block]:
-    # Slow to import: they draw.
-    from .figures import inspection_figure, score_figure
-
+def _holder(item: Scored, anchor: str, most: int, *, linked: bool) -> render.Content:
     scores, truth, name = item.scores, item.truth, printable(item.name)
-    drawn = (
-        inspection_figure(item.name, scores, truth)
-        if truth is not None and truth.any()
-        else score_figure(item.name, scores)
-    )
-    quiet = "small" if scores.converged else "small warn"
-    blocks: list[Block | None] = [
-        Heading(("Records of ", Name(name)), anchor, level=3),
-        Paragraph(_sentence(item)),
-        Paragraph(f"Rule: {printable(scores.rule, 600)}", "small"),
-        Paragraph(f"Status: {printable(scores.status, 400)}", quiet),
+    is_known = truth is not None and truth.any()
+    return render.section(
+        ("Records of ", render.Name(name)),
+        anchor,
+        render.Paragraph(_sentence(item)),
+        render.Paragraph(f"Rule: {printable(scores.rule, 600)}", "small"),
+        render.Paragraph(
+            f"Status: {printable(scores.status, 400)}",
+            "small" if scores.converged else "small warn",
+        ),
         _estimates(item),
         _suspects(item, most),
-        drawn,
-        *_galleries(item, name),
-    ]
-    return [block for block in blocks if block is not None]
+        inspection_figure(item.name, scores, truth)
+        if is_known and truth is not None
+        else score_figure(item.name, scores),
+        _galleries(item, name),
+        link=f"Records of {name}" if linked else "",
+        level=3,
+    )
 
 
 def _sentence(item: Scored) -> str:
@@ -226,102 +295,78 @@ def _sentence(item: Scored) -> str:
     return text
 
 
-def _estimates(item: Scored) -> Table | None:
-    part = item.scores.screening
-    if part is None:
+def _estimates(item: Scored) -> render.Table | None:
+    screening = item.scores.screening
+    if screening is None:
         return None
-    columns = (textual("broken"), Column("about"), Column("95 % interval"))
-    names = {"label": "by label", "features": "by features", "all": "in all"}
+    faults = {"label": "by label", "features": "by features", "all": "in all"}
     rows = [
-        (
-            Cell(names[name]),
-            Cell(f"{each.value:,.0f}"),
-            Cell(f"{each.low:,.0f} to {each.high:,.0f}"),
-        )
-        for name, each in part.broken.items()
-        if len(part.broken) > 2 or name == "all"
+        (faults[name], estimate.value, f"{estimate.low:,.0f} to {estimate.high:,.0f}")
+        for name, estimate in screening.broken.items()
+        if len(screening.broken) > 2 or name == "all"
     ]
     caption = f"About how many of the {count(item.records, 'record')} are broken."
-    return Table(caption, columns, rows)
+    columns = [render.texts("broken"), render.counts("about"), render.Column("95 % interval")]
+    return render.Table(caption, columns, rows)
 
 
-def _suspects(item: Scored, most: int) -> Table | None:
-    """Flagged records, copies and records of unknown classes; the most suspect, if very many."""
-    listed = item.scores.suspects(item.contents)
-    if not listed:
+def _suspects(item: Scored, most: int) -> render.Table | None:
+    """Return flagged records, copies and records of unknown classes; the most suspect, if many."""
+    suspects = item.scores.suspects(item.contents)
+    if not suspects:
         return None
-    columns = _columns(item, listed)
-    shown = listed[:most]
     caption = "Flagged records, copies and unknown labels, the most suspect first."
-    if len(listed) > most:
-        caption += f" These are {most:,} of {len(listed):,}: silot records --csv lists all."
-    return Table(
-        caption,
-        tuple(column for column, _ in columns),
-        [tuple(Cell(text(each)) for _, text in columns) for each in shown],
-        filter=True,
-        kinds=[each.kinds for each in shown] if item.scores.screening is not None else None,
-    )
-
-
-def _columns(
-    item: Scored, listed: Sequence[Suspect]
-) -> list[tuple[Column, Callable[[Suspect], str]]]:
-    """Columns of the table, and what stands in them."""
-    part, truth, contents = item.scores.screening, item.truth, item.contents or Contents()
-
-    def known(each: Suspect) -> str:
-        return "broken" if truth is not None and truth[each.record] else "sound"
-
-    named, own = contents.identifiers is not None, contents.records is not None
-    screened = part is not None
-    labelled = part is not None and part.labels is not None
-    copied = part is not None and bool(part.copies.any())
-    columns: list[tuple[Column, Callable[[Suspect], str], bool]] = [
-        (textual("identifier"), lambda each: printable(each.identifier), named),
-        (Column("record"), lambda each: str(each.record), True),
-        (Column("score"), lambda each: decimals(each.score), True),
-        (textual("kind"), lambda each: each.kind, screened),
-        (textual("label"), lambda each: printable(each.label), labelled and own),
-        (textual("suggested label"), lambda each: printable(each.suggested), labelled),
-        (textual("columns"), _odd, screened and any(each.columns for each in listed)),
-        (textual("copy of"), _original, copied),
-        (textual("nearest good"), _nearest, screened),
-        (textual("known to be"), known, truth is not None),
+    if len(suspects) > most:
+        caption += f" These are {most:,} of {len(suspects):,}: silot records --csv lists all."
+    truth, is_screened = item.truth, item.scores.screening is not None
+    columns = [
+        render.names("identifier"), render.Column("record"), render.digits("score", 2),
+        render.texts("kind"), render.names("label"), render.names("suggested label"),
+        render.names("columns", 400), render.texts("copy of"), render.texts("nearest good"),
+        render.texts("known to be"),
+    ]  # fmt: skip
+    rows = [
+        (
+            suspect.identifier,
+            suspect.record,
+            suspect.score,
+            suspect.kind,
+            suspect.label,
+            suspect.suggested,
+            "; ".join(map(str, suspect.columns)),
+            _original(suspect),
+            _nearest(suspect) if is_screened else None,
+            None if truth is None else "broken" if truth[suspect.record] else "sound",
+        )
+        for suspect in suspects[:most]
     ]
-    return [(column, text) for column, text, there in columns if there]
+    kinds = [suspect.kinds for suspect in suspects[:most]] if is_screened else None
+    return render.Table(caption, columns, rows, filter=True, kinds=kinds, filled=True)
 
 
-def _odd(each: Suspect) -> str:
-    return printable("; ".join(map(str, each.columns)), 400)
-
-
-def _original(each: Suspect) -> str:
-    if each.copy_of is None:
+def _original(suspect: Suspect) -> str:
+    if suspect.copy_of is None:
         return ""
-    return printable(each.original) or str(each.copy_of)
+    return printable(suspect.original) or str(suspect.copy_of)
 
 
-def _nearest(each: Suspect) -> str:
-    label = f" ({printable(each.nearest_label)})" if each.nearest_label else ""
-    return f"{each.nearest}{label}"
+def _nearest(suspect: Suspect) -> str:
+    label = f" ({printable(suspect.nearest_label)})" if suspect.nearest_label else ""
+    return f"{suspect.nearest}{label}"
 
 
-def _galleries(item: Scored, name: str) -> list[Block]:
+def _galleries(item: Scored, name: str) -> render.Content:
     if item.images is None:
-        return []
-    # Slow to import: it draws.
-    from .figures import thumbnails
-
+        return None
     order = item.scores.worst
     worst = order[:_THUMBNAILS]
     best = order[max(len(worst), len(order) - _THUMBNAILS) :][::-1]
-    blocks: list[Block] = []
+    blocks: list[render.Content] = []
     for title, places in (("most suspect", worst), ("least suspect", best)):
         if not len(places):
             continue
         tiles = [
-            Tile(
+            render.Tile(
                 [(source, f"Record {k} of {name}")],
                 f"{k}: {decimals(float(item.scores.scores[k]))}",
                 "broken" if item.truth is not None and item.truth[k] else "",
@@ -329,17 +374,17 @@ def _galleries(item: Scored, name: str) -> list[Block]:
             for k, source in zip(places, thumbnails(item.images, places), strict=True)
         ]
         heading = f"The {count(len(tiles), f'{title} record')}"
-        blocks += [Heading(heading, level=4), Gallery(tiles)]
+        blocks += [render.Heading(heading, level=4), render.Gallery(tiles)]
     if not blocks:
-        return []
+        return None
     warning = (
-        Strong("Raw records of "),
-        Name(name),
-        Strong(" follow."),
+        render.Strong("Raw records of "),
+        render.Name(name),
+        render.Strong(" follow."),
         " They must stay with their owner.",
     )
     return [
-        Paragraph(warning, "warning"),
-        *blocks,
-        Paragraph("Below each picture: position of the record, and its score.", "small"),
+        render.Paragraph(warning, "warning"),
+        blocks,
+        render.Paragraph("Below each picture: position of the record, and its score.", "small"),
     ]

@@ -1,5 +1,16 @@
-"""How results are shown: sections, and what writes them to a terminal, a page or a notebook."""
+"""How results are shown: what they declare, and what writes it to a terminal, page or notebook."""
 
+from .columns import counts, digits, intervals, names, numbers, shares, texts
+from .content import (
+    Content,
+    Headline,
+    facts,
+    not_converged,
+    on_page,
+    on_terminal,
+    section,
+    written,
+)
 from .sections import (
     Block,
     Bullets,
@@ -9,6 +20,7 @@ from .sections import (
     Facts,
     Gallery,
     Heading,
+    Medium,
     Name,
     Paragraph,
     Picture,
@@ -18,7 +30,6 @@ from .sections import (
     Text,
     Tile,
     plain_table,
-    textual,
 )
 
 __all__ = [
@@ -26,10 +37,13 @@ __all__ = [
     "Bullets",
     "Cell",
     "Column",
+    "Content",
     "Details",
     "Facts",
     "Gallery",
     "Heading",
+    "Headline",
+    "Medium",
     "Name",
     "Paragraph",
     "Picture",
@@ -38,6 +52,18 @@ __all__ = [
     "Table",
     "Text",
     "Tile",
+    "counts",
+    "digits",
+    "facts",
+    "intervals",
+    "names",
+    "not_converged",
+    "numbers",
+    "on_page",
+    "on_terminal",
     "plain_table",
-    "textual",
+    "section",
+    "shares",
+    "texts",
+    "written",
 ]

@@ -10,16 +10,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import style
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from .sections import Picture
 from .words import count, printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = npt.NDArray[np.float64]
 
@@ -30,7 +31,7 @@ WIDTH = 8.6
 # Of a telephone held upright.
 NARROW = 3.7
 _LONGEST_LABEL, _NARROW_LABEL = 28, 16
-_NUMBERED_CELLS, _NUMBERED_WIDTH = 10, 0.42
+NUMBERED_CELLS, _NUMBERED_WIDTH = 10, 0.42
 TARGET = "target"
 _STYLE: dict[str, Any] = {
     "font.size": 9.0,
@@ -54,31 +55,25 @@ _LOCK = threading.Lock()
 
 @contextmanager
 def _settings() -> Iterator[None]:
+    from matplotlib import style
+
     with _LOCK, warnings.catch_warnings(), style.context(["default", _STYLE]):
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
 
 
-def picture(
-    draw: Callable[[Figure], None],
-    size: tuple[float, float],
-    alt: str,
-    caption: str,
-    narrow: float | None = None,
-) -> Picture:
-    """Draw on a new figure of a size in inches; the same drawing gives the same bytes.
+def drawn(draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
+    """Draw on a new figure of a size in inches; the same drawing gives the same address."""
+    # Slow to import, and a terminal draws nothing.
+    from matplotlib.figure import Figure
 
-    Given the height of a ``narrow`` one, it is drawn twice, so ``draw`` must change nothing.
-    """
     buffer = io.BytesIO()
     with _settings():
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", dpi=192, metadata=nothing)
-    source = data_uri("image/svg+xml", buffer.getvalue())
-    other = None if narrow is None else picture(draw, (NARROW, narrow), alt, caption)
-    return Picture(source, round(96 * size[0]), round(96 * size[1]), alt, caption, other)
+    return data_uri("image/svg+xml", buffer.getvalue())
 
 
 def is_narrow(figure: Figure) -> bool:
@@ -87,12 +82,12 @@ def is_narrow(figure: Figure) -> bool:
 
 
 def data_uri(kind: str, data: bytes) -> str:
-    """Bytes as an address that holds them."""
+    """Return bytes as an address that holds them."""
     return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def label(name: str, narrow: bool = False) -> str:
-    """A name short enough for a figure."""
+    """Return a name short enough for a figure."""
     return printable(name, _NARROW_LABEL if narrow else _LONGEST_LABEL)
 
 
@@ -102,22 +97,22 @@ def heat_map(
     to_target: Array | None,
     order: str = "of the ranking",
 ) -> Picture:
-    """Distances between holders, below a strip of their distances to the target."""
-    drawn = _HeatMap(names, between, to_target)
+    """Draw distances between holders, below a strip of their distances to the target."""
+    cells = _HeatMap(names, between, to_target)
     caption = "Dark is close."
     if to_target is not None:
         caption += " The strip on top shows distances to the target."
-    wide, narrow = drawn.step(False), drawn.step(True)
+    wide, narrow = cells.step(False), cells.step(True)
     if wide > 1:
         caption += f" Every {_ordinal(wide)} holder is named."
     if narrow > wide:
         caption += f" On small screens every {_ordinal(narrow)} holder is named."
-    return picture(
-        drawn.draw,
-        drawn.layout(False)[:2],
+    return Picture(
+        cells.draw,
+        cells.layout(False)[:2],
         f"Heat map of the distances between {count(len(names), 'holder')}, in the order {order}.",
         f"{caption} Holders are in the order {order}.",
-        narrow=drawn.layout(True)[1],
+        narrow_height=cells.layout(True)[1],
     )
 
 
@@ -142,7 +137,7 @@ class _HeatMap:
         return max(1.0, len(self.names) / 28)
 
     def layout(self, narrow: bool) -> tuple[float, float, float]:
-        """Width and height of the figure, and the width of a cell, in inches."""
+        """Return width and height of the figure, and the width of a cell, in inches."""
         n = len(self.names)
         longest = max(len(word) for word in (*(label(name, narrow) for name in self.names), TARGET))
         word = 0.62 * self._size / 72 * longest
@@ -152,7 +147,7 @@ class _HeatMap:
         return width, side * cells + word * (1.0 if self._steep else 0.75) + 0.35, side / n
 
     def step(self, narrow: bool) -> int:
-        """How many holders there are to one that is named."""
+        """Return how many holders stand between those that are named."""
         return max(1, math.ceil(1.2 * self._size / 72 / self.layout(narrow)[2]))
 
     def draw(self, figure: Figure) -> None:
@@ -168,49 +163,79 @@ class _HeatMap:
             height_ratios=[self._strip, len(self.names)][-len(parts) :],
             gridspec_kw={"hspace": 0.02},
         )
-        look: dict[str, Any] = {
-            "cmap": "viridis",
-            "vmin": 0.0,
-            "vmax": most,
-            "interpolation": "nearest",
-            "aspect": "auto",
-        }
-        images = {part: places[part].imshow(values, **look) for part, values in parts.items()}
+        images = {part: shade_cells(places[part], parts[part], 0.0, most) for part in parts}
         narrow = is_narrow(figure)
         self._name(places, narrow)
-        if len(self.names) <= _NUMBERED_CELLS and self.layout(narrow)[2] >= _NUMBERED_WIDTH:
+        if len(self.names) <= NUMBERED_CELLS and self.layout(narrow)[2] >= _NUMBERED_WIDTH:
             for part, axes in places.items():
-                self._number(axes, parts[part], most)
+                number_cells(axes, parts[part], self._size, lambda value: value < 0.55 * most)
         figure.colorbar(
             images["bottom"], ax=[*places.values()], shrink=0.7, label="distance", pad=0.02
         )
 
     def _name(self, places: Mapping[str, Axes], narrow: bool) -> None:
-        bottom, steep = places["bottom"], self._steep
         ticks = list(range(0, len(self.names), self.step(narrow)))
         words = [label(self.names[k], narrow) for k in ticks]
-        bottom.set_xticks(
-            ticks,
-            words,
-            rotation=90 if steep else 40,
-            ha="center" if steep else "right",
-            rotation_mode="default" if steep else "anchor",
-            fontsize=self._size,
-            parse_math=False,
-        )
-        bottom.set_yticks(ticks, words, fontsize=self._size, parse_math=False)
+        name_columns(places["bottom"], ticks, words, self._size, 90 if self._steep else 40)
+        places["bottom"].set_yticks(ticks, words, fontsize=self._size, parse_math=False)
         if "top" in places:
             places["top"].set_yticks([0], [TARGET], fontsize=self._size)
             places["top"].tick_params(axis="x", bottom=False, labelbottom=False)
-        for axes in places.values():
-            axes.tick_params(length=2)
-            axes.spines[:].set_visible(False)
 
-    def _number(self, axes: Axes, values: Array, most: float) -> None:
-        for (i, j), value in np.ndenumerate(values):
-            shade = "white" if value < 0.55 * most else "black"
-            text = f"{value:.3g}" if value else "0"
-            axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=self._size)
+
+def shade_cells(
+    axes: Axes, values: Array, low: float, high: float, colours: str = "viridis"
+) -> Any:
+    """Draw numbers as coloured cells between two ends, those that are not known in grey."""
+    axes.set_facecolor("#d0d0d4")
+    image = axes.imshow(
+        np.ma.masked_invalid(values),
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        interpolation="nearest",
+        aspect="auto",
+    )
+    axes.tick_params(length=2)
+    axes.spines[:].set_visible(False)
+    return image
+
+
+def number_cells(
+    axes: Axes,
+    values: Array,
+    size: float,
+    is_dark: Callable[[float], bool],
+    write: Callable[[float], str] = "{:.3g}".format,
+) -> None:
+    """Write numbers into their cells, in white where the cell is dark."""
+    for (i, j), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            shade = "white" if is_dark(value) else "black"
+            axes.text(j, i, write(value), ha="center", va="center", color=shade, fontsize=size)
+
+
+def name_columns(
+    axes: Axes, places: Sequence[float], words: Sequence[str], size: float, turn: float
+) -> None:
+    """Write names below columns: upright, level, or slanted and then ending at their column."""
+    slanted = turn == 40
+    axes.set_xticks(
+        places,
+        words,
+        rotation=turn,
+        ha="right" if slanted else "center",
+        rotation_mode="anchor" if slanted else "default",
+        fontsize=size,
+        parse_math=False,
+    )
+
+
+def name_rows(axes: Axes, words: Sequence[str], size: float, margin: float = 0.4) -> None:
+    """Write names before rows, the first on top."""
+    axes.set_yticks(range(len(words)), words, fontsize=size, parse_math=False)
+    axes.set_ylim(len(words) - margin, margin - 1.0)
+    axes.tick_params(axis="y", length=0)
 
 
 def _ordinal(k: int) -> str:

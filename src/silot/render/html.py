@@ -26,7 +26,7 @@ class _Section:
 
 
 def render(blocks: Sequence[Block], *, title: str = "") -> str:
-    """Blocks as the text of one HTML file.
+    """Render blocks as the text of one HTML file.
 
     The file needs nothing beside itself: no network, no fonts, and of scripts at most one, which
     filters and sorts tables that are whole without it; the file's policy lets no other run. The
@@ -53,11 +53,11 @@ def render(blocks: Sequence[Block], *, title: str = "") -> str:
     >>> '<h1>A &amp; B</h1>' in page, '<section id="bill">' in page
     (True, True)
     """
-    headings = [each for each in blocks if isinstance(each, Heading)]
-    titles = [each for each in headings if each.level == 1]
-    top = _tree([each for each in blocks if each not in titles])
+    headings = [block for block in blocks if isinstance(block, Heading)]
+    titles = [block for block in headings if block.level == 1]
+    top = _tree([block for block in blocks if block not in titles])
     own = "".join(map(str, _pieces(titles[0].text))) if titles else "Report"
-    sections = (k for k, each in enumerate(top.blocks) if isinstance(each, _Section))
+    sections = (k for k, block in enumerate(top.blocks) if isinstance(block, _Section))
     cut = next(sections, len(top.blocks))
     return (
         environment()
@@ -66,8 +66,8 @@ def render(blocks: Sequence[Block], *, title: str = "") -> str:
             title=printable(title.strip() or own, 200),
             summary=top.blocks[:cut],
             sections=top.blocks[cut:],
-            links=[each for each in headings if each.link],
-            scripted=any(isinstance(each, Table) and each.filter for each in _every(blocks)),
+            links=[block for block in headings if block.link],
+            scripted=any(isinstance(block, Table) and block.filter for block in _every(blocks)),
         )
     )
 
@@ -78,17 +78,17 @@ def is_private(blocks: Sequence[Block]) -> bool:
 
 
 def fragment(blocks: Sequence[Block]) -> str:
-    """Blocks as a piece of another page, which brings their style."""
+    """Render blocks as a piece of another page, which brings their style."""
     return environment().get_template("fragment.html.jinja").render(items=_tree(blocks).blocks)
 
 
 def notebook(blocks: Sequence[Block]) -> str:
-    """Blocks as a piece of a notebook, with a style that suits light and dark ones."""
+    """Render blocks as a piece of a notebook, with a style that suits light and dark ones."""
     return environment().get_template("notebook.html.jinja").render(items=_tree(blocks).blocks)
 
 
 def _every(blocks: Sequence[Block]) -> Iterator[Block]:
-    """All blocks, those within others too."""
+    """Return all blocks, those within others too."""
     for block in blocks:
         yield block
         if isinstance(block, Details):
@@ -96,7 +96,7 @@ def _every(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _tree(blocks: Sequence[Block]) -> _Section:
-    """Blocks below the headings they belong to; only those with an address are sections."""
+    """Return blocks below the headings they belong to; only those with an address are sections."""
     top = _Section(None)
     opened = [top]
     for block in blocks:
@@ -131,7 +131,7 @@ def _shown(value: Any) -> Any:
 
 @cache
 def environment() -> Environment:
-    """Templates: every value is escaped, and none may be missing."""
+    """Return the templates: every value is escaped, and none may be missing."""
     environment = Environment(
         loader=PackageLoader("silot.render", ""),
         # Every template, whatever its name ends with.
@@ -146,6 +146,6 @@ def environment() -> Environment:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # The one script that a page may run: its policy names the digest.
     environment.globals.update(table_script=Markup(script), table_digest=f"sha256-{digest}")
-    environment.tests["section"] = lambda each: isinstance(each, _Section)
-    environment.filters.update(kind=lambda each: type(each).__name__, pieces=_pieces)
+    environment.tests["section"] = lambda block: isinstance(block, _Section)
+    environment.filters.update(kind=lambda block: type(block).__name__, pieces=_pieces)
     return environment

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import compress
-from typing import ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from .words import MISSING_NUMBER
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Medium: TypeAlias = Literal["terminal", "page"]
+"""Where a result is shown: a terminal or a notebook, or an HTML file, which has more room."""
 
 _FILTERED = 8
 
@@ -48,7 +55,8 @@ class Heading:
 class Paragraph:
     """Sentences; an alert is a warning that assistive software reads out at once.
 
-    On a terminal an empty one is an empty line.
+    On a terminal an empty one is an empty line, and an alert begins with ``Warning:``. Leads,
+    small ones and notes are of a page alone.
     """
 
     text: Text
@@ -64,9 +72,14 @@ class Private:
 
 @dataclass(frozen=True)
 class Facts:
-    """Terms and what is said of them; a term ``""`` says more of the one before."""
+    """Terms and what is said of them; a term ``""`` says more of the one before.
+
+    ``terminal`` and ``page`` are the rows that follow on one medium alone.
+    """
 
     rows: Sequence[tuple[str, Text]]
+    terminal: Sequence[tuple[str, Text]] = ()
+    page: Sequence[tuple[str, Text]] = ()
 
 
 @dataclass(frozen=True)
@@ -78,47 +91,72 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Column:
-    """Head of a column.
+    """What a column of a table holds: its title, and how its values are written on each medium.
 
     On a terminal numbers stay in one line. Other texts may ``wrap`` between words, or ``fold``
     anywhere; they are ``cut`` at the ``width``, or at the end of the line, which they ``fill``.
+    A column ``on`` one medium is not shown on the other. ``full`` is the title on a page, where
+    it is another, and ``missing`` stands for a value that is ``None``, on a terminal.
     """
 
     title: str
     numeric: bool = True
     wrap: Literal["words", "fold", "cut", "fill"] = "words"
     width: int | None = None
+    on: Medium | None = None
+    full: str = ""
+    terminal: Callable[[Any], str] = str
+    page: Callable[[Any], str] = str
+    missing: str = ""
+
+    def cell(self, value: object, medium: Medium) -> Cell:
+        """Return a value, or the value of a cell, as the text of a cell."""
+        cell = value if isinstance(value, Cell) else Cell(value)
+        if cell.text is None:
+            return replace(cell, text=self.missing if medium == "terminal" else MISSING_NUMBER)
+        if cell.text == "":
+            return cell
+        return replace(cell, text=(self.terminal if medium == "terminal" else self.page)(cell.text))
 
 
 @dataclass(frozen=True)
 class Cell:
     """A cell with a bar from 0 to 1 behind it, or marked as something to look at."""
 
-    text: str
+    text: Any
     bar: float | None = None
     warn: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; rows beyond ``fold`` are shown when asked for.
+    """A table of values, which its columns write; rows beyond ``fold`` are shown when asked for.
 
     With ``filter`` a reader can filter and sort it: then all rows are there at once, and those in
     ``flagged``, one truth value a row, can be shown alone by a box that says ``only``; and with
-    ``kinds``, those a row is of, the rows of one kind. On a terminal a ``loose`` one has its
-    caption on top and wide gaps.
+    ``kinds``, those a row is of, the rows of one kind. ``head`` is the column that names a row.
+    With ``filled``, columns that have nothing in any row are left out; but where a column has a
+    sign for what is ``missing``, that nothing is known is something.
+
+    On a terminal there are ``most`` rows, a ``loose`` table has the caption ``loose`` on top and
+    wide gaps, and at each column in ``breaks`` a table of its own begins, with the first ``keys``
+    columns again.
     """
 
     caption: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[Any]]
     head: int = 0
     fold: int = 20
     filter: bool = False
     flagged: Sequence[bool] | None = None
     only: str = "only flagged rows"
     kinds: Sequence[Sequence[str]] | None = None
-    loose: bool = False
+    filled: bool = False
+    most: int | None = None
+    loose: str | None = None
+    breaks: Sequence[int] = ()
+    keys: int = 0
 
     # Rows on paper; the style sheet has the same number.
     printed: ClassVar = 200
@@ -129,31 +167,102 @@ class Table:
         return self.filter and len(self.rows) >= _FILTERED
 
     @property
-    def filled(self) -> Table:
-        """The same without columns that have nothing in any row."""
-        nothing = ("", MISSING_NUMBER)
-        kept = [any(row[k].text not in nothing for row in self.rows)
-                for k in range(len(self.columns))]  # fmt: skip
-        rows = [list(compress(row, kept)) for row in self.rows]
-        return replace(self, columns=list(compress(self.columns, kept)), rows=rows)
-
-    @property
     def choices(self) -> list[str]:
         """Kinds that there are, if more than one."""
-        found = sorted({kind for row in self.kinds or () for kind in row})
-        return found if len(found) > 1 else []
+        kinds = sorted({kind for row in self.kinds or () for kind in row})
+        return kinds if len(kinds) > 1 else []
+
+    def written(self, medium: Medium) -> list[Table]:
+        """Return the tables of texts that a medium shows."""
+        if medium == "page":
+            return self._written(medium, range(len(self.columns)), self.rows)
+        ends = [*self.breaks, len(self.columns)]
+        starts = [self.keys, *self.breaks]
+        short = replace(self, filter=False, flagged=None, kinds=None)
+        return [
+            table
+            for start, end in zip(starts, ends, strict=True)
+            for table in short._written(
+                medium, [*range(self.keys), *range(start, end)], self.rows[: self.most]
+            )
+        ]
+
+    def _written(
+        self, medium: Medium, places: Sequence[int], rows: Sequence[Sequence[Any]]
+    ) -> list[Table]:
+        shown = [k for k in places if self.columns[k].on in (None, medium)]
+        cells = [[self.columns[k].cell(row[k], medium) for k in shown] for row in rows]
+        columns = [self.columns[k] for k in shown]
+        if self.filled:
+            nothing = ("", MISSING_NUMBER)
+            kept = [
+                any(row[k].text not in (nothing[: 1 if column.missing else 2]) for row in cells)
+                for k, column in enumerate(columns)
+            ]
+            if not any(kept[self.keys :]):
+                return []
+            cells = [list(compress(row, kept)) for row in cells]
+            columns = list(compress(columns, kept))
+        plain = [
+            replace(head, title=(medium == "page" and head.full) or head.title, on=None, full="",
+                    terminal=str, page=str)
+            for head in columns
+        ]  # fmt: skip
+        fold = self.fold if medium == "page" else max(len(cells), 1)
+        caption = self.caption if medium == "page" or self.loose is None else self.loose
+        return [
+            replace(self, caption=caption, columns=plain, rows=cells, fold=fold, filled=False,
+                    breaks=())
+        ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Picture:
-    """An image with its words; sizes in pixels of a screen. ``narrow`` is for small screens."""
+    """A drawing with its words, sizes in inches; it is drawn when its source is asked for.
 
-    source: str = field(repr=False)
-    width: int
-    height: int
+    With the height of a ``narrow`` one, for small screens, it is drawn twice, so ``draw`` must
+    change nothing. A caption that is a function is called when both are drawn.
+    """
+
+    draw: Callable[[Figure], None] = field(repr=False)
+    size: tuple[float, float]
     alt: str
-    caption: str = ""
-    narrow: Picture | None = None
+    caption: str | Callable[[], str] = ""
+    narrow_height: float | None = None
+
+    @cached_property
+    def source(self) -> str:
+        """The address that holds the drawing."""
+        # Slow to import: it draws.
+        from .figure import drawn
+
+        return drawn(self.draw, self.size)
+
+    @property
+    def width(self) -> int:
+        """In pixels of a screen."""
+        return round(96 * self.size[0])
+
+    @property
+    def height(self) -> int:
+        """In pixels of a screen."""
+        return round(96 * self.size[1])
+
+    @property
+    def words(self) -> str:
+        """The caption as a text."""
+        if isinstance(self.caption, str):
+            return self.caption
+        assert self.source and (self.narrow is None or self.narrow.source)
+        return self.caption()
+
+    @cached_property
+    def narrow(self) -> Picture | None:
+        """The same for small screens."""
+        from .figure import NARROW
+
+        height = self.narrow_height
+        return None if height is None else replace(self, size=(NARROW, height), narrow_height=None)
 
 
 @dataclass(frozen=True)
@@ -186,13 +295,7 @@ Block: TypeAlias = (
 
 
 def plain_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], caption: str = "", loose: bool = False
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], caption: str = ""
 ) -> Table:
-    """A table of texts, all of them shown at once."""
-    cells = [[Cell(text) for text in row] for row in rows]
-    return Table(caption, columns, cells, fold=max(len(cells), 1), loose=loose)
-
-
-def textual(title: str, wrap: Literal["words", "fold", "cut", "fill"] = "words") -> Column:
-    """Head of a column of texts."""
-    return Column(title, numeric=False, wrap=wrap)
+    """Return a table of which all rows are shown at once."""
+    return Table(caption, columns, rows, fold=max(len(rows), 1))

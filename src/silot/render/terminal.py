@@ -41,13 +41,14 @@ def _line(text: Text) -> str:
 
 
 def _grid(table: Table, width: int) -> Grid:
-    if table.loose:
+    is_loose = table.loose is not None
+    if is_loose:
         grid = Grid(title=escape(table.caption) or None, title_justify="left", box=None)
     else:
         grid = Grid(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
     texts = [[cell.text for cell in row] for row in table.rows]
     for k, column in enumerate(table.columns):
-        _add(grid, column, table.loose)
+        _add(grid, column, is_loose)
         if column.wrap == "fill":
             _fill([[head.title for head in table.columns], *texts], k, width)
     for row in texts:
@@ -57,7 +58,7 @@ def _grid(table: Table, width: int) -> Grid:
 
 def _fill(rows: Sequence[list[str]], k: int, width: int) -> None:
     """Cut column ``k`` below its title to what the columns before it leave of the line."""
-    wide = sum(max(map(cell_len, each)) + 1 for each in list(zip(*rows, strict=True))[:k])
+    wide = sum(max(map(cell_len, cells)) + 1 for cells in list(zip(*rows, strict=True))[:k])
     for row in rows[1:]:
         line = Line(row[k])
         # Left to itself the table would cut all columns alike.
@@ -65,11 +66,11 @@ def _fill(rows: Sequence[list[str]], k: int, width: int) -> None:
         row[k] = line.plain
 
 
-def _add(grid: Grid, column: Column, loose: bool) -> None:
+def _add(grid: Grid, column: Column, is_loose: bool) -> None:
     grid.add_column(
         column.title,
         justify="right" if column.numeric else "left",
-        no_wrap=(column.numeric and not loose) or column.wrap in ("cut", "fill"),
+        no_wrap=(column.numeric and not is_loose) or column.wrap in ("cut", "fill"),
         overflow="fold" if column.wrap == "fold" else "ellipsis",
         max_width=column.width,
     )

@@ -9,27 +9,6 @@ from collections.abc import Sequence
 MISSING_NUMBER = "–"
 _MINUS = "\N{MINUS SIGN}"
 
-_CODES = {
-    "policy-level": "its policy does not allow so fine a disclosure",
-    "policy-question": "its policy does not allow this kind of question",
-    "policy-records": "it has fewer records than its policy answers about",
-    "policy-numbers": "it has told as many exact numbers as its policy or its data allow",
-    "policy-once": "it tells each kind of statistic once, and has told this one",
-    "policy-version": "its records have changed since it told exact numbers",
-    "policy-rare": "a value of some feature is held by too few of its records",
-    "policy-seed": "its policy tells random statistics for another seed",
-    "policy-asker": "it does not answer this asker",
-    "ledger-absent": "its owner gave it no ledger to account for what it tells",
-    "policy-budget": "its policy has no budget for differentially private releases",
-    "labels-absent": "its records have no labels",
-    "dimension-mismatch": "its records have another number of features than the others",
-    "holder-timeout": "it did not answer in time",
-    "holder-raised": "its code raised an error; its own log says more",
-    "holder-silent": "it gave no answer",
-    "answer-malformed": "its answer did not have the form of one",
-    "question-unknown": "it does not know this question; it may run an older silot",
-    "question-fields": "it does not know this form of the question; it may run an older silot",
-}
 
 _LEVELS = {
     "scalar": "Numbers about a whole dataset, such as one distance, and nothing finer.",
@@ -42,12 +21,12 @@ _LEVELS = {
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:
-    """A count and its noun, which takes an s unless there is one or another plural."""
+    """Return a count and its noun, which takes an s unless there is one or another plural."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def printable(name: str, longest: int = 80) -> str:
-    """A name without characters that break a document or turn its text round.
+    """Return a name without characters that break a document or turn its text round.
 
     Long ones lose their middle: names of one house often differ at the end.
     """
@@ -59,7 +38,7 @@ def printable(name: str, longest: int = 80) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """A count of bytes for people."""
+    """Return a count of bytes for people."""
     amount = float(count)
     for unit in ("B", "kB", "MB"):
         if amount < 1000:
@@ -69,7 +48,7 @@ def format_bytes(count: int) -> str:
 
 
 def number(value: float) -> str:
-    """Four digits."""
+    """Return a number with four digits."""
     if math.isnan(value):
         return MISSING_NUMBER
     if math.isinf(value):
@@ -80,27 +59,27 @@ def number(value: float) -> str:
 
 
 def short_number(value: float) -> str:
-    """Four digits in plain letters, for a line of text; an infinite bound is none."""
+    """Return a number with four digits in plain letters; an infinite bound is none."""
     return "none" if math.isinf(value) else f"{value:#.4g}"
 
 
 def short_bounds(lower: float, upper: float) -> str:
-    """Bounds in plain letters."""
+    """Return bounds in plain letters."""
     return f"[{short_number(lower)}, {short_number(upper)}]"
 
 
 def known_bounds(lower: float, upper: float) -> str:
-    """Bounds in plain letters; nothing where none is known."""
+    """Return bounds in plain letters; nothing where none is known."""
     return "" if lower <= 0.0 and not math.isfinite(upper) else short_bounds(lower, upper)
 
 
 def first_word(status: str) -> str:
-    """The first word of a status: what kind of result it is."""
+    """Return the first word of a status: what kind of result it is."""
     return status.split(":")[0].split(" ")[0]
 
 
 def decimals(value: float, digits: int = 2) -> str:
-    """So many digits behind the point, for numbers one compares down a column."""
+    """Return a number with so many digits behind the point, to compare down a column."""
     if not math.isfinite(value) or abs(value) >= 1e6:
         return number(value)
     text = f"{value:.{digits}f}"
@@ -109,17 +88,17 @@ def decimals(value: float, digits: int = 2) -> str:
 
 
 def interval(lower: float, upper: float) -> str:
-    """Bounds."""
+    """Return bounds."""
     return f"[{number(lower)}, {number(upper)}]"
 
 
 def percent(share: float) -> str:
-    """A share of one as a percentage."""
+    """Return a share of one as a percentage."""
     return f"{100 * share:.1f} %" if math.isfinite(share) else MISSING_NUMBER
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
-    """Names as part of a sentence."""
+    """Return names as part of a sentence."""
     names = [_isolated(name) for name in names]
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {count(len(names) - most + 1, 'other')}"
@@ -127,30 +106,25 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 
 def _isolated(name: str) -> str:
-    """A name that does not turn the words around it, where it is written from right to left."""
+    """Return a name that does not turn the words around it if it reads from right to left."""
     turned = any(unicodedata.bidirectional(sign) in ("R", "AL", "AN") for sign in name)
     return f"\u2068{name}\u2069" if turned else name
 
 
 def target_in_words(target: str) -> str:
-    """What the holders were compared to."""
-    known = {
+    """Return what the holders were compared to."""
+    targets = {
         "validation": "the validation data",
         "barycenter": "the barycenter of the holders",
     }
-    return known.get(target, printable(target))
+    return targets.get(target, printable(target))
 
 
 def short_status(status: str) -> str:
-    """What kind of result it is: a status up to its colon."""
+    """Return what kind of result it is: a status up to its colon."""
     return printable(status.split(":")[0], 40)
 
 
-def reason(code: str) -> str:
-    """Why a holder is missing."""
-    return _CODES.get(code, "it could not answer")
-
-
 def level_in_words(level: str) -> str:
-    """What a disclosure level means."""
+    """Return what a disclosure level means."""
     return _LEVELS.get(level, "The result carries no statement: it was not made by a run.")

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from ..errors import reason
 from ..federation.answer import BITS
 from ..federation.policy import Policy
 from ..privacy.accounting import epsilon_of
 from ..privacy.ledger import Allowed, Ledger, Row, Tally, Told, Waiting
 from ..render import Block, Bullets, Cell, Column, Facts, Heading, Name, Paragraph, Strong, Table
-from ..render.words import count, level_in_words, reason
+from ..render.words import count, level_in_words
 from .configuration import LOG, QuestionLog, SiteConfiguration
 from .descriptions import describe_level, describe_question, describe_release, find_level
 from .kit import Kit
@@ -322,30 +323,9 @@ _STATES = {
     "expired": "lapsed: nobody decided within 14 days",
 }
 
-# Codes that are worded for the admin of the site itself; others have the words of all reports.
-_REASONS = {
-    "question-waits": "it waits for a decision here",
-    "question-denied": "it was denied here",
-    "question-crowd": "too many questions of this asker wait already",
-    "holder-paused": "the site was paused",
-    "data-changed": "the data file was changed after the site was started",
-    "secure-addresses": "the policy names no addresses for computing with others",
-    "secure-peer": "the policy names no address of somebody who was to take part",
-    "secure-members": "those who were to take part are not those who may",
-    "secure-again": "it began before, and was charged then",
-    "secure-busy": "another computation with others was going on",
-    "secure-stopped": "another party of the computation stopped",
-    "secure-lost": "another party of the computation was gone",
-    "secure-unreachable": "another party of the computation could not be reached",
-    "secure-certificate": "another party showed no certificate that can be trusted",
-    "extra-secure": "silot[secure] is not installed here",
-    "ledger-budget": "the budget for answers with noise does not allow it",
-}
-
 
 def _explain_code(code: str) -> str:
-    words = _REASONS.get(code) or reason(code)
-    return f"{words} ({code})"
+    return f"{reason(code, here=True)} ({code})"
 
 
 def _describe_logged(line: Mapping[str, Any]) -> str:

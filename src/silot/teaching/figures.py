@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import BLUE, COLOURS, DARK, GREY, ORANGE, WIDTH, label, picture
+from ..render.figure import (
+    BLUE,
+    COLOURS,
+    DARK,
+    GREY,
+    NUMBERED_CELLS,
+    ORANGE,
+    WIDTH,
+    label,
+    name_columns,
+    name_rows,
+    number_cells,
+    shade_cells,
+)
 from ..render.words import count, listed, number
 from .network_figure import ROOMY
 from .plan import LinkPlan
 
-_NUMBERED_CELLS = 10
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 _LABELLED_TICKS = 40
 
 
@@ -32,7 +45,7 @@ def pair_figure(
     strip: Array | None = None,
     ends: tuple[str, str] = ("source", "target"),
 ) -> Picture:
-    """Heat map of pairs of devices; NaN is grey, links are marked.
+    """Draw a heat map of pairs of devices; NaN is grey, links are marked.
 
     ``strip`` stands left of the rows, with colours of its own.
     """
@@ -44,7 +57,7 @@ def pair_figure(
         notes.append("Grey pairs do not count or may not be linked.")
     if heat.step > 1:
         notes.append(f"One device in {heat.step} is named.")
-    return picture(
+    return Picture(
         heat.draw,
         heat.layout,
         f"Heat map over pairs of {count(len(names), 'device')}: {what}.",
@@ -90,7 +103,7 @@ class _PairMap:
             beside = main = figure.add_subplot()
         else:
             beside, main = self._beside(figure, self.strip)
-        image = _cells(main, self.values, self._size - 0.5, _NUMBERED_CELLS)
+        image = _cells(main, self.values, self._size - 0.5, NUMBERED_CELLS)
         self._name(beside, main)
         if self.links is not None:
             _mark(main, self.links)
@@ -107,30 +120,25 @@ class _PairMap:
     def _name(self, beside: Axes, main: Axes) -> None:
         ticks = list(range(0, len(self.names), self.step))
         words = [label(self.names[k]) for k in ticks]
-        main.set_xticks(
-            ticks,
-            words,
-            rotation=90 if self._steep else 40,
-            ha="center" if self._steep else "right",
-            rotation_mode="default" if self._steep else "anchor",
-            fontsize=self._size,
-            parse_math=False,
-        )
+        name_columns(main, ticks, words, self._size, 90 if self._steep else 40)
         beside.set_yticks(ticks, words, fontsize=self._size, parse_math=False)
         main.set_xlabel(self.ends[1])
         beside.set_ylabel(self.ends[0])
 
 
 def _mark(axes: Axes, links: Array) -> None:
-    """Frames around cells with numbers, dots on cells without."""
+    """Draw frames around cells with numbers, dots on cells without."""
     rows, columns = np.nonzero(links)
-    if len(links) > _NUMBERED_CELLS:
+    if len(links) > NUMBERED_CELLS:
         size = 4.5 if len(links) <= ROOMY else 2.5
         axes.plot(
             columns, rows, "o", color="white", markeredgecolor="black", markersize=size,
             markeredgewidth=0.8,
         )  # fmt: skip
         return
+    # Slow to import.
+    from matplotlib.patches import Rectangle
+
     for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
         for colour, thick in (("black", 3.2), ("white", 1.4)):
             frame = Rectangle((j - 0.42, i - 0.42), 0.84, 0.84, fill=False)
@@ -139,32 +147,18 @@ def _mark(axes: Axes, links: Array) -> None:
 
 
 def _cells(axes: Axes, values: Array, size: float, most: int) -> Any:
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if not high > low:
         low, high = low - 0.5, high + 0.5
-    axes.set_facecolor("#d0d0d4")
-    image = axes.imshow(
-        np.ma.masked_invalid(values),
-        cmap="viridis",
-        vmin=low,
-        vmax=high,
-        interpolation="nearest",
-        aspect="auto",
-    )
-    axes.tick_params(length=2)
-    axes.spines[:].set_visible(False)
+    image = shade_cells(axes, values, low, high)
     if len(values) <= most:
-        for (i, j), value in np.ndenumerate(values):
-            if np.isfinite(value):
-                shade = "white" if value < low + 0.55 * (high - low) else "black"
-                text = f"{value:.3g}"
-                axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=size)
+        number_cells(axes, values, size, lambda value: value < low + 0.55 * (high - low))
     return image
 
 
 def terms_figure(plan: LinkPlan) -> Picture:
-    """Parts of the objective as bars that follow one another."""
+    """Draw the parts of the objective as bars that follow one another."""
     terms = plan.terms
     parts = [("training at sources", terms.source), ("transfer to targets", terms.transfer)]
     parts += [("energy of links", terms.energy)]
@@ -194,7 +188,7 @@ def terms_figure(plan: LinkPlan) -> Picture:
     caption = "Each part starts where the one above it ends; together they are the objective."
     if np.isfinite(plan.lower_bound):
         caption += " The black mark is the lower bound: no plan costs less."
-    return picture(
+    return Picture(
         draw,
         (WIDTH, 0.75 + 0.36 * (len(parts) + 1)),
         "Parts of the objective: "
@@ -204,7 +198,7 @@ def terms_figure(plan: LinkPlan) -> Picture:
 
 
 def history_figure(plan: LinkPlan) -> Picture | None:
-    """Numbers of an iterative method, one point an iteration; ``None`` when there are none."""
+    """Draw numbers of an iterative method, one point an iteration; ``None`` without any."""
     titles = [name for name in ("surrogate", "objective", "lower_bound", "upper_bound")
               if sum(name in entry for entry in plan.history) > 1]  # fmt: skip
     if not titles:
@@ -224,7 +218,7 @@ def history_figure(plan: LinkPlan) -> Picture | None:
         axes.set_ylabel("cost")
         axes.legend()
 
-    return picture(
+    return Picture(
         draw,
         (WIDTH, 3.2),
         f"{listed(titles, 4).replace('_', ' ')} over {count(len(plan.history), 'iteration')}.",
@@ -233,32 +227,30 @@ def history_figure(plan: LinkPlan) -> Picture | None:
 
 
 def accuracy_figure(names: Sequence[str], accuracies: Sequence[float | None]) -> Picture:
-    """Accuracy at each target as a bar from 0 to 1."""
-    known = [(name, value) for name, value in zip(names, accuracies, strict=True)
+    """Draw the accuracy at each target as a bar from 0 to 1."""
+    reported = [(name, value) for name, value in zip(names, accuracies, strict=True)
              if value is not None]  # fmt: skip
-    size = 9.0 if len(known) <= ROOMY else 7.0
+    size = 9.0 if len(reported) <= ROOMY else 7.0
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        values = [value for _, value in known]
-        places = list(range(len(known)))
+        values = [value for _, value in reported]
+        places = list(range(len(reported)))
         axes.barh(places, values, color=BLUE, height=0.62)
         for k, value in zip(places, values, strict=True):
             axes.text(value + 0.01, k, f"{100 * value:.1f} %", va="center", fontsize=size - 1)
         mean = float(np.mean(values))
         axes.axvline(mean, color=DARK, linestyle="--", linewidth=1.0)
-        axes.set_yticks(places, [label(name) for name, _ in known], fontsize=size, parse_math=False)
+        name_rows(axes, [label(name) for name, _ in reported], size)
         axes.set_xlim(0.0, 1.12)
-        axes.set_ylim(len(known) - 0.4, -0.6)
         axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
-        axes.tick_params(axis="y", length=0)
         axes.set_xlabel("accuracy of the combined model on the target's own evaluation records")
 
-    values = [value for _, value in known]
-    return picture(
+    values = [value for _, value in reported]
+    return Picture(
         draw,
-        (WIDTH, 0.85 + (0.3 if len(known) <= ROOMY else 0.185) * len(known)),
-        f"Accuracy at {count(len(known), 'target')}: {100 * float(np.mean(values)):.1f} % on "
+        (WIDTH, 0.85 + (0.3 if len(reported) <= ROOMY else 0.185) * len(reported)),
+        f"Accuracy at {count(len(reported), 'target')}: {100 * float(np.mean(values)):.1f} % on "
         f"average, {100 * min(values):.1f} % at worst.",
         "The dashed line is the mean over targets.",
     )

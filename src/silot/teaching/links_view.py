@@ -1,122 +1,50 @@
-"""Who teaches whom: the tables of a terminal, and the page."""
+"""What is shown of a plan: who teaches whom, and what that costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from .. import render
 from ..errors import MismatchError
 from ..federation.result import Array
-from ..federation.view import facts
-from ..render import Block, Column, Heading, Paragraph, Table, plain_table, textual
-from ..render.words import short_number
+from ..render.words import count, listed, number, percent, printable, short_number
 from .costs import LinkCosts
+from .figures import history_figure, pair_figure, terms_figure
 from .network import Network
+from .network_figure import layout, network_figure
 from .plan import LinkPlan
-from .sections import (
-    DeviceFacts,
-    gap,
-    network_blocks,
-    plan_blocks,
-    plan_summary,
-    role,
-    terms_blocks,
-)
+
+_TABLED_PAIRS = 12
 
 
-def plan_sections(
-    plan: LinkPlan,
-    training: Array,
-    transfer: Array,
-    energy: Array,
-    columns: Mapping[str, Sequence[str]],
-) -> list[Block]:
-    """Devices with what else is known of them, and links; ``training`` is NaN where barred."""
-    blocks: list[Block] = [_devices(plan, training, columns), Paragraph("")]
-    if plan.links:
-        blocks += [_links(plan, transfer, energy), Paragraph("")]
-    return blocks
+@dataclass(frozen=True, eq=False)
+class DeviceFacts:
+    """What is known of devices beside their costs; arrays are in the order of the plan."""
+
+    labelled: Array | None = None
+    unlabelled: Array | None = None
+    errors: Array | None = None
+    accuracies: Mapping[str, float] = field(default_factory=dict[str, float])
+    divergence: Array | None = None
+    measure: str = "divergence"
+    unit: str = ""
+    phi: tuple[float, float, float] | None = None
 
 
-def links_sections(
+def links_content(
     plan: LinkPlan, costs: LinkCosts | None = None, *, network: Network | None = None
-) -> list[Block]:
-    """A plan, with the devices and links where their costs are at hand."""
-    if costs is None:
-        return [facts(plan_rows(plan))]
-    columns: dict[str, list[str]] = {}
-    if network is not None:
-        errors = [device.error for device in network.devices]
-        columns = {
-            "labelled": [str(device.labelled) for device in network.devices],
-            "unlabelled": [str(device.unlabelled) for device in network.devices],
-            "error": ["-" if error is None else f"{error:.3f}" for error in errors],
-        }
-    training = np.where(costs.eligible, costs.source, np.nan)
-    tables = plan_sections(plan, training, costs.transfer, costs.energy, columns)
-    return [*tables, facts(plan_rows(plan))]
-
-
-def _devices(plan: LinkPlan, training: Array, columns: Mapping[str, Sequence[str]]) -> Table:
-    rows: list[list[str]] = []
-    # Sources first, each kind in the order given.
-    for k in sorted(range(len(plan.names)), key=lambda k: int(plan.psi[k])):
-        linked = int((plan.alpha[k] > 0).sum() + (plan.alpha[:, k] > 0).sum())
-        cost = "-" if np.isnan(training[k]) else short_number(float(training[k]))
-        doing = role(plan, k).removeprefix("target, ")
-        others = [values[k] for values in columns.values()]
-        rows.append([plan.names[k], doing, *others, cost, str(linked)])
-    heads = map(Column, (*columns, "S", "links"))
-    return plain_table([textual("device", "fold"), textual("role", "cut"), *heads], rows)
-
-
-def _links(plan: LinkPlan, transfer: Array, energy: Array) -> Table:
-    place = {name: k for k, name in enumerate(plan.names)}
-    rows: list[list[str]] = []
-    for source, target, weight in sorted(plan.links, key=lambda link: place[link[1]]):
-        pair = place[source], place[target]
-        prices = (short_number(float(costs[pair])) for costs in (transfer, energy))
-        rows.append([source, target, f"{weight:.3f}", *prices])
-    heads = map(Column, ("weight", "T", "energy J"))
-    return plain_table([textual("source", "fold"), textual("target", "fold"), *heads], rows)
-
-
-def plan_rows(plan: LinkPlan) -> dict[str, str]:
-    """What a plan costs, in words."""
-    terms = plan.terms
-    parts = [
-        f"sources {short_number(terms.source)}",
-        f"transfer {short_number(terms.transfer)}",
-        f"energy {short_number(terms.energy)}",
-    ]
-    if terms.mixing:
-        parts.append(f"mixing {short_number(terms.mixing)}")
-    if plan.unserved:
-        parts.append(f"unserved {short_number(terms.unserved)}")
-    rows = {
-        "objective": f"{short_number(plan.objective)}: {', '.join(parts)}",
-        "lower bound": short_number(plan.lower_bound),
-        "gap": gap(plan),
-        "energy": f"{short_number(plan.energy)} J on {len(plan.links)} link(s)",
-    }
-    if plan.unserved:
-        rows["unserved"] = ", ".join(plan.unserved)
-    return rows | {
-        "method": f"{plan.method}, mixing {plan.mixing}, {plan.seconds:.2f} s",
-        "status": plan.status,
-    }
-
-
-def links_page(plan: LinkPlan, costs: LinkCosts, *, network: Network | None = None) -> list[Block]:
-    """The page of a plan; the same plan gives the same page.
+) -> render.Content:
+    """Declare a plan, with the devices and links where their costs are at hand.
 
     Parameters
     ----------
     plan
         Who teaches whom.
     costs
-        The costs the plan was made for.
+        The costs the plan was made for. A page needs them.
     network
         The devices the costs were made from. It adds counts of records, errors and divergences,
         and energy is then in joule.
@@ -126,20 +54,31 @@ def links_page(plan: LinkPlan, costs: LinkCosts, *, network: Network | None = No
     MismatchError
         ``report-links``: plan, costs and network are not of the same devices.
     """
-    _check(plan, costs)
-    known = DeviceFacts(phi=costs.phi) if network is None else _known(network, plan, costs)
-    sentences, warnings = plan_summary(plan, costs, known)
+    terminal = render.on_terminal(render.facts(plan_rows(plan)))
+    if costs is None:
+        return [terminal, render.on_page(lambda: _refuse("the costs are missing"))]
+    if plan.names != costs.names:
+        _refuse(f"the plan is of {len(plan.names)} devices and the costs of {costs.size}, or they "
+                "are not the same devices in the same order")  # fmt: skip
+    devices = DeviceFacts(phi=costs.phi) if network is None else _of_network(network, plan, costs)
+    sentences, warnings = plan_summary(plan, costs, devices)
     return [
-        Heading("Who can teach whom", level=1),
-        Paragraph(" ".join(sentences), "lead"),
-        *(Paragraph(line, "warning") for line in warnings),
-        *network_blocks(plan, costs, known),
-        *plan_blocks(plan, costs, known),
-        *terms_blocks(),
+        render.Headline("Who can teach whom", " ".join(sentences), warnings),
+        render.on_terminal(lambda: plan_tables(plan, costs, devices)),
+        terminal,
+        render.on_page(
+            lambda: network_sections(plan, costs, devices),
+            lambda: plan_sections(plan, costs, devices),
+            terms_section(),
+        ),
     ]
 
 
-def _known(network: Network, plan: LinkPlan, costs: LinkCosts) -> DeviceFacts:
+def _refuse(what: str) -> None:
+    raise MismatchError(f"{what}. Give the costs the plan was made for.", code="report-links")
+
+
+def _of_network(network: Network, plan: LinkPlan, costs: LinkCosts) -> DeviceFacts:
     if network.names != plan.names:
         raise MismatchError(
             f"the plan is of {len(plan.names)} devices and the network of {len(network.names)}, "
@@ -158,10 +97,289 @@ def _known(network: Network, plan: LinkPlan, costs: LinkCosts) -> DeviceFacts:
     )
 
 
-def _check(plan: LinkPlan, costs: LinkCosts) -> None:
-    if plan.names != costs.names:
-        raise MismatchError(
-            f"the plan is of {len(plan.names)} devices and the costs of {costs.size}, or they are "
-            "not the same devices in the same order. Give the costs the plan was made for.",
-            code="report-links",
+def plan_rows(plan: LinkPlan, unit: str = "J") -> dict[str, str]:
+    """Return what a plan costs, in words; ``unit`` is that of energies."""
+    terms = plan.terms
+    parts = [
+        f"sources {short_number(terms.source)}",
+        f"transfer {short_number(terms.transfer)}",
+        f"energy {short_number(terms.energy)}",
+    ]
+    if terms.mixing:
+        parts.append(f"mixing {short_number(terms.mixing)}")
+    if plan.unserved:
+        parts.append(f"unserved {short_number(terms.unserved)}")
+    rows = {
+        "objective": f"{short_number(plan.objective)}: {', '.join(parts)}",
+        "lower bound": short_number(plan.lower_bound),
+        "gap": gap(plan),
+        "energy": f"{short_number(plan.energy)} {unit} on {len(plan.links)} link(s)",
+    }
+    if plan.unserved:
+        rows["unserved"] = ", ".join(plan.unserved)
+    return rows | {
+        "method": f"{plan.method}, mixing {plan.mixing}, {plan.seconds:.2f} s",
+        "status": plan.status,
+    }
+
+
+def plan_tables(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Content:
+    """Return devices and links, each with an empty line below it."""
+    # Sources first, each kind in the order given.
+    order = sorted(range(len(plan.names)), key=lambda k: int(plan.psi[k]))
+    return [
+        [_devices_table(plan, costs, devices, order), render.Paragraph("")],
+        [_links_table(plan, costs, devices, by_weight=False), render.Paragraph("")]
+        if plan.links
+        else None,
+    ]
+
+
+def plan_summary(
+    plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts
+) -> tuple[list[str], list[str]]:
+    """Return the plan in a few sentences, and warnings."""
+    sources, targets = len(plan.sources), len(plan.targets)
+    links = int((plan.alpha > 0).sum())
+    train = listed([printable(name) for name in plan.sources], 6) if sources else "none"
+    sentences = [
+        f"Of {count(len(plan.names), 'device')}, {count(sources, 'device')} "
+        f"{'trains' if sources == 1 else 'train'} ({train}) and {targets:,} "
+        f"{'receives' if targets == 1 else 'receive'} a model, over {count(links, 'link')}."
+    ]
+    is_useful = np.isfinite(costs.links) & (plan.psi == 1)
+    everything = np.where(is_useful, costs.energy, 0.0).sum()
+    if links and everything > 0:
+        energy = f"{number(plan.energy)} {devices.unit}".strip()
+        sentences.append(
+            f"The links take {energy} of energy, "
+            f"{percent(plan.energy / everything)} of what all links to these targets would take."
         )
+    cost = f"The plan costs {number(plan.objective)}"
+    if plan.optimal:
+        sentences.append(f"{cost}, and it is proven that no plan costs less.")
+    elif np.isfinite(plan.lower_bound):
+        bound = number(plan.lower_bound)
+        sentences.append(f"{cost}; no plan costs less than {bound} (gap {gap(plan)}).")
+    else:
+        sentences.append(f"{cost}; how much less another plan could cost is not known.")
+    warnings = [] if plan.optimal else [f"Not proven optimal: {printable(plan.status, 400)}"]
+    if plan.unserved:
+        unserved = listed([printable(name) for name in plan.unserved])
+        verb = "is" if len(plan.unserved) == 1 else "are"
+        warnings.append(f"{unserved} {verb} served by nobody: no model reaches them.")
+    return sentences, warnings
+
+
+def network_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Content:
+    """Return who teaches whom, as a drawing and a table."""
+    return render.section(
+        "Who teaches whom",
+        "network",
+        network_figure(plan, costs.energy, layout(plan), devices.unit),
+        _links_table(plan, costs, devices, by_weight=True) if plan.links else None,
+        link="Network",
+    )
+
+
+def plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Content:
+    """Return devices, what the plan costs, and what pairs of devices cost."""
+    order = layout(plan).order
+    pairs = np.ix_(order, order)
+    ordered = [plan.names[k] for k in order]
+    is_open = np.isfinite(costs.links)
+    transfer = np.where(is_open, costs.transfer, np.nan)[pairs]
+    energy = np.where(is_open, costs.energy, np.nan)[pairs]
+    linked = plan.alpha[pairs]
+    in_unit = f" ({devices.unit})" if devices.unit else ""
+    tables = {"Transfer cost T": transfer, f"Energy of a link{in_unit}": energy}
+    scales = ", ".join(f"{value:g}" for value in devices.phi or ())
+    method = [
+        (name.replace("_", " "), float(value)) for name, value in sorted(plan.details.items())
+    ]
+    method_table = render.Table(
+        "What the method says of itself.", [render.names(""), render.numbers("value")], method
+    )
+    return [
+        render.section("Devices", "devices", _devices_table(plan, costs, devices, order)),
+        render.section(
+            "What the plan costs",
+            "objective",
+            terms_figure(plan),
+            render.facts(
+                plan_rows(plan, devices.unit or "units")
+                | ({"scales": f"{scales} (training, transfer, energy)"} if scales else {})
+            ),
+            history_figure(plan),
+            render.Details("What the method says of itself", [method_table]) if method else None,
+            link="Objective",
+        ),
+        render.section(
+            "What pairs of devices cost",
+            "costs",
+            pair_figure(
+                ordered,
+                transfer,
+                what="transfer cost T",
+                caption="Cost of using the model of a row's device at a column's, before any "
+                "scale; S, in colours of its own, is the cost of training at a device.",
+                links=linked,
+                strip=np.where(costs.eligible, costs.source, np.nan)[order],
+            ),
+            pair_figure(
+                ordered,
+                energy,
+                what=f"energy of a link{in_unit}",
+                caption="Energy of sending one model from a row's device to a column's.",
+                links=linked,
+            ),
+            render.Details(
+                "The same as tables", [_pairs(*item, ordered) for item in tables.items()]
+            )
+            if len(ordered) <= _TABLED_PAIRS
+            else None,
+            link="Costs of pairs",
+        ),
+        None
+        if devices.divergence is None
+        else render.section(
+            "Divergences between devices",
+            "divergence",
+            divergence_figure(ordered, devices.divergence[pairs], devices.measure, linked),
+            link="Divergences",
+        ),
+    ]
+
+
+def divergence_figure(
+    ordered: Sequence[str], values: Array, measure: str, links: Array | None = None
+) -> render.Content:
+    """Return the heat map of divergences."""
+    values = values.copy()
+    np.fill_diagonal(values, np.nan)
+    return pair_figure(
+        ordered,
+        values,
+        what=measure,
+        caption="How far apart the records of two devices are.",
+        links=links,
+        ends=("device", "device"),
+    )
+
+
+def _pairs(title: str, values: Array, ordered: Sequence[str]) -> render.Table:
+    return render.Table(
+        f"{title}; columns are targets.",
+        [render.names("source", 28), *(render.numbers(printable(name, 28)) for name in ordered)],
+        [(name, *map(float, row)) for name, row in zip(ordered, values, strict=True)],
+    )
+
+
+def terms_section() -> render.Content:
+    """Return what the words mean."""
+    return render.section("How to read this", "terms", render.Facts(_TERMS))
+
+
+_TERMS = (
+    ("source", "A device that trains a model on its own labelled records."),
+    (
+        "target",
+        "A device that receives models of sources and combines them with the weights of its "
+        "links, which sum to 1.",
+    ),
+    (
+        "objective",
+        "The scaled sum of training costs at sources, transfer costs over links, and energy "
+        "of links. Costs of training and transfer are bounds on errors or stand-ins for them: "
+        "a smaller objective promises no accuracy.",
+    ),
+    (
+        "lower bound, gap",
+        "No plan for these costs has an objective below the lower bound. The gap is the "
+        "objective's distance to it, as a part of the objective where that is above 1.",
+    ),
+    (
+        "energy",
+        "Energy of sending models directly from sources to targets, by the model of the "
+        "network: the size of a model over the rate of a link, times the power of the sender.",
+    ),
+)
+
+
+def _links_table(
+    plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts, *, by_weight: bool
+) -> render.Table:
+    """Return every link, target by target, the heaviest first where they go by weight."""
+    rows = [
+        (
+            plan.names[i],
+            plan.names[j],
+            plan.names[i],
+            render.Cell(float(plan.alpha[i, j]), float(plan.alpha[i, j])),
+            float(costs.transfer[i, j]),
+            float(costs.energy[i, j]),
+        )
+        for j in range(len(plan.names))
+        for i in (
+            np.argsort(-plan.alpha[:, j], kind="stable") if by_weight else range(len(plan.names))
+        )
+        if plan.alpha[i, j] > 0
+    ]
+    energy = f"energy ({devices.unit})" if devices.unit else "energy"
+    columns = [
+        render.names("source", wrap="fold", on="terminal"), render.names("target", wrap="fold"),
+        render.names("source", on="page"), render.digits("weight", 3),
+        render.numbers("T", full="transfer cost T"), render.numbers("energy J", full=energy),
+    ]  # fmt: skip
+    return render.Table("Links of the plan, target by target.", columns, rows, fold=40)
+
+
+def _devices_table(
+    plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts, order: Sequence[int]
+) -> render.Table:
+    """Return every device with its role and what is known of it."""
+
+    def value(values: Array | None, k: int) -> object:
+        if values is None:
+            return ""
+        return None if np.isnan(values[k]) else float(values[k])
+
+    rows = [
+        (
+            plan.names[k],
+            render.Cell(role(plan, k), warn=plan.names[k] in plan.unserved),
+            "yes" if costs.eligible[k] else "no",
+            value(devices.labelled, k),
+            value(devices.unlabelled, k),
+            value(devices.errors, k),
+            devices.accuracies.get(plan.names[k], ""),
+            float(costs.source[k]) if costs.eligible[k] else None,
+            (plan.alpha[k] > 0).sum() + (plan.alpha[:, k] > 0).sum(),
+        )
+        for k in order
+    ]
+    columns = [
+        render.names("device", wrap="fold"),
+        render.texts("role", wrap="cut", terminal=lambda words: words.removeprefix("target, ")),
+        render.texts("may train", on="page"), render.counts("labelled"),
+        render.counts("unlabelled"), render.digits("error", 3, missing="-"),
+        render.shares("accuracy", on="terminal"),
+        render.numbers("S", full="training cost S", missing="-"), render.Column("links"),
+    ]  # fmt: skip
+    caption = "Devices, in the order of the drawing."
+    return render.Table(caption, columns, rows, fold=40, filled=True)
+
+
+def role(plan: LinkPlan, k: int) -> str:
+    """Return what a device does."""
+    if plan.psi[k] == 0:
+        return "source"
+    return "target, unserved" if plan.names[k] in plan.unserved else "target"
+
+
+def gap(plan: LinkPlan) -> str:
+    """Return how far a plan is from its bound, as a percentage of the objective."""
+    if not np.isfinite(plan.gap):
+        return "not known"
+    # Less than solvers can tell is none.
+    return f"{100 * plan.gap:.2g} %" if plan.gap > 1e-9 else "0"

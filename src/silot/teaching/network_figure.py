@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
-from sklearn.isotonic import isotonic_regression
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import COLOURS, DARK, GREY, WIDTH, label, picture
+from ..render.figure import COLOURS, DARK, GREY, WIDTH, label
 from ..render.words import count
 from .plan import LinkPlan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours without yellow, which white paper swallows.
 ROOMY = 40
@@ -53,7 +52,7 @@ class Layout:
 
 
 def layout(plan: LinkPlan) -> Layout:
-    """Sources and targets in two columns with few links that cross.
+    """Place sources and targets in two columns with few links that cross.
 
     Each side in turn is sorted by the mean place of what it is linked to; the best of all orders
     seen is kept. Devices without links come last.
@@ -62,17 +61,17 @@ def layout(plan: LinkPlan) -> Layout:
     targets = [k for k, kind in enumerate(plan.psi.tolist()) if kind == 1]
     weights = plan.alpha[np.ix_(sources, targets)]
     # The order given, those without links last.
-    left = np.argsort(weights.sum(axis=1) == 0, kind="stable")
-    right = np.argsort(weights.sum(axis=0) == 0, kind="stable")
-    best, fewest = (left, right), crossings(weights[np.ix_(left, right)])
+    senders = np.argsort(weights.sum(axis=1) == 0, kind="stable")
+    receivers = np.argsort(weights.sum(axis=0) == 0, kind="stable")
+    best, fewest = (senders, receivers), crossings(weights[np.ix_(senders, receivers)])
     for _ in range(_SWEEPS):
-        right = _by_neighbours(weights[left].T)
-        left = _by_neighbours(weights[:, right])
-        crossed = crossings(weights[np.ix_(left, right)])
+        receivers = _by_neighbours(weights[senders].T)
+        senders = _by_neighbours(weights[:, receivers])
+        crossed = crossings(weights[np.ix_(senders, receivers)])
         if crossed < fewest:
-            best, fewest = (left, right), crossed
-    left, right = best
-    shown = weights[np.ix_(left, right)]
+            best, fewest = (senders, receivers), crossed
+    senders, receivers = best
+    shown = weights[np.ix_(senders, receivers)]
     rows = max(len(sources), len(targets))
     low = _heights(shown, np.arange(len(targets), dtype=np.float64), rows)
     high = np.arange(len(targets), dtype=np.float64) + (rows - len(targets)) / 2
@@ -80,15 +79,15 @@ def layout(plan: LinkPlan) -> Layout:
         low = np.arange(len(sources), dtype=np.float64)
         high = _heights(shown.T, low, rows)
     return Layout(
-        [sources[k] for k in left],
-        [targets[k] for k in right],
+        [sources[k] for k in senders],
+        [targets[k] for k in receivers],
         low.tolist(),
         high.tolist(),
     )
 
 
 def crossings(weights: Array) -> int:
-    """Pairs of links that cross when rows and columns stand in two parallel lines."""
+    """Count the pairs of links that cross when rows and columns stand in two parallel lines."""
     links = (weights > 0).astype(np.int64)
     below = np.zeros_like(links)
     below[:-1] = np.cumsum(links[::-1], axis=0)[::-1][1:]
@@ -98,7 +97,7 @@ def crossings(weights: Array) -> int:
 
 
 def _by_neighbours(weights: Array) -> Any:
-    """Rows by the mean column of their links, those without any last; ties stay in order."""
+    """Sort rows by the mean column of their links, those without any last; ties stay in order."""
     total = weights.sum(axis=1)
     places = np.arange(weights.shape[1])
     means = np.where(total > 0, weights @ places / np.where(total > 0, total, 1.0), np.inf)
@@ -106,7 +105,7 @@ def _by_neighbours(weights: Array) -> Any:
 
 
 def _heights(weights: Array, others: Array, rows: int) -> Array:
-    """Places near the middle of each row's links, one apart at least, within the rows there are."""
+    """Return places near the middle of each row's links, one apart at least, within all rows."""
     n = len(weights)
     if not n:
         return np.empty(0)
@@ -115,20 +114,23 @@ def _heights(weights: Array, others: Array, rows: int) -> Array:
         total > 0, weights @ others / np.where(total > 0, total, 1.0), float(rows - 1)
     )
     steps = np.arange(n, dtype=np.float64)
+    # Slow to import.
+    from sklearn.isotonic import isotonic_regression
+
     # The closest places in rising order, of what remains when each row's own step is taken away.
-    found = isotonic_regression(wanted - steps, y_min=0.0, y_max=float(max(rows - n, 0)))
-    return np.asarray(found, dtype=np.float64) + steps
+    places = isotonic_regression(wanted - steps, y_min=0.0, y_max=float(max(rows - n, 0)))
+    return np.asarray(places, dtype=np.float64) + steps
 
 
 def network_figure(plan: LinkPlan, energy: Array, placed: Layout, unit: str = "J") -> Picture:
-    """Sources on the left, targets on the right, links as wide as their weights.
+    """Draw sources on the left, targets on the right, links as wide as their weights.
 
     ``energy`` is that of every pair, in ``unit``.
     """
     recipes = _recipes(plan, energy, placed, unit) if placed.roomy else {}
     drawing = _Drawing(plan, placed, recipes)
     alt = f"Network of devices: {_in_words(plan, placed)}."
-    return picture(drawing.draw, (WIDTH, drawing.height), alt, _caption(plan, placed))
+    return Picture(drawing.draw, (WIDTH, drawing.height), alt, _caption(plan, placed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +160,7 @@ class _Drawing:
         return self._room(self.placed.sources), WIDTH - self._room(self.placed.targets)
 
     def _room(self, devices: Sequence[int]) -> float:
-        """Width of the words beside devices."""
+        """Return the width of the words beside devices."""
         size = self._size
         widths = [0.62 * size / 72 * len(label(self.plan.names[k])) for k in devices]
         widths += [0.62 * (size - 1.5) / 72 * len(self.recipes.get(k, "")) for k in devices]
@@ -214,7 +216,7 @@ class _Drawing:
 
 
 def _in_words(plan: LinkPlan, placed: Layout) -> str:
-    """Sources, targets and links; each of them where they are few."""
+    """Return sources, targets and links in words; each of them where they are few."""
     links = plan.links
     words = f"{count(len(placed.sources), 'source')} on the left, "
     words += f"{count(len(placed.targets), 'target')} on the right, {count(len(links), 'link')}"
@@ -239,8 +241,8 @@ def _caption(plan: LinkPlan, placed: Layout) -> str:
 
 
 def _recipes(plan: LinkPlan, energy: Array, placed: Layout, unit: str) -> dict[int, str]:
-    """What each device sends or is made of, in a few words."""
-    found: dict[int, str] = {}
+    """Return what each device sends or combines, in a few words."""
+    recipes: dict[int, str] = {}
 
     def spent(sources: Any, targets: Any) -> str:
         return f"{float(energy[sources, targets].sum()):.3g} {unit}".strip()
@@ -248,17 +250,17 @@ def _recipes(plan: LinkPlan, energy: Array, placed: Layout, unit: str) -> dict[i
     for i in placed.sources:
         receivers = np.flatnonzero(plan.alpha[i])
         total = f"{count(len(receivers), 'link')}, {spent(i, receivers)}"
-        found[i] = total if len(receivers) else "no link"
+        recipes[i] = total if len(receivers) else "no link"
     for j in placed.targets:
         senders = np.flatnonzero(plan.alpha[:, j])
         if not len(senders):
-            found[j] = "nobody serves it"
+            recipes[j] = "nobody serves it"
             continue
         parts = [f"{label(plan.names[i])} {plan.alpha[i, j]:.2f}" for i in senders]
-        found[j] = f"{' + '.join(parts)}, {spent(senders, j)}"
-        if len(found[j]) > _LONGEST_RECIPE:
-            found[j] = f"from {count(len(senders), 'source')}, {spent(senders, j)}"
-    return found
+        recipes[j] = f"{' + '.join(parts)}, {spent(senders, j)}"
+        if len(recipes[j]) > _LONGEST_RECIPE:
+            recipes[j] = f"from {count(len(senders), 'source')}, {spent(senders, j)}"
+    return recipes
 
 
 def _link(
@@ -268,10 +270,14 @@ def _link(
     weight: float,
     colour: str,
 ) -> None:
-    """A curve that leaves and arrives level."""
+    """Draw a curve that leaves and arrives level."""
     (x, end), (y, goal) = ends, heights
     middle = (x + end) / 2
     points = [(x, y), (middle, y), (middle, goal), (end, goal)]
+    # Slow to import.
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
     patch = PathPatch(
         Path(points, codes),

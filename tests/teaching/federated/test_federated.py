@@ -17,7 +17,6 @@ from silot.teaching.federated._network import body_outputs, probabilities
 from silot.teaching.federated._network import train as descend
 from silot.teaching.federated.federated import FederatedTraining
 from silot.teaching.federated.federated_result import FederatedModels, accuracy_interval
-from silot.teaching.federated.federated_view import federated_page
 from silot.teaching.federated.questions import TrainAlone, TrainRound, described
 from silot.teaching.federated.shared import InRound, head_size, personal, shared_size
 from silot.teaching.federated.training import perceptron_probabilities, train_perceptron
@@ -250,7 +249,7 @@ def test_the_bill_of_a_report_adds_up_to_that_of_the_result() -> None:
     holders = {name: records(k, 80, shift=0.7 * (k > 1)) for k, name in enumerate("abcd")}
     found = silot.train(holders, rounds=2, alone=False, groups="auto")
     assert found.clustering is not None and found.clustering.chances is not None
-    bill = next(each for each in federated_page(found)
+    bill = next(each for each in silot.api.report.page(found)
                 if isinstance(each, Table) and each.columns[0].title == "run")  # fmt: skip
     (_, together, *_), *runs = [[cell.text for cell in row] for row in bill.rows]
     assert [run for run, *_ in runs] == ["training", "groups", "what chance makes"]

@@ -1,27 +1,19 @@
-"""Releases that came in files: what is inside one, for a data protection officer, and all."""
+"""What is shown of releases in files: of one, for a data protection officer, and of all."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from ...federation.view import bill_sections, facts
+from ... import render
+from ...federation.view import cost_content
 from ...privacy.sketch import parts
-from ...render import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    Heading,
-    Paragraph,
-    Table,
-    plain_table,
-    textual,
-)
 from ...render.words import count, format_bytes, listed, number, printable
-from ..worth.view import value_sections, worth_blocks
+from ..worth.view import value_content, worth_sections
+from .drift_view import warned
 from .release_file import ReleaseFile
 from .result import Combined
+from .view import sketch_rows
 
 _COLUMNS = 40
 _LACKS = (
@@ -30,126 +22,137 @@ _LACKS = (
     "No column, category or class that the public schema and the options do not name.",
     "Nothing of the ledger: what else the site released, and what it has left.",
 )
+_STALE = (
+    "this is the answer that the site's ledger had stored: of the records of then, not of "
+    "today. A release of newer records takes another period."
+)
 
 
-def release_sections(result: ReleaseFile) -> list[Block]:
-    """What is inside a release, in facts and sentences."""
-    blocks: list[Block] = [
-        *(Paragraph(f"Warning: {printable(text, 600)}", "warning") for text in _warnings(result)),
-        facts({**_who(result), **_what(result), **_guarantee(result)}),
-        Paragraph(""),
-        _numbers(result),
-    ]
-    if result.schema is not None:
-        blocks += [Paragraph(""), _columns(result)]
+def release_content(result: ReleaseFile) -> render.Content:
+    """Declare what is inside a release, in facts and sentences."""
+    who, what, guarantee = _who(result), _what(result), _guarantee(result)
+    numbers = _numbers(result)
+    blank, columns = render.Paragraph(""), None if result.schema is None else _columns(result)
     return [
-        *blocks,
-        Paragraph(""),
-        Paragraph("What it does not contain:"),
-        Bullets(_LACKS),
-        Paragraph(""),
-        Paragraph(_meaning(result)),
-        Paragraph(_verify(result)),
+        render.Headline(
+            f"What is in {printable(result.file)}", printable(result.sealed.discloses, 1000)
+        ),
+        [*warned([result]), *([] if result.fresh else [render.Paragraph(_STALE, "alert")])],
+        render.on_terminal(
+            render.facts({**who, **what, **guarantee}),
+            [blank, numbers],
+            [blank, columns] if columns else None,
+            [blank, render.Paragraph("What it does not contain:"), render.Bullets(_LACKS)],
+            [blank, render.Paragraph(_meaning(result)), render.Paragraph(_verify(result))],
+        ),
+        render.on_page(
+            render.section(
+                "Who wrote it",
+                "who",
+                render.facts(who),
+                render.Paragraph(_verify(result), "small"),
+                link="Who",
+            ),
+            render.section(
+                "What it protects",
+                "guarantee",
+                render.Paragraph(_meaning(result)),
+                render.facts(guarantee),
+                link="Guarantee",
+            ),
+            render.section(
+                "Which numbers travel", "numbers", render.facts(what), numbers, link="Numbers"
+            ),
+            render.section("What it does not contain", "not", render.Bullets(_LACKS)),
+            render.section(
+                "The schema",
+                "schema",
+                render.Paragraph(
+                    "The public contract by which the table was read; it is in the file, word for "
+                    "word."
+                ),
+                columns,
+                link="Schema",
+            )
+            if columns
+            else None,
+        ),
     ]
 
 
-def release_page(result: ReleaseFile) -> list[Block]:
-    """The same on one page."""
+def combined_content(result: Combined) -> render.Content:
+    """Declare who released what, what the sites are worth, and how far apart they are."""
+    sketches = result.sketches
+    groups = _groups(result)
     return [
-        Heading(f"What is in {printable(result.file)}", level=1),
-        Paragraph(printable(result.sealed.discloses, 1000), "lead"),
-        *(Paragraph(printable(text, 600), "alert") for text in _warnings(result)),
-        Heading("Who wrote it", "who", "Who"),
-        facts(_who(result)),
-        Paragraph(_verify(result), "small"),
-        Heading("What it protects", "guarantee", "Guarantee"),
-        Paragraph(_meaning(result)),
-        facts(_guarantee(result)),
-        Heading("Which numbers travel", "numbers", "Numbers"),
-        facts(_what(result)),
-        _numbers(result),
-        Heading("What it does not contain", "not", "What it does not contain"),
-        Bullets(_LACKS),
-        *_schema_blocks(result),
-    ]
-
-
-def combined_sections(result: Combined) -> list[Block]:
-    """Who released what, what the sites are worth, and how far apart they are."""
-    sketches = result.sketches
-    blocks: list[Block] = [
-        *(Paragraph(f"Warning: {printable(text, 600)}") for text in _shared_warnings(result)),
-        _releases(sketches.releases),
-    ]
-    if result.groups:
-        blocks.append(facts({"groups": "; ".join(_groups(result))}))
-    return [*blocks, Paragraph(""), *value_sections(result.values)]
-
-
-def combined_page(result: Combined) -> list[Block]:
-    """The page of the same."""
-    sketches = result.sketches
-    blocks: list[Block] = [
-        Heading("What the releases tell together", level=1),
-        Paragraph(
+        render.Headline(
+            "What the releases tell together",
             f"{count(len(sketches.names), 'site')}, each by one file: a differentially private "
             "sketch that it wrote alone. Nobody asked it anything more.",
-            "lead",
         ),
-        *(Paragraph(printable(text, 600), "alert") for text in _shared_warnings(result)),
-        Heading("Releases", "releases", "Releases"),
-        _releases(sketches.releases, 39),
-        facts({
-            "guarantee": f"epsilon {sketches.privacy_epsilon:g}, delta "
-            f"{sketches.privacy_delta:g} for each site's release",
-            "cells": str(sketches.cells),
-            "status": printable(sketches.status, 1000),
-        }),
-    ]  # fmt: skip
-    if result.groups:
-        blocks += [Heading("Groups", "groups", "Groups"), Bullets(_groups(result))]
-    blocks += worth_blocks(result.values)
-    return [*blocks, *bill_sections([("", sketches)])]
-
-
-def _releases(releases: Sequence[ReleaseFile], shown: int = 19) -> Table:
-    """Who released what; fingerprints whole where there is room."""
-    titles = ("site", "period", "written (UTC)", "key", "trusted as")
-    trusted = any(each.trusted for each in releases)
-    rows = [
-        [
-            Cell(printable(each.name)),
-            Cell(each.terms.period or ""),
-            Cell(each.written[:16].replace("T", " ")),
-            Cell(each.fingerprint[:shown] + "…" * (shown < 39), warn=not each.trusted),
-            Cell(each.trusted or "nobody", warn=not each.trusted),
-        ][: 5 if trusted else 4]
-        for each in releases
+        warned(sketches.releases),
+        render.section(
+            "Releases",
+            "releases",
+            _releases(sketches.releases),
+            render.on_page(
+                render.facts(
+                    {
+                        "guarantee": sketch_rows(sketches)["guarantee"].replace(
+                            "each holder", "each site"
+                        ),
+                        "cells": str(sketches.cells),
+                        "status": printable(sketches.status, 1000),
+                    }
+                )
+            ),
+        ),
+        render.section("Groups", "groups", render.on_page(render.Bullets(groups)))
+        if groups
+        else None,
+        render.on_terminal(
+            render.facts({"groups": "; ".join(groups)}) if groups else None,
+            render.Paragraph(""),
+            value_content(result.values),
+        ),
+        render.on_page(worth_sections(result.values)),
+        cost_content(sketches),
     ]
-    caption = "" if trusted else (
+
+
+def _releases(releases: Sequence[ReleaseFile]) -> render.Table:
+    """Return who released what; fingerprints whole where there is room."""
+    is_trusted = any(release.trusted for release in releases)
+    rows = [
+        (
+            release.name,
+            release.terms.period or "",
+            release.written[:16].replace("T", " "),
+            render.Cell(release.fingerprint, warn=not release.trusted),
+            render.Cell(
+                (release.trusted or "nobody") if is_trusted else "", warn=not release.trusted
+            ),
+        )
+        for release in releases
+    ]
+    columns = [
+        render.names("site"),
+        *map(render.texts, ("period", "written (UTC)")),
+        render.texts("key", terminal=lambda key: f"{key[:19]}…"),
+        render.texts("trusted as"),
+    ]
+    caption = "" if is_trusted else (
         "Signatures hold: the files are as they were written. By whom, keys alone can say: compare "
         "fingerprints, or give --keys."
     )  # fmt: skip
-    return Table(caption, [textual(title) for title in titles[: 5 if trusted else 4]], rows).filled
-
-
-def _shared_warnings(result: Combined) -> list[str]:
-    return list(dict.fromkeys(text for each in result.sketches.releases for text in each.warnings))
+    return render.Table(caption, columns, rows, filled=True)
 
 
 def _groups(result: Combined) -> list[str]:
     members: dict[int, list[str]] = {}
     for name, group in sorted(result.groups.items()):
         members.setdefault(group, []).append(printable(name))
-    return [listed(names, most=len(names)) for _, names in sorted(members.items())]
-
-
-def _warnings(result: ReleaseFile) -> list[str]:
-    stale = [] if result.fresh else [
-        "this is the answer that the site's ledger had stored: of the records of then, not of "
-        "today. A release of newer records takes another period."
-    ]  # fmt: skip
-    return [*result.warnings, *stale]
+    return [listed(group, most=len(group)) for _, group in sorted(members.items())]
 
 
 def _who(result: ReleaseFile) -> dict[str, str]:
@@ -184,60 +187,65 @@ def _what(result: ReleaseFile) -> dict[str, str]:
 
 
 def _guarantee(result: ReleaseFile) -> dict[str, str]:
-    asked = result.question
+    question = result.question
     return {
-        "mechanism": f"{asked.mechanism}: noise on every number, drawn anew, without a seed",
+        "mechanism": f"{question.mechanism}: noise on every number, drawn anew, without a seed",
         "epsilon": f"{result.epsilon:.4g} (mu {result.mu:.4g}; releases of a site add in squares)",
         "delta": f"{result.terms.privacy_delta:g}",
-        "sensitivity": f"{asked.sensitivity:.4g} units of the grid for one record; noise of "
-        f"{asked.sensitivity / result.mu:.4g} of them (one deviation)",
+        "sensitivity": f"{question.sensitivity:.4g} units of the grid for one record; noise of "
+        f"{question.sensitivity / result.mu:.4g} of them (one deviation)",
     }
 
 
-def _numbers(result: ReleaseFile) -> Table:
-    asked = result.question
-    cells, dimension = asked.centres.shape
-    a, b, q = parts(asked.resolution)
-    noise = asked.sensitivity / result.mu
+def _numbers(result: ReleaseFile) -> render.Table:
+    question = result.question
+    cells, dimension = question.centres.shape
+    a, b, q = parts(question.resolution)
+    noise = question.sensitivity / result.mu
     classes = len(result.terms.classes) + 1 if result.terms.classes else 1
     by = f", in each of {classes} classes" if classes > 1 else ""
     rows = [
-        [str(classes * cells), f"records in each of {cells} public cells{by}",
-         f"{number(noise / a)} records"],
-        [str(dimension), "sum of the records' offsets from their cells, clipped",
-         f"{number(noise / b)} clipping lengths"],
-        ["1", "sum of their squared offsets, clipped",
-         f"{number(noise / q)} squares of a clipping length"],
+        (classes * cells, f"records in each of {cells} public cells{by}",
+         f"{number(noise / a)} records"),
+        (dimension, "sum of the records' offsets from their cells, clipped",
+         f"{number(noise / b)} clipping lengths"),
+        (1, "sum of their squared offsets, clipped",
+         f"{number(noise / q)} squares of a clipping length"),
     ]  # fmt: skip
-    columns = [Column("numbers"), textual("what each says"), textual("noise (one deviation)")]
-    return plain_table(columns, rows)
+    columns = [
+        render.Column("numbers"),
+        render.texts("what each says"),
+        render.texts("noise (one deviation)"),
+    ]
+    return render.plain_table(columns, rows)
 
 
-def _columns(result: ReleaseFile) -> Table:
+def _columns(result: ReleaseFile) -> render.Table:
     schema = result.schema
     assert schema is not None
-    read_off = {entry.partition(".")[0] for entry in schema.read_off}
-    warn = bool(schema.warning)
+    private = {entry.partition(".")[0] for entry in schema.read_off} if schema.warning else ()
     rows = [
-        [
-            Cell(printable(name, 40)),
-            Cell(each.kind),
-            Cell(_range(each)),
-            Cell("read off private data" if name in read_off and warn else "public",
-                 warn=name in read_off and warn),
-        ]
-        for name, each in list(schema.columns.items())[:_COLUMNS]
-    ]  # fmt: skip
+        (
+            name,
+            column.kind,
+            _range(column),
+            render.Cell(
+                "read off private data" if name in private else "public", warn=name in private
+            ),
+        )
+        for name, column in list(schema.columns.items())[:_COLUMNS]
+    ]
     more = len(schema.columns) - _COLUMNS
     caption = f"{count(more, 'column')} more are left out here." if more > 0 else ""
-    titles = ("column", "kind", "range or categories", "where that is from")
-    return Table(caption, [textual(title) for title in titles], rows, fold=_COLUMNS)
+    columns = [render.names("column", 40)]
+    columns += map(render.texts, ("kind", "range or categories", "where that is from"))
+    return render.Table(caption, columns, rows, fold=_COLUMNS)
 
 
 def _range(column: object) -> str:
     categories = getattr(column, "categories", None)
     if categories:
-        shown = ", ".join(printable(str(each), 20) for each in categories[:4])
+        shown = ", ".join(printable(str(name), 20) for name in categories[:4])
         return shown + (f" and {len(categories) - 4} more" if len(categories) > 4 else "")
     ends = getattr(column, "range", None)
     if ends is None:
@@ -246,15 +254,8 @@ def _range(column: object) -> str:
     return f"{ends[0]} to {ends[1]} {unit}".strip()
 
 
-def _schema_blocks(result: ReleaseFile) -> list[Block]:
-    if result.schema is None:
-        return []
-    words = "The public contract by which the table was read; it is in the file, word for word."
-    return [Heading("The schema", "schema", "Schema"), Paragraph(words), _columns(result)]
-
-
 def _meaning(result: ReleaseFile) -> str:
-    """Epsilon in one sentence."""
+    """Return in one sentence what epsilon means."""
     epsilon = result.epsilon
     most = math.exp(epsilon) / (1.0 + math.exp(epsilon)) if epsilon < 50 else 1.0
     return (

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from ...render import Picture
-from ...render.figure import BLUE, ORANGE, WIDTH, is_narrow, label, picture
+from ...render.figure import BLUE, ORANGE, WIDTH, is_narrow, label, name_rows
 from ...render.words import count, number
 from ..figures import rounds_figure
 from .result import Barycenter, Contribution
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
-    """Distances of holders to the target with bounds or intervals, the closest on top."""
+    """Draw distances of holders to the target with bounds or intervals, the closest on top."""
     rows = len(ranked)
     places = np.arange(rows)
     size, line = (9.0, 0.3) if rows <= 40 else (7.0, 0.185)
@@ -34,12 +37,10 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
         axes.plot(values[done], places[done], "o", color=BLUE, markersize=size / 2)
         axes.plot(values[~done], places[~done], "o", color=ORANGE, mfc="white", markersize=size / 2)
         words = [label(item.holder, is_narrow(figure)) for item in ranked]
-        axes.set_yticks(places, words, fontsize=size, parse_math=False)
-        axes.set_ylim(rows - 0.4, -0.6)
+        name_rows(axes, words, size)
         axes.set_xlim(left=min(0.0, float(np.nanmin(lower))))
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
-        axes.tick_params(axis="y", length=0)
         axes.tick_params(axis="x", top=rows > 20, labeltop=rows > 20)
         axes.set_xlabel(f"distance to {target}")
 
@@ -55,28 +56,28 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
         notes.append("An arrow stands for a bound that is not known.")
     if not done.all():
         notes.append("Hollow points did not converge.")
-    return picture(
+    return Picture(
         draw,
         (WIDTH, height),
         f"Distances of {count(rows, 'holder')} to {target} with bounds, the closest on top: "
         f"{label(first.holder)} at {number(first.distance.value)}.",
         " ".join(notes),
-        narrow=height,
+        narrow_height=height,
     )
 
 
 def _ends(item: Contribution) -> tuple[float, float]:
-    """Bounds of a distance, or its interval where no upper bound is known."""
-    found = item.distance
-    likely = found.interval is not None and not np.isfinite(found.upper)
-    return found.interval if likely and found.interval else found.bounds
+    """Return the bounds of a distance, or its interval where no upper bound is known."""
+    distance = item.distance
+    likely = distance.interval is not None and not np.isfinite(distance.upper)
+    return distance.interval if likely and distance.interval else distance.bounds
 
 
-def objective_figure(found: Barycenter) -> Picture:
-    """The objective of a barycenter round by round."""
+def objective_figure(result: Barycenter) -> Picture:
+    """Draw the objective of a barycenter round by round."""
     return rounds_figure(
-        [entry["round"] for entry in found.history],
-        {"objective": [entry["objective"] for entry in found.history]},
+        [entry["round"] for entry in result.history],
+        {"objective": [entry["objective"] for entry in result.history]},
         "objective",
         "The weighted sum of squared distances after every round; less is better.",
     )

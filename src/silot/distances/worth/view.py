@@ -1,47 +1,32 @@
-"""What holders are worth: the tables of a terminal, and the page."""
+"""What is shown of the worth of holders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from ... import render
 from ...data.preflight import Preflight
-from ...federation.view import bill_rows, facts
-from ...render import (
-    Block,
-    Cell,
-    Column,
-    Facts,
-    Heading,
-    Name,
-    Paragraph,
-    Table,
-    Text,
-    plain_table,
-    textual,
-)
+from ...federation.view import Run, bill_rows, cost_content, missing_section
 from ...render.words import (
-    MISSING_NUMBER,
     count,
-    interval,
     known_bounds,
     listed,
     number,
     percent,
     printable,
-    short_bounds,
-    short_number,
     short_status,
     target_in_words,
 )
 from ..cost_parts import Parts
 from ..result import Distance
-from ..view import matrix_sections, parts_sections, why_sections
-from .map_view import between_sections
+from ..view import pairs_table, parts_content
+from .figures import ranking_figure
+from .map_view import TARGET_NAME, between_sections
 from .result import Contribution, Contributions
 
-TITLE = "What the data of the holders are worth"
 # On a terminal; all are in JSON and in the report.
 _MOST_PAIRS = 36
 _WORDS = (
@@ -63,100 +48,90 @@ _PROOF = "The bounds prove that no other holder is closer."
 _UNSEEN = "By the bounds no other holder is closer, in the numbers as the holders have them."
 
 
-def value_sections(result: Contributions) -> list[Block]:
-    """What holders are worth, the bill, what distances are made of, and those of a map."""
-    rows = {"target": result.target, "status": result.status, **bill_rows(result)}
+@dataclass(frozen=True)
+class Beside:
+    """What a page of worth has of records that were scored as well."""
+
+    sentences: Sequence[str] = ()
+    warning: render.Content = None
+    sections: render.Content = None
+    runs: Sequence[tuple[str, Run]] = ()
+
+
+def value_content(result: Contributions, beside: Beside | None = None) -> render.Content:
+    """Declare what holders are worth, the bill, what distances are made of, and those of a map."""
+    beside = beside or Beside()
+    sentences = closest(result) if result.holders else []
+    if result.missing:
+        sentences.append(f"{count(len(result.missing), 'holder')} took no part.")
+    runs: list[tuple[str, Run]] = [("worth of the holders", result)]
+    if result.barycenter is not None and result.barycenter.rounds:
+        runs.append(("barycenter", result.barycenter))
+    return [
+        render.Headline(
+            "What the data of the holders are worth",
+            " ".join([*sentences, *beside.sentences]),
+            render.not_converged(result, several=True),
+        ),
+        beside.warning,
+        render.on_terminal(lambda: _terminal(result)),
+        render.on_page(lambda: worth_sections(result)),
+        beside.sections,
+        missing_section(
+            result.missing, title="Missing holders",
+            note="Nothing in this report says anything about their data.",
+        ),
+        cost_content([*runs, *beside.runs]),
+    ]  # fmt: skip
+
+
+def _terminal(result: Contributions) -> render.Content:
     by_chance = [item.holder for item in result.ranking if item.distance.by_chance]
-    blocks = [*worth_tables(result), facts(rows), *parts_sections(_parts(result), by_chance)]
     between = result.between
-    if between is None:
-        return blocks
-    if len(between.pairs) <= _MOST_PAIRS:
-        called = {"coordinator": "the target"}
-        return [*blocks, *matrix_sections(between, called, bill=False)]
-    pairs = f"distances of {len(between.pairs)} pairs: --json or --report shows them"
-    return [*blocks, Paragraph(pairs)]
-
-
-def _parts(found: Contributions) -> dict[str, Parts]:
-    """What distances are made of, holders in the order of their ranks."""
-    told = {item.holder: item.distance.parts for item in found.ranking}
-    return {name: parts for name, parts in told.items() if parts is not None}
-
-
-def worth_tables(result: Contributions) -> list[Block]:
-    """Holders by distance, the closest first, and what each is worth in every way to say it."""
-    heads = ("distance", "bounds", "chance", "corrected", "95 %", "records")
-    blocks: list[Block] = [
-        _table(
-            heads,
-            [
-                [
-                    item.place,
-                    item.holder,
-                    short_number(item.distance.value),
-                    known_bounds(*item.distance.bounds),
-                    "" if item.distance.chance is None else short_number(item.distance.chance),
-                    "" if item.corrected is None else short_number(item.corrected),
-                    "" if item.interval is None else short_bounds(*item.interval),
-                    str(item.records),
-                ]
-                for item in result.ranking
-            ],
-        ),
-        _table(
-            ("share", "95 %", "explained", "95 %", "explained share", "95 %"),
-            [
-                [
-                    item.place,
-                    item.holder,
-                    _percent(item.share),
-                    _percents(item.share_interval),
-                    _percent(item.explained),
-                    _percents(item.explained_interval),
-                    _percent(item.explained_share),
-                    _percents(item.explained_share_interval),
-                ]
-                for item in result.ranking
-            ],
+    return [
+        worth_table(result),
+        render.facts({"target": result.target, "status": result.status, **bill_rows(result)}),
+        parts_content(_parts(result), "", by_chance),
+        None
+        if between is None
+        else pairs_table(between, {TARGET_NAME: "the target"})
+        if len(between.pairs) <= _MOST_PAIRS
+        else render.Paragraph(
+            f"distances of {len(between.pairs)} pairs: --json or --report shows them"
         ),
     ]
-    shapley = [
-        [item.place, item.holder, _percent(item.shapley), _percent(item.shapley_share)]
-        for item in result.ranking
-        if item.shapley is not None and item.shapley_share is not None
-    ]
-    return [*blocks, _table(("Shapley value", "Shapley share"), shapley)] if shapley else blocks
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    return plain_table([Column("rank"), textual("holder"), *map(Column, titles)], rows).filled
+def worth_sections(result: Contributions) -> render.Content:
+    """Return ranking, parts and map of the holders, on a page."""
+    if not result.holders:
+        return None
+    aim = target_in_words(result.target)
+    return [_ranking(result), parts_content(_parts(result), aim), between_sections(result)]
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def _parts(result: Contributions) -> dict[str, Parts]:
+    """Return what distances are made of, holders in the order of their ranks."""
+    parts = {item.holder: item.distance.parts for item in result.ranking}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
-def _percents(ends: tuple[float, float] | None) -> str:
-    return "" if ends is None else f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %"
-
-
-def closest(found: Contributions) -> list[str]:
-    """Who is closest and who farthest, and what proves it, in sentences."""
-    target = target_in_words(found.target)
-    ranked = found.ranking
+def closest(result: Contributions) -> list[str]:
+    """Return who is closest and who farthest, and what proves it, in sentences."""
+    target = target_in_words(result.target)
+    ranked = result.ranking
     leaders = [item for item in ranked if item.rank == ranked[0].rank]
-    names, at = _listed(leaders), _certified(leaders[0].distance)
+    leading, at = _listed(leaders), _certified(leaders[0].distance)
     if len(ranked) == 1:
-        return [f"{names} is the only holder compared to {target}, {at}."]
+        return [f"{leading} is the only holder compared to {target}, {at}."]
     if len(leaders) > 1:
-        closest = f"{names} are equally close to {target} and closest"
+        first = f"{leading} are equally close to {target} and closest"
     else:
-        closest = f"Of {count(len(ranked), 'holder')}, {names} is closest to {target}"
+        first = f"Of {count(len(ranked), 'holder')}, {leading} is closest to {target}"
     last = ranked[-1]
-    if found.preflight is not None and found.preflight.flags:
-        closest = f"In the numbers as they were given, {closest[:1].lower()}{closest[1:]}"
-    sentences = [f"{closest}, {at}.", _proof(leaders, ranked[len(leaders) :], found.preflight)]
+    if result.preflight is not None and result.preflight.flags:
+        first = f"In the numbers as they were given, {first[:1].lower()}{first[1:]}"
+    sentences = [f"{first}, {at}.", _proof(leaders, ranked[len(leaders) :], result.preflight)]
     if last.rank != ranked[0].rank:
         sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
     chance = [item for item in ranked if item.distance.by_chance]
@@ -181,48 +156,38 @@ def _certified(distance: Distance) -> str:
 
 
 def _proof(
-    leaders: Sequence[Contribution], rest: Sequence[Contribution], seen: Preflight | None
+    leaders: Sequence[Contribution], others: Sequence[Contribution], preflight: Preflight | None
 ) -> str:
-    """Whether another holder may be closer than those in front."""
-    if seen is not None and seen.flags:
+    """Return whether another holder may be closer than those in front."""
+    if preflight is not None and preflight.flags:
         return (
             "The bounds hold for the numbers as they were given, and do not settle who is "
-            f"closest: look at {printable(seen.where, 200)} first."
+            f"closest: look at {printable(preflight.where, 200)} first."
         )
     if leaders[0].ranks is None:
         reach = max(item.distance.upper for item in leaders)
-        rivals = [item for item in rest if item.distance.lower <= reach]
-        proof = _PROOF if seen is None or not seen.unseen else _UNSEEN
+        rivals = [item for item in others if item.distance.lower <= reach]
+        proof = _PROOF if preflight is None or not preflight.unseen else _UNSEEN
         doubt = "The bounds leave open whether"
     else:
-        rivals = [item for item in rest if item.ranks is not None and item.ranks[0] == 1]
+        rivals = [item for item in others if item.ranks is not None and item.ranks[0] == 1]
         proof = "No other holder is as close, by the 95 % intervals."
         doubt = "Chance leaves open whether"
     return f"{doubt} {_listed(rivals)} may be closer." if rivals else proof
 
 
-def worth_blocks(found: Contributions) -> list[Block]:
-    """Ranking, parts and map of the holders, on a page."""
-    aim = target_in_words(found.target)
-    return [*_ranking(found), *why_sections(_parts(found), aim), *between_sections(found)]
-
-
-def _ranking(found: Contributions) -> list[Block]:
-    """Table and figure of the holders, the closest first."""
-    # Slow to import: it draws.
-    from .figures import ranking_figure
-
-    ranked = found.ranking
-    target = target_in_words(found.target)
-    shapley = any(item.shapley_share for item in ranked)
+def _ranking(result: Contributions) -> render.Content:
+    """Return table and figure of the holders, the closest first, and what the words mean."""
+    ranked = result.ranking
+    target = target_in_words(result.target)
     lines = [
-        f"Method: {printable(found.method)}; order of the distance: {ranked[0].distance.p}; "
-        f"labels: {printable(found.labels)}; seed: {found.seed}.",
-        f"Spread of {target}, its distance to its own mean: {number(found.spread)}.",
+        f"Method: {printable(result.method)}; order of the distance: {ranked[0].distance.p}; "
+        f"labels: {printable(result.labels)}; seed: {result.seed}.",
+        f"Spread of {target}, its distance to its own mean: {number(result.spread)}.",
         *_WORDS,
-        *([_SHAPLEY] if shapley else []),
+        *([_SHAPLEY] if any(item.shapley_share for item in ranked) else []),
     ]
-    terms: list[tuple[str, Text]] = [
+    terms: list[tuple[str, render.Text]] = [
         (
             "distance",
             f"Wasserstein distance of the holder's records to {target}; smaller is better. The "
@@ -236,103 +201,111 @@ def _ranking(found: Contributions) -> list[Block]:
         ),
         *_statuses(ranked),
     ]
-    return [
-        Heading("Ranking of the holders", "ranking", "Ranking"),
-        _ranking_table(ranked, target, shapley=shapley),
+    return render.section(
+        "Ranking of the holders",
+        "ranking",
+        worth_table(result),
         ranking_figure(ranked, target),
-        Facts(terms),
-        *(Paragraph(line, "small") for line in lines),
-    ]
+        render.Facts(terms),
+        [render.Paragraph(line, "small") for line in lines],
+        link="Ranking",
+    )
 
 
-def _ranking_table(ranked: Sequence[Contribution], target: str, *, shapley: bool) -> Table:
+def worth_table(result: Contributions) -> render.Table:
+    """Return holders by distance, the closest first, and what each is worth in every way."""
+    ranked = result.ranking
     share = _largest(item.share for item in ranked)
     explained = _largest(item.explained_share for item in ranked)
     added = _largest(item.shapley_share for item in ranked)
-    columns = (
-        Column("rank"),
-        textual("holder"),
-        Column("distance"),
-        Column("bounds"),
-        Column("chance"),
-        Column("corrected"),
-        Column("95 %"),
-        Column("share"),
-        Column("explained"),
-        Column("explained share"),
-        *([Column("Shapley"), Column("Shapley share")] if shapley else []),
-        Column("records"),
-        textual("status"),
-    )
     rows = [
         (
-            Cell(item.place),
-            Cell(printable(item.holder)),
-            Cell(number(item.distance.value)),
-            Cell(interval(*item.distance.bounds)),
-            Cell(_optional(item.distance.chance)),
-            Cell(_optional(item.corrected)),
-            Cell(_optional_interval(item.interval)),
-            Cell(_share(item.share, item.share_interval), item.share / share),
-            Cell(_share(item.explained, item.explained_interval), item.explained),
-            Cell(
-                _share(item.explained_share, item.explained_share_interval),
-                item.explained_share / explained,
+            item.place,
+            item.holder,
+            item.distance.value,
+            item.distance.bounds,
+            item.distance.chance,
+            item.corrected,
+            item.interval,
+            item.records,
+            *_share(item.share, item.share_interval, share),
+            *_share(item.explained, item.explained_interval, 1.0),
+            *_share(item.explained_share, item.explained_share_interval, explained),
+            item.shapley,
+            render.Cell(
+                item.shapley_share,
+                None if item.shapley_share is None else item.shapley_share / added,
             ),
-            *(_shapley(item, added) if shapley else ()),
-            Cell(f"{item.records:,}"),
-            Cell(short_status(item.distance.status), warn=not item.distance.converged),
+            item.records,
+            render.Cell(item.distance.status, warn=not item.distance.converged),
         )
         for item in ranked
     ]
-    return Table(
-        f"Holders by their distance to {target}.",
+    columns = [
+        render.Column("rank"), render.names(), render.numbers("distance"),
+        render.intervals(terminal=lambda ends: known_bounds(*ends)), render.numbers("chance"),
+        render.numbers("corrected"), render.intervals("95 %"),
+        render.counts("records", on="terminal"), *_share_columns("share"),
+        *_share_columns("explained"), *_share_columns("explained share"),
+        render.shares("Shapley value", full="Shapley"), render.shares("Shapley share"),
+        render.counts("records", on="page"), render.texts("status", page=short_status, on="page"),
+    ]  # fmt: skip
+    return render.Table(
+        f"Holders by their distance to {target_in_words(result.target)}.",
         columns,
         rows,
         head=1,
         filter=True,
         flagged=[not item.distance.converged for item in ranked],
         only="only those that did not converge",
-    ).filled
+        filled=True,
+        # A terminal has no room for all that a holder is worth.
+        keys=2,
+        breaks=(8, 14),
+    )
 
 
-def _largest(shares: Iterable[float | None]) -> float:
-    """The share whose bar fills its cell."""
-    return max(share or 0.0 for share in shares) or 1.0
+def _share(
+    share: float, ends: tuple[float, float] | None, largest: float
+) -> tuple[render.Cell, tuple[float, float] | None]:
+    return render.Cell((share, ends), share / largest), ends
 
 
-def _optional(value: float | None) -> str:
-    return MISSING_NUMBER if value is None else number(value)
+def _share_columns(title: str) -> tuple[render.Column, render.Column]:
+    """Return the columns of a share and of its interval, which share a cell on a page."""
+
+    def with_interval(value: tuple[float, tuple[float, float] | None]) -> str:
+        share, ends = value
+        if ends is None:
+            return percent(share)
+        return f"{percent(share)} [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
+
+    return (
+        render.Column(title, terminal=lambda value: percent(value[0]), page=with_interval),
+        render.Column(
+            "95 %",
+            terminal=lambda ends: f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %",
+            on="terminal",
+        ),
+    )
 
 
-def _optional_interval(ends: tuple[float, float] | None) -> str:
-    return MISSING_NUMBER if ends is None else interval(*ends)
+def _largest(values: Iterable[float | None]) -> float:
+    """Return the share whose bar fills its cell."""
+    return max((value or 0.0 for value in values), default=0.0) or 1.0
 
 
-def _shapley(item: Contribution, largest: float) -> tuple[Cell, Cell]:
-    if item.shapley is None or item.shapley_share is None:
-        return Cell(MISSING_NUMBER), Cell(MISSING_NUMBER)
-    bar = item.shapley_share / largest
-    return Cell(percent(item.shapley)), Cell(percent(item.shapley_share), bar)
-
-
-def _share(share: float, ends: tuple[float, float] | None) -> str:
-    if ends is None:
-        return percent(share)
-    return f"{percent(share)} [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
-
-
-def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, Text]]:
-    """What the distances say of themselves, and which of them say it."""
+def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, render.Text]]:
+    """Return what the distances say of themselves, and which of them say it."""
     holders: dict[str, list[str]] = {}
     for item in ranked:
         holders.setdefault(item.distance.status, []).append(printable(item.holder))
-    lines: list[Text] = [
+    lines: list[render.Text] = [
         (
-            Name(printable(status, 400)),
-            f" ({'all holders' if len(names) == len(ranked) else listed(names)})",
+            render.Name(printable(status, 400)),
+            f" ({'all holders' if len(members) == len(ranked) else listed(members)})",
         )
-        for status, names in list(holders.items())[:_STATUSES]
+        for status, members in list(holders.items())[:_STATUSES]
     ]
     if len(holders) > _STATUSES:
         lines.append(f"… ({len(holders) - _STATUSES} more statuses are left out here)")

@@ -1,87 +1,70 @@
-"""Groups of holders: the tables of a terminal, and the page."""
+"""What is shown of groups of holders."""
 
 from __future__ import annotations
 
-from ...distances.view import matrix_pairs
-from ...federation.view import Run, bill_rows, bill_sections, facts
-from ...render import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    Details,
-    Facts,
-    Heading,
-    Paragraph,
-    Table,
-    plain_table,
-    textual,
-)
-from ...render.words import count, listed, number, percent, printable, reason, short_number
+from ... import render
+from ...distances.figures import holder_map
+from ...distances.view import pairs_table
+from ...errors import reason
+from ...federation.view import Run, bill_rows, cost_content
+from ...render.figure import heat_map
+from ...render.words import count, listed, number, printable, short_number
 from .clustering import Clustering
 from .groups import LEAST_OF_GROUP, LEAST_SILHOUETTE
 
-_REASONS = {
-    "records-few": "it has fewer than ten records",
-    "nobody was asked": "nobody was asked",
-}
 
-
-def clustering_sections(result: Clustering) -> list[Block]:
-    """Holders with their groups, what decided, and the bill."""
-    rows = {
-        "groups": str(result.k),
-        "status": printable(result.status, 1000),
-        "distances": f"W{result.matrix.p} by {result.method}",
-        **bill_rows(result),
-    }
-    return [_members(result), facts(rows)]
-
-
-def clustering_page(result: Clustering) -> list[Block]:
-    """The page of groups."""
-    # Slow to import: they draw.
-    from ...distances.figures import holder_map
-    from ...render.figure import heat_map
-
+def clustering_content(result: Clustering) -> render.Content:
+    """Declare holders with their groups, what decided, and the bill."""
     matrix = result.in_order
-    names = list(matrix.names)
-    blocks: list[Block] = [
-        Heading("Groups of holders", level=1),
-        Paragraph(_lead(result), "lead"),
-    ]
-    if not result.converged:
-        blocks.append(
-            Paragraph(
-                f"Not everything converged: {printable(result.matrix.status, 400)}", "warning"
-            )
-        )
-    blocks += [
-        Heading("Groups", "groups", "Groups"),
-        _members(result, fold=20),
-        Facts([("status", printable(result.status, 1000)), *_unknown(result)]),
-        Heading("Distances", "distances", "Distances"),
-        heat_map(names, matrix.values, None, order="of the groups"),
-    ]
-    numbers = [result.assignment[name] + 1 for name in names]
-    words = [f"{group}: {name}" for group, name in zip(numbers, names, strict=True)]
-    drawn = holder_map(words, numbers, matrix.values, None)
-    if drawn is not None:
-        blocks += [
-            Heading("Map of the holders", "map", "Map"),
-            Paragraph("Before each name, or in its place, stands the number of the group."),
-            drawn,
-        ]
-    blocks += [
-        Heading("How the number of groups was found", "criterion", "Criterion"),
-        *_criterion(result),
-        Details("All distances with their bounds", [matrix_pairs(result.matrix)]),
-    ]
-    return [*blocks, *bill_sections(clustering_runs(result))]
+    ordered = list(matrix.names)
+    numbers = [result.assignment[name] + 1 for name in ordered]
+    words = [f"{group}: {name}" for group, name in zip(numbers, ordered, strict=True)]
+    status = printable(result.status, 1000)
+    return [
+        render.Headline(
+            "Groups of holders",
+            _lead(result),
+            render.not_converged(result.matrix, several=True),
+        ),
+        render.section(
+            "Groups",
+            "groups",
+            _members(result),
+            render.on_terminal(render.facts({
+                "groups": str(result.k),
+                "status": status,
+                "distances": f"W{result.matrix.p} by {result.method}",
+                **bill_rows(result),
+            })),
+            render.on_page(render.Facts([("status", status), *_unknown(result)])),
+        ),
+        render.on_page(
+            render.section(
+                "Distances",
+                "distances",
+                heat_map(ordered, matrix.values, None, order="of the groups"),
+            ),
+            lambda: _map(holder_map(words, numbers, matrix.values, None)),
+            render.section(
+                "How the number of groups was found",
+                "criterion",
+                _criterion(result),
+                render.Details("All distances with their bounds", [pairs_table(result.matrix)]),
+                link="Criterion",
+            ),
+        ),
+        cost_content(clustering_runs(result)),
+    ]  # fmt: skip
+
+
+def _map(drawn: render.Content) -> render.Content:
+    words = "Before each name, or in its place, stands the number of the group."
+    content = [render.Paragraph(words), drawn] if drawn else []
+    return render.section("Map of the holders", "map", content, link="Map")
 
 
 def clustering_runs(result: Clustering, name: str = "distances") -> list[tuple[str, Run]]:
-    """The runs on its bill."""
+    """Return the runs on its bill."""
     more = [] if result.chances is None else [("what chance makes", result.chances)]
     return [(name, result.matrix), *more]
 
@@ -93,64 +76,61 @@ def _lead(result: Clustering) -> str:
     return f"{holders} in {count(result.k, 'group')}, by the distances between their data."
 
 
-def _members(result: Clustering, fold: int | None = None) -> Table:
-    """Holders in the order of their groups."""
-    columns = [textual("holder"), Column("group"), *([Column("stays")] if result.stability else [])]
+def _members(result: Clustering) -> render.Table:
+    """Return holders in the order of their groups."""
+    stability = result.stability or {}
     rows = [
-        [
-            Cell(printable(name)),
-            Cell(str(result.assignment[name] + 1)),
-            *([Cell(percent(result.stability[name]))] if result.stability else []),
-        ]
+        (name, result.assignment[name] + 1, stability[name] if stability else "")
         for group in result.groups
         for name in group
     ]
-    caption = "Stays: share of resamples in which it is in the same group."
-    return Table(
-        caption if result.stability and fold else "", columns, rows, fold=fold or max(len(rows), 1)
+    caption = "Stays: share of resamples in which it is in the same group." if stability else ""
+    return render.Table(
+        caption, [render.names(), render.Column("group"), render.shares("stays")], rows, filled=True
     )
 
 
 def _unknown(result: Clustering) -> list[tuple[str, str]]:
-    """Of whom it is not known what chance makes."""
+    """Return of whom it is not known what chance makes."""
     by_reason: dict[str, list[str]] = {}
     for name, code in result.unknown.items():
         by_reason.setdefault(code, []).append(printable(name))
     return [
-        ("chance not known", f"{listed(names)}: {_REASONS.get(code) or reason(code)}")
-        for code, names in by_reason.items()
+        ("chance not known", f"{listed(holders)}: {reason(code)}")
+        for code, holders in by_reason.items()
     ]
 
 
-def _criterion(result: Clustering) -> list[Block]:
-    blocks: list[Block] = [
-        Paragraph(
+def _criterion(result: Clustering) -> render.Content:
+    rows = [
+        (
+            candidate.k, candidate.silhouette, candidate.least,
+            "yes" if candidate.apart else "no", "yes" if candidate.accepted else "no",
+        )
+        for candidate in result.candidates
+    ]  # fmt: skip
+    columns = [
+        render.Column("groups"), render.digits("silhouette", 2),
+        render.digits("least of a group", 2), render.texts("more than chance apart"),
+        render.texts("holds up"),
+    ]  # fmt: skip
+    span = ""
+    if result.levels:
+        least, most = min(result.levels.values()), max(result.levels.values())
+        span = short_number(least) if least == most else f"{number(least)} to {number(most)}"
+    return [
+        render.Paragraph(
             "Two samples of one law are apart by chance. Distances count by what they exceed that: "
             "holders are one group unless some grouping holds up."
         ),
-        Bullets([
+        render.Bullets([
             "Of every two groups more than half of the pairs are further apart than chance.",
             f"Silhouette widths are {LEAST_SILHOUETTE:g} or more on average, and "
             f"{LEAST_OF_GROUP:g} or more in every group of two or more.",
             "Of such groupings the one with the largest mean silhouette is taken.",
         ]),
+        render.plain_table(columns, rows, "What was tried.") if rows else None,
+        render.Paragraph(f"By chance, all distances of one law stay below {span} in 95 % of cases.")
+        if span
+        else None,
     ]  # fmt: skip
-    if result.candidates:
-        rows = [
-            [
-                str(each.k), f"{each.silhouette:.2f}", f"{each.least:.2f}",
-                "yes" if each.apart else "no", "yes" if each.accepted else "no",
-            ]
-            for each in result.candidates
-        ]  # fmt: skip
-        titles = ("groups", "silhouette", "least of a group")
-        words = ("more than chance apart", "holds up")
-        columns = [*map(Column, titles), *map(textual, words)]
-        blocks.append(plain_table(columns, rows, "What was tried."))
-    if result.levels:
-        least, most = min(result.levels.values()), max(result.levels.values())
-        span = short_number(least) if least == most else f"{number(least)} to {number(most)}"
-        blocks.append(
-            Paragraph(f"By chance, all distances of one law stay below {span} in 95 % of cases.")
-        )
-    return blocks

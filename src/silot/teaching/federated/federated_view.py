@@ -1,9 +1,10 @@
-"""Models that holders trained together: the tables of a terminal, and the page."""
+"""What is shown of models that holders trained together."""
 
 from __future__ import annotations
 
-from ...federation.view import bill_rows, bill_sections, facts, missing_table
-from ...render import Block, Cell, Column, Heading, Paragraph, Table, textual
+from ... import render
+from ...distances.figures import rounds_figure
+from ...federation.view import bill_rows, cost_content, missing_section
 from ...render.words import count, percent, printable
 from .clustering_view import clustering_runs
 from .federated_result import FederatedModels
@@ -18,11 +19,42 @@ _MODELS = (
     "be computed back from them, and after few steps on few records they can. Treat the transcript "
     "like the data themselves."
 )
+_BESIDE = {"Contributions": "worth", "RecordScores": "flagged records"}
 
 
-def federated_sections(result: FederatedModels) -> list[Block]:
-    """Holders with their accuracies, what they are by, and the bill."""
-    return [_holders(result), facts(_rows(result) | _bill(result))]
+def federated_content(result: FederatedModels) -> render.Content:
+    """Declare holders with their accuracies, what they are by, and the bill.
+
+    No model and no record is shown.
+    """
+    bill = bill_rows(result, of_models=result.finest == "record")
+    clustering = result.clustering
+    groups = [] if clustering is None else clustering_runs(clustering, "groups")
+    beside = [(_BESIDE[type(run).__name__], run) for run in result.beside]
+    rounds = rounds_figure(
+        [entry["round"] for entry in result.history],
+        {"together": [100 * entry["accuracy"] for entry in result.history]},
+        "accuracy, %",
+        "Accuracy before each round, over what the holders asked in it held out.",
+    ) if len(result.history) > 1 else None  # fmt: skip
+    return [
+        render.Headline("A model trained by the holders", _lead(result)),
+        render.section(
+            "Accuracy by holder",
+            "accuracy",
+            _holders(result),
+            render.facts(_rows(result), terminal=bill),
+            link="Accuracy",
+        ),
+        render.section("Round by round", "rounds", rounds, link="Rounds"),
+        None
+        if clustering is None
+        else render.section(
+            "Groups", "groups", render.on_page(render.Paragraph(printable(clustering.status, 1000)))
+        ),
+        missing_section(result.missing, link="Left out"),
+        cost_content([("training", result.own), *groups, *beside], notes=[_MODELS]),
+    ]
 
 
 def _rows(result: FederatedModels) -> dict[str, str]:
@@ -38,99 +70,41 @@ def _rows(result: FederatedModels) -> dict[str, str]:
         rows[f"test{of}"] = f"{percent(accuracy)} of {records}"
     kind = f"{result.spec.kind}, {result.spec.size} parameters, {len(result.classes)} classes"
     rows["models"] = f"{kind}; {_SHARED[result.algorithm]}"
-    left = sum(result.left_out.values())
-    if left:
-        rows["left out"] = f"{count(left, 'flagged record')}, unless held out"
+    flagged = sum(result.left_out.values())
+    if flagged:
+        rows["left out"] = f"{count(flagged, 'flagged record')}, unless held out"
     return {**rows, "status": result.status}
 
 
 def _interval(result: FederatedModels) -> str:
     interval = result.interval
-    if interval is None:
-        return ""
-    return f" ({percent(interval[0])} to {percent(interval[1])})"
+    return "" if interval is None else f" ({percent(interval[0])} to {percent(interval[1])})"
 
 
-def _bill(result: FederatedModels) -> dict[str, str]:
-    rows = bill_rows(result)
-    if result.finest == "record":
-        rows["disclosed"] = "record: parameters of models, which records may be computed back from"
-    return rows
-
-
-def _holders(result: FederatedModels, fold: int | None = None) -> Table:
-    """Holders by group, with what their model gets right of what they held out."""
-    grouped, alone = len(result.groups) > 1, result.accuracies_alone
-    weighted, left = result.weights is not None, any(result.left_out.values())
-    columns = [
-        textual("holder"),
-        *([Column("group")] if grouped else []),
-        Column("records"),
-        *([Column("left out")] if left else []),
-        *([Column("weight")] if weighted else []),
-        Column("held out"),
-        *([Column("alone")] if alone else []),
-        Column("together"),
-    ]
+def _holders(result: FederatedModels) -> render.Table:
+    """Return holders by group, with what their model gets right of what they held out."""
+    is_grouped, alone, weights = len(result.groups) > 1, result.accuracies_alone, result.weights
+    has_left_out = any(result.left_out.values())
     rows = [
-        [
-            Cell(printable(name)),
-            *([Cell(str(result.assignment[name] + 1))] if grouped else []),
-            Cell(str(result.records[name])),
-            *([Cell(str(result.left_out[name]))] if left else []),
-            *([Cell(f"{result.weights[name]:.3g}")] if result.weights is not None else []),
-            Cell(str(result.tests[name])),
-            *([Cell(_percent(alone.get(name)))] if alone else []),
-            Cell(_percent(result.accuracies[name])),
-        ]
+        (
+            name,
+            result.assignment[name] + 1 if is_grouped else "",
+            result.records[name],
+            result.left_out[name] if has_left_out else "",
+            "" if weights is None else f"{weights[name]:.3g}",
+            result.tests[name],
+            alone.get(name) if alone else "",
+            result.accuracies[name],
+        )
         for group in result.groups
         for name in group
     ]
+    columns = [
+        render.names(), *map(render.Column, ("group", "records", "left out", "weight", "held out")),
+        render.shares("alone", missing="-"), render.shares("together", missing="-"),
+    ]  # fmt: skip
     caption = "Accuracy on records each holder held out: of its model trained alone, and together."
-    return Table(caption if fold else "", columns, rows, fold=fold or max(len(rows), 1))
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else percent(value)
-
-
-def federated_page(result: FederatedModels) -> list[Block]:
-    """The page of the same; no model and no record is in it."""
-    # Slow to import: it draws.
-    from ...distances.figures import rounds_figure
-
-    blocks: list[Block] = [
-        Heading("A model trained by the holders", level=1),
-        Paragraph(_lead(result), "lead"),
-        Heading("Accuracy by holder", "accuracy", "Accuracy"),
-        _holders(result, fold=20),
-        facts(_rows(result)),
-    ]
-    if len(result.history) > 1:
-        blocks += [
-            Heading("Round by round", "rounds", "Rounds"),
-            rounds_figure(
-                [each["round"] for each in result.history],
-                {"together": [100 * each["accuracy"] for each in result.history]},
-                "accuracy, %",
-                "Accuracy before each round, over what the holders asked in it held out.",
-            ),
-        ]
-    if result.clustering is not None:
-        blocks += [
-            Heading("Groups", "groups", "Groups"),
-            Paragraph(printable(result.clustering.status, 1000)),
-        ]
-    if result.missing:
-        blocks += [
-            Heading("Holders left out", "missing", "Left out"),
-            missing_table(result.missing, {}, "holder"),
-        ]
-    first = [] if result.clustering is None else clustering_runs(result.clustering, "groups")
-    beside = [(type(each).__name__, each) for each in result.beside]
-    words = {"Contributions": "worth", "RecordScores": "flagged records"}
-    runs = [("training", result.own), *first, *[(words[name], each) for name, each in beside]]
-    return [*blocks, *bill_sections(runs, notes=[_MODELS])]
+    return render.Table(caption, columns, rows, filled=True)
 
 
 def _lead(result: FederatedModels) -> str:

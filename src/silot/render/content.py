@@ -1,0 +1,163 @@
+"""What a result declares that it shows, and the blocks of it that a medium gets.
+
+A result has one function, ``NAME_content``, that returns its content: blocks and components in
+the order in which they are read, in lists as deep as is convenient. What is marked for one medium
+is not made for the other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from .sections import (
+    Block,
+    Details,
+    Facts,
+    Gallery,
+    Heading,
+    Medium,
+    Paragraph,
+    Picture,
+    Private,
+    Table,
+    Text,
+)
+from .words import printable
+
+_PAGE_KINDS = ("lead", "small", "small warn", "note")
+
+
+class Component(ABC):
+    """Part of a content that is made of others."""
+
+    @abstractmethod
+    def on(self, medium: Medium) -> Content:
+        """Return what a medium shows of it."""
+
+
+Content: TypeAlias = (
+    "Block | Section | Component | Callable[[], Content] | Sequence[Content] | None"
+)
+
+
+@dataclass(frozen=True)
+class Only(Component):
+    """What one medium alone shows; functions are called for that one only."""
+
+    medium: Medium
+    content: Content
+
+    def on(self, medium: Medium) -> Content:
+        return self.content if medium == self.medium else None
+
+
+def on_page(*content: Content) -> Only:
+    """Mark what only a page has room for."""
+    return Only("page", content)
+
+
+def on_terminal(*content: Content) -> Only:
+    """Mark what a page says in another way."""
+    return Only("terminal", content)
+
+
+@dataclass(frozen=True)
+class Headline(Component):
+    """The title of a page, the verdict in a sentence or two, and what limits it.
+
+    A terminal has just printed what the user typed, and gets neither.
+    """
+
+    title: str
+    verdict: Text = ""
+    warnings: Sequence[Text] = ()
+
+    def on(self, medium: Medium) -> Content:
+        if medium == "terminal":
+            return None
+        return [
+            Heading(self.title, level=1),
+            Paragraph(self.verdict, "lead") if self.verdict else None,
+            [Paragraph(text, "warning") for text in self.warnings],
+        ]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Content below a heading, which a page alone has; with nothing below it there is none."""
+
+    heading: Heading
+    content: Content
+
+
+def section(
+    title: Text,
+    anchor: str,
+    *content: Content,
+    link: str | None = None,
+    level: Literal[2, 3, 4] = 2,
+) -> Section:
+    """Return content below a heading; ``link`` is its line in the contents of a page.
+
+    Without one it is the title; of a title that holds a name there is no line.
+    """
+    line = title if link is None and isinstance(title, str) and level == 2 else link
+    return Section(Heading(title, anchor, line or "", level), content)
+
+
+def facts(
+    rows: Mapping[str, Text],
+    *,
+    terminal: Mapping[str, Text] | None = None,
+    page: Mapping[str, Text] | None = None,
+) -> Facts:
+    """Return terms and their words, and those that one medium alone has, after the others."""
+    own = ([*(more or {}).items()] for more in (terminal, page))
+    return Facts([*rows.items()], *own)
+
+
+def not_converged(result: Any, *, several: bool = False) -> list[str]:
+    """Return the warning that the solver of a result stopped early, or one of several."""
+    if result.converged:
+        return []
+    return [f"Not {'everything ' if several else ''}converged: {printable(result.status, 400)}"]
+
+
+def written(content: Content, medium: Medium) -> list[Block]:
+    """Return the blocks of a content that a medium shows, with their values as texts."""
+    if content is None:
+        return []
+    if isinstance(content, Component):
+        return written(content.on(medium), medium)
+    if isinstance(content, Section):
+        blocks = written(content.content, medium)
+        return [content.heading, *blocks] if blocks and medium == "page" else blocks
+    if isinstance(content, Sequence):
+        return [block for part in content for block in written(part, medium)]
+    if isinstance(content, Table):
+        return [*content.written(medium)]
+    if isinstance(content, Facts):
+        rows = [*content.rows, *(content.terminal if medium == "terminal" else content.page)]
+        return [Facts(rows)] if rows else []
+    if isinstance(content, Details):
+        inner = written(content.blocks, medium)
+        return [replace(content, blocks=inner)] if medium == "page" and inner else []
+    if isinstance(content, Paragraph):
+        return _paragraph(content, medium)
+    if isinstance(content, Heading | Private | Picture | Gallery):
+        return [content] if medium == "page" else []
+    if callable(content):
+        return written(content(), medium)
+    return [content]
+
+
+def _paragraph(paragraph: Paragraph, medium: Medium) -> list[Block]:
+    if medium == "page":
+        return [paragraph]
+    if paragraph.kind == "alert":
+        pieces = (paragraph.text,) if isinstance(paragraph.text, str) else paragraph.text
+        return [Paragraph("".join(["Warning: ", *map(str, pieces)]), "warning")]
+    return [] if paragraph.kind in _PAGE_KINDS else [paragraph]
