@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 
-from silot.errors import SilotError
 from silot_transport import ExactPlan
+from silot_transport.errors import SilotError
 
 Array = npt.NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from silot_transport import ExactPlan
+from silot_transport.auction import fitting_plan
 from silot_transport.chance import chance_distance
-from silot_transport.large import fitting_plan
 
 from ..errors import InputError
 from ..federation.answer import Answer, Array

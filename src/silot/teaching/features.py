@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from silot_transport._check import whole
-from silot_transport.sliced import line_costs
+from silot_transport.bounds import line_costs
 
 from ..data.measure import Embedding
 from ..errors import InputError

@@ -38,7 +38,7 @@ class Cost:
 
 
 def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
-    """Pairwise costs ``C[i, j] = |x_i - y_j|^p`` in the Euclidean norm.
+    """Compute pairwise costs ``C[i, j] = |x_i - y_j|^p`` in the Euclidean norm.
 
     Built as one matrix product of float64 points from which a common centre was subtracted,
     clamped at zero. Entries of nearly coincident points are computed again from their
@@ -72,7 +72,7 @@ def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
 
 
 def build_cost(x: Array, y: Array, p: int) -> Cost:
-    """``cost_matrix`` on checked points, with a bound on its rounding."""
+    """Compute the costs of checked points, with a bound on their rounding."""
     require(len(x), len(y), x.shape[1])
     n, m, d = len(x), len(y), x.shape[1]
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
@@ -96,8 +96,8 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
     right[:, d], right[:, d + 1] = 1.0, y_squared
     matrix = np.empty((n, m))
     # Below this many operations a second BLAS thread gains nothing.
-    few = 2.0 * n * m * d < 1e9
-    with one_blas_thread() if few else nullcontext():
+    is_small = 2.0 * n * m * d < 1e9
+    with one_blas_thread() if is_small else nullcontext():
         return _fill(matrix, left, right.T, x, y, p, scale)
 
 
@@ -126,6 +126,8 @@ def _fill(
         if p == 1:
             np.sqrt(block, out=block)
     epsilon = float(np.finfo(np.float64).eps)
+    # A product of d + 2 terms, each at most the scale: Higham, Accuracy and Stability of
+    # Numerical Algorithms, 2002, sec. 3.1.
     squared_error = (d + 8) * epsilon * 2.0 * scale
     if p == 2:
         return Cost(matrix, squared_error)
@@ -134,13 +136,18 @@ def _fill(
 
 
 def _by_differences(x: Array, y: Array, p: int) -> Cost:
-    matrix = cdist(x, y, "sqeuclidean" if p == 2 else "euclidean")
+    matrix = cost_by_differences(x, y, p)
     epsilon = float(np.finfo(np.float64).eps)
     return Cost(matrix, (x.shape[1] + 4) * epsilon * float(matrix.max()))
 
 
+def cost_by_differences(x: Array, y: Array, p: int) -> Array:
+    """Compute costs (n, m), of which each keeps all its digits, far more slowly."""
+    return cdist(x, y, "sqeuclidean" if p == 2 else "euclidean")
+
+
 def paired_cost(x: Array, y: Array, p: int) -> Array:
-    """``|x_k - y_k|^p`` for paired rows, from their differences."""
+    """Compute ``|x_k - y_k|^p`` for paired rows, from their differences."""
     difference = x - y
     squared: Array = np.einsum("ij,ij->i", difference, difference)
     return squared if p == 2 else np.sqrt(squared)
