@@ -164,16 +164,19 @@ def _solve_by_highs(a: Array, b: Array, cost: Any, pivots: int) -> Flows:
     entries = (np.concatenate([rows, n + cols]), np.concatenate([columns, columns]))
     sums = sparse.csr_array((np.ones(2 * len(prices)), entries), shape=(n + m, len(prices)))
     masses = np.concatenate([a, b * a.sum() / b.sum()])
-    # Tolerances of HiGHS are absolute: masses times n are near 1 on average, and 1e-10 is the
-    # least tolerance that it takes.
+    # Tolerances of HiGHS are absolute, and 1e-10 is the least that it takes: in this unit it
+    # resolves masses to 1e-15, and the rounding of their sums is still below the tolerance.
+    unit = 2.0**16
     limits = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    # The last sum follows from the others, and its rounding would make the problem infeasible.
     result = linprog(
-        prices, A_eq=sums, b_eq=masses * n, method="highs", options={"maxiter": pivots, **limits}
-    )
+        prices, A_eq=sums[:-1], b_eq=masses[:-1] * unit, method="highs",
+        options={"maxiter": pivots, **limits},
+    )  # fmt: skip
     if result.status != 0:
         nothing = np.zeros((n, m))
         return nothing if is_dense else sparse.coo_array(nothing), np.zeros(n), np.zeros(m), 0
-    flow: Array = np.maximum(result.x / n, 0.0)
+    flow: Array = np.maximum(result.x / unit, 0.0)
     plan = flow.reshape(n, m) if is_dense else sparse.coo_array((flow, (rows, cols)), shape=(n, m))
-    duals: Array = result.eqlin.marginals
+    duals: Array = np.append(result.eqlin.marginals, 0.0)
     return plan, *_centre(duals[:n], duals[n:], a, b), OPTIMAL

@@ -255,11 +255,15 @@ def solve_compiled(
         if start is None:
             start = _seed(cost, a, b) if is_seeded else cost.min(axis=0)
         return _assign(kernels, cost, start)
-    if start is None and cost.size < _SEEDED:
-        start = cost.min(axis=0)
-    elif start is None:
-        start = _seed(cost, a, b) if _is_short(cost) else _seed_closely(cost, a, b)
+    if start is None:
+        start = _start_shipping(cost, a, b)
     return _ship(kernels, cost, a, b, start)
+
+
+def _start_shipping(cost: Array, a: Array, b: Array) -> Array:
+    if cost.size < _SEEDED:
+        return cost.min(axis=0)
+    return _seed(cost, a, b) if _is_short(cost) else _seed_closely(cost, a, b)
 
 
 def _assign(kernels: ModuleType, cost: Array, start: Array) -> Solution:
