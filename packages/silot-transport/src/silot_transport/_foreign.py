@@ -28,12 +28,12 @@ def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
         Ragged sequences.
     """
     if sparse.issparse(values):
-        raise _sparse_error(values, name, "toarray")
+        raise _make_sparse_error(values, name, "toarray")
     array: Any = values
     try:
         if type(array).__module__.partition(".")[0] == "torch" and hasattr(array, "detach"):
             if "strided" not in str(array.layout):
-                raise _sparse_error(array, name, "to_dense")
+                raise _make_sparse_error(array, name, "to_dense")
             array = array.detach()
             _check_device(array, name)
             # numpy lacks this type; the next larger one holds its numbers exactly.
@@ -65,7 +65,7 @@ def _check_device(values: Any, name: str) -> None:
         )
 
 
-def _sparse_error(values: Any, name: str, method: str) -> InputError:
+def _make_sparse_error(values: Any, name: str, method: str) -> InputError:
     size = 8.0 * float(np.prod(tuple(values.shape)))
     return InputError(
         f"{name} is a sparse array of shape {tuple(values.shape)}. Give its {method}(), which "

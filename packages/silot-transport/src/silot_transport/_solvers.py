@@ -94,7 +94,7 @@ def solve_costs(
         rows, cols = (k.ravel() for k in np.indices((n, m)))
         f, g = (cost[:, 0], np.zeros(1)) if m == 1 else (np.zeros(1), cost[0])
         return Solution(rows, cols, (a[:, None] * b).ravel(), f, g, "single point")
-    if _native.kernels is not None and kernels_suit(cost, a, b):
+    if _native.kernels is not None and is_for_kernels(cost, a, b):
         return solve_compiled(_native.kernels, cost, a, b, d, start)
     # Splitting points into copies pays only while it does not make the problem far larger.
     units = common_units(a, b, min(_LARGEST_REPLICATED, max(n, m)))
@@ -140,7 +140,7 @@ def solve_units(cost: Array, k: Index, l: Index) -> Solution:
         rows, cols = np.repeat(rows, k), np.repeat(cols, l)
         reduced = reduced[np.ix_(rows, cols)]
     assigned = linear_sum_assignment(reduced)[1]
-    h = _column_potentials(reduced, assigned)
+    h = _find_column_potentials(reduced, assigned)
     # Copies of one point have one potential: that of the first copy is tight for all of them.
     g = g + h if is_plain else g + h[np.concatenate([[0], np.cumsum(l)[:-1]])]
     f = (cost - g).min(axis=1)
@@ -165,7 +165,7 @@ def _reduce(cost: Array) -> Array:
     return reduced
 
 
-def _column_potentials(cost: Array, assigned: Index) -> Array:
+def _find_column_potentials(cost: Array, assigned: Index) -> Array:
     """Find potentials of the columns from an optimal assignment, by shortest paths.
 
     The constraints ``g[j] <= g[s(i)] + C[i, j] - C[i, s(i)]`` are relaxed row by row until
@@ -224,7 +224,7 @@ _UNITS = 1 << 52
 _LARGEST_UNITS = 1 << 40
 
 
-def kernels_suit(cost: Array, a: Array, b: Array) -> bool:
+def is_for_kernels(cost: Array, a: Array, b: Array) -> bool:
     """Return whether one of the kernels is the fastest way to solve this."""
     is_matching = len(a) == len(b) <= _LARGEST_ASSIGNMENT and _is_uniform(a) and _is_uniform(b)
     # Without POT there is no fast network simplex to leave larger masses to.
@@ -253,7 +253,8 @@ def solve_compiled(
     if len(a) == len(b) and _is_uniform(a) and _is_uniform(b):
         is_seeded = cost.size >= _SEEDED and (0 < d <= _FLAT or len(a) >= _MANY)
         if start is None:
-            start = _seed(cost, a, b) if is_seeded else cost.min(axis=0)
+            least: Array = cost.min(axis=0)
+            start = _seed(cost, a, b) if is_seeded else least
         return _assign(kernels, cost, start)
     if start is None:
         start = _start_shipping(cost, a, b)
@@ -287,7 +288,7 @@ def _seed(cost: Array, a: Array, b: Array) -> Array:
     if not epsilon > 0.0:
         return cost.min(axis=0)
     g = iterate(Problem(cost, a, b), epsilon, 0.0, _SWEEPS, symmetric=False).g
-    return feasible(cost, a, b, g).g
+    return make_feasible(cost, a, b, g).g
 
 
 def _seed_closely(cost: Array, a: Array, b: Array) -> Array:
@@ -304,7 +305,7 @@ def _seed_closely(cost: Array, a: Array, b: Array) -> Array:
         if epsilon <= _FAR * end.transport_cost:
             break
         epsilon, sweeps = _NEAR * end.transport_cost, _NEAR_SWEEPS
-    return feasible(cost, a, b, g).g
+    return make_feasible(cost, a, b, g).g
 
 
 def _ship(kernels: ModuleType, cost: Array, a: Array, b: Array, start: Array) -> Solution:
@@ -354,11 +355,11 @@ def solve_network(cost: Array, a: Array, b: Array, start: Array | None = None) -
     """Solve by network simplex: dense when small, else by column generation from potentials."""
     if cost.size <= _DENSE_CELLS:
         return _solve_dense(cost, a, b)
-    return _generate_columns(cost, a, b, _coarse_potential(cost, a, b) if start is None else start)
+    return _generate_columns(cost, a, b, _guess_potentials(cost, a, b) if start is None else start)
 
 
 def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
-    start = feasible(cost, a, b, cost.min(axis=0))
+    start = make_feasible(cost, a, b, cost.min(axis=0))
     # The simplex works on reduced costs: what all cells of a row or a column have in common
     # (two clouds far apart, an outlier) would cost it digits. Its tolerances are absolute, hence
     # the scale.
@@ -369,7 +370,7 @@ def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
     plan, _, g, is_finished = _simplex(a, b, reduced)
     rows, cols = np.nonzero(plan)
     # The potentials of the simplex are feasible up to its own tolerance; these are exactly so.
-    duals = max(start, feasible(cost, a, b, start.g + g * scale), key=_value)
+    duals = max(start, make_feasible(cost, a, b, start.g + g * scale), key=_value)
     mass = plan[rows, cols]
     return Solution(rows, cols, mass, duals.f, duals.g, "network simplex", is_finished)
 
@@ -379,7 +380,7 @@ def _simplex(a: Array, b: Array, cost: Any) -> tuple[Any, Array, Array, bool]:
     return plan, f, g, code == _pot.OPTIMAL
 
 
-def _coarse_potential(cost: Array, a: Array, b: Array) -> Array:
+def _guess_potentials(cost: Array, a: Array, b: Array) -> Array:
     """Guess ``g``: solve the problem on a quarter of the points and extend its potentials.
 
     Any guess gives the same optimum; a good one saves rounds. The subset is drawn with a fixed
@@ -409,10 +410,11 @@ def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
     """
     n, m = cost.shape
     # On reduced costs, as in the dense case.
-    start = best = feasible(cost, a, b, g)
+    start = best = make_feasible(cost, a, b, g)
     # The cells of a staircase make every problem solvable.
     start_rows, start_cols, _ = staircase(a, b)
-    cells = _distinct(np.concatenate([_nearest(cost, best.f, best.g), start_rows * m + start_cols]))
+    nearest = _list_nearest_cells(cost, best.f, best.g)
+    cells = _drop_repeated(np.concatenate([nearest, start_rows * m + start_cols]))
     flat = cost.reshape(-1)
     scale = 0.0
     for round_ in count():
@@ -430,13 +432,13 @@ def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
         if primal - best.value > tolerance:
             share = _SHARES[round_] if round_ < len(_SHARES) else 0.0
             lowest, candidates = _price(cost, f, g, tolerance, share)
-            merged = _distinct(np.concatenate([cells, candidates]))
+            merged = _drop_repeated(np.concatenate([cells, candidates]))
             # Lifting every row to its lowest reduced cost makes the pair feasible.
             best = max(best, _Duals.of(f + lowest, g, a, b), key=_value)
             shift = float(b @ (best.g - g))
             best = max(
                 best,
-                feasible(cost, a, b, _TRUST * best.g + (1.0 - _TRUST) * (g + shift)),
+                make_feasible(cost, a, b, _TRUST * best.g + (1.0 - _TRUST) * (g + shift)),
                 key=_value,
             )
         if not is_finished or len(merged) == len(cells) or primal - best.value <= tolerance:
@@ -465,7 +467,7 @@ def _value(duals: _Duals) -> float:
     return duals.value
 
 
-def feasible(cost: Array, a: Array, b: Array, g: Array) -> _Duals:
+def make_feasible(cost: Array, a: Array, b: Array, g: Array) -> _Duals:
     """Make a feasible pair from ``g``: the largest ``f``, and then the largest ``g``, it allows."""
     n, m = cost.shape
     f = np.empty(n)
@@ -480,7 +482,7 @@ def feasible(cost: Array, a: Array, b: Array, g: Array) -> _Duals:
     return _Duals.of(f, g + room, a, b)
 
 
-def _nearest(cost: Array, f: Array, g: Array) -> Index:
+def _list_nearest_cells(cost: Array, f: Array, g: Array) -> Index:
     """List the cells of least reduced cost in every row and in every column."""
     n, m = cost.shape
     k = min(_NEIGHBOURS, n, m)
@@ -533,7 +535,7 @@ def _price(cost: Array, f: Array, g: Array, tolerance: float, share: float) -> t
     return lowest, np.concatenate(cells)
 
 
-def _distinct(cells: Index) -> Index:
+def _drop_repeated(cells: Index) -> Index:
     # Sorting beats the hash table of numpy.unique several times over at these sizes.
     cells = np.sort(cells)
     return cells[np.concatenate([[True], cells[1:] != cells[:-1]])]

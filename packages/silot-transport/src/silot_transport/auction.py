@@ -148,9 +148,9 @@ def bounded_plan(
     f[rows], g[columns] = result.potentials
     # Points without mass get the largest potentials that are feasible.
     idle = np.flatnonzero(np.isnan(g))
-    g[idle] = _largest_potential(y[idle], x[rows], f[rows], order)
+    g[idle] = _find_largest_potential(y[idle], x[rows], f[rows], order)
     idle = np.flatnonzero(np.isnan(f))
-    f[idle] = _largest_potential(x[idle], y, g, order)
+    f[idle] = _find_largest_potential(x[idle], y, g, order)
     return replace(result, rows=rows[result.rows], cols=columns[result.cols], potentials=(f, g))
 
 
@@ -196,7 +196,7 @@ def _solve_merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) ->
     rows, columns, mass = merged.rows, merged.cols, merged.mass
     rows, columns, mass = _share_out(rows, columns, mass, of_x, a)
     columns, rows, mass = _share_out(columns, rows, mass, of_y, b)
-    cost = float(mass @ _paired_costs(x, y, rows, columns, p))
+    cost = float(mass @ _compute_paired_costs(x, y, rows, columns, p))
     f, g = merged.potentials
     plan = replace(
         merged,
@@ -211,7 +211,7 @@ def _solve_merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) ->
     # Sharing among points that coincide rounds masses, so that the coupling may cost a bit more.
     if plan.upper_cost == merged.upper_cost:
         return plan
-    return replace(plan, status=_status(plan, gap))
+    return replace(plan, status=_word_status(plan, gap))
 
 
 def _merge(points: Array, weights: Array) -> tuple[Array, Array, Index]:
@@ -235,7 +235,7 @@ def _share_out(
     return order[first[moved]], others[cells[second[moved]]], share[moved]
 
 
-def _largest_potential(points: Array, others: Array, potential: Array, p: int) -> Array:
+def _find_largest_potential(points: Array, others: Array, potential: Array, p: int) -> Array:
     """Return the largest feasible potentials of points, from those of the other side."""
     largest = np.empty(len(points))
     step = max(1, _BLOCK // len(others))
@@ -266,7 +266,7 @@ def _solve(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactP
         )
     shift = a @ x - b @ y if p == 2 else np.zeros(x.shape[1])
     clouds = Clouds(x, y, shift, p)
-    order = group_neighbours(clouds, list_length(len(x)))
+    order = group_neighbours(clouds, choose_list_length(len(x)))
     if order is None:
         return _run(clouds, a, b, gap)
     rows, columns, blocks = order
@@ -283,7 +283,7 @@ def _run(clouds: Clouds, a: Array, b: Array, gap: float) -> ExactPlan:
         k, l = (np.full(size, even // size, np.int64) for size in (len(a), len(b)))
     else:
         k, l = as_counts(a), as_counts(b)
-    start = start_price(clouds, a, b, np.random.default_rng(0))
+    start = find_start_price(clouds, a, b, np.random.default_rng(0))
     run = Run(clouds, k, l, start)
     approach(run, (_FIRST_STEP, max(0.8 * gap, _FINEST_STEP)))
     best = None
@@ -295,10 +295,10 @@ def _run(clouds: Clouds, a: Array, b: Array, gap: float) -> ExactPlan:
         if is_within or not has_ended:
             break
     assert best is not None
-    return replace(best, status=_status(best, gap))
+    return replace(best, status=_word_status(best, gap))
 
 
-def _status(plan: ExactPlan, gap: float) -> str:
+def _word_status(plan: ExactPlan, gap: float) -> str:
     part = (plan.upper_cost - plan.lower_cost) / plan.upper_cost if plan.upper_cost else 0.0
     if part <= _OPTIMAL:
         return "optimal"
@@ -325,7 +325,7 @@ def _certify(clouds: Clouds, a: Array, b: Array, k: Counts, l: Counts, run: Run)
     extent = (math.sqrt(squared) + math.sqrt(x2.max()) + math.sqrt(y2.max())) ** 2
     rounding = 4.0 * (x.shape[1] + 8) * _EPSILON * (extent if p == 2 else math.sqrt(extent))
     rounding += _SUM_ROUNDING * (float(a @ np.abs(f) + b @ np.abs(g)) + squared)
-    cost = float(mass @ _paired_costs(x, y, rows, columns, p))
+    cost = float(mass @ _compute_paired_costs(x, y, rows, columns, p))
     # Counts are masses up to rounding, and at worst that difference travels the whole extent.
     off = np.abs(a - np.bincount(rows, mass, len(a))).sum()
     off += np.abs(b - np.bincount(columns, mass, len(b))).sum()
@@ -348,7 +348,7 @@ def _certify(clouds: Clouds, a: Array, b: Array, k: Counts, l: Counts, run: Run)
     )
 
 
-def _paired_costs(x: Array, y: Array, rows: Index, columns: Index, p: int) -> Array:
+def _compute_paired_costs(x: Array, y: Array, rows: Index, columns: Index, p: int) -> Array:
     costs = np.empty(len(rows))
     step = max(1, _BLOCK // x.shape[1])
     for start in range(0, len(rows), step):
@@ -463,7 +463,7 @@ class Tiles:
         self.widest = float(np.sqrt(y2.max()))
         self.d = x.shape[1]
         single = 2.0**-24
-        spread = _spread(clouds, k)
+        spread = _measure_spread(clouds, k)
         rounding = self._rounding(single, np.sqrt(x2.max()))
         # Floors of rows fall by the rounding, which must be small beside the length of a list.
         is_fine = rounding <= 0.05 * spread
@@ -549,7 +549,7 @@ class Tiles:
             auction.scan_bars(bars)
 
 
-def _spread(clouds: Clouds, k: int) -> float:
+def _measure_spread(clouds: Clouds, k: int) -> float:
     """Return how much farther the last column of a list is than its first, in the median row."""
     _, squares = _probe(clouds)
     k = min(k, squares.shape[1] - 1)
@@ -573,7 +573,7 @@ class Cells:
     counts: Counts
 
 
-def list_length(n: int) -> int:
+def choose_list_length(n: int) -> int:
     """Return how many columns the list of a row has."""
     return max(_SHORTEST, min(_LONGEST, _LISTED // n))
 
@@ -584,7 +584,7 @@ class Run:
     def __init__(self, clouds: Clouds, a: Counts, b: Counts, price: Array) -> None:
         assert _native.kernels is not None
         n = len(a)
-        k = list_length(n)
+        k = choose_list_length(n)
         self.a, self.b = a, b
         self.total = int(a.sum())
         self._tiles = Tiles(clouds, k)
@@ -671,7 +671,7 @@ def as_counts(weights: Array, total: int = _TOTAL) -> Counts:
     return counts
 
 
-def start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generator) -> Array:
+def find_start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generator) -> Array:
     """Compute prices of the columns from the same problem on a sample, level by level."""
     n, m = len(a), len(b)
     few_rows, few_columns = (
@@ -685,7 +685,7 @@ def start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generator) ->
         x, y, _, _ = part.near
         f = exact_plan(x, y, a, b, p=clouds.p).potentials[0]
     else:
-        run = Run(part, as_counts(a), as_counts(b), start_price(part, a, b, rng))
+        run = Run(part, as_counts(a), as_counts(b), find_start_price(part, a, b, rng))
         approach(run, (_FIRST_STEP, _COARSE_STEP))
         run.augment(_COARSE_UNPLACED)
         f = run.duals()[0]

@@ -13,7 +13,7 @@ from ._check import Array, Index
 from ._solvers import unit_cost
 from .cost import cost_matrix
 from .exact import plan_from_cost
-from .resampling import FEWEST, Codes, mixed, record_keys
+from .resampling import FEWEST, Codes, mix, record_keys
 
 Embed = Callable[[Array, Array, Codes], Array]
 
@@ -69,7 +69,7 @@ def chance_law(
     """
     if min(1.0 / float(side[1] @ side[1]) for side in (own, target)) < FEWEST:
         return None
-    part, sizes = _split_sizes(len(own[0]), len(target[0]), pooled)
+    part, sizes = _choose_sizes(len(own[0]), len(target[0]), pooled)
     if not pooled and sum(sizes) > len(target[0]):
         return None
     points, weights, codes = target[0], target[1] * len(target[0]), target[2]
@@ -87,7 +87,7 @@ def chance_law(
         return Chance(mean, spread, 0.0, splits - 1)
     # How often the size doubles beyond that of the splits, and by how much the distance falls then.
     doublings = -math.log2(part)
-    fall, error = _fall(full, half, p)
+    fall, error = _estimate_fall(full, half, p)
     scale = 2.0 ** (-fall * doublings)
     error = math.hypot(error, _RATE_ERROR if pooled else _TARGET_ERROR) * doublings
     return Chance(mean * scale, spread * scale, mean * error * scale, splits - 1)
@@ -143,7 +143,7 @@ def chance_distance(
     return None if noise is None else noise.distance
 
 
-def _split_sizes(own: int, target: int, pooled: bool) -> tuple[float, list[int]]:
+def _choose_sizes(own: int, target: int, pooled: bool) -> tuple[float, list[int]]:
     """Return the part of the records that a sample of a split has, and the sizes of both."""
     part = 1.0
     if not pooled:
@@ -154,7 +154,7 @@ def _split_sizes(own: int, target: int, pooled: bool) -> tuple[float, list[int]]
     return part, [min(max(int(part * k), _LEAST_SIDE), k, _LARGEST_SIDE) for k in (own, target)]
 
 
-def _fall(full: Array, half: Array, p: int) -> tuple[float, float]:
+def _estimate_fall(full: Array, half: Array, p: int) -> tuple[float, float]:
     """Return the power of the size that a distance falls by, and its error for each doubling."""
     ratio = half / float(full.mean())
     fall = math.log2(min(max(float(ratio.mean()), 1.0), 2.0)) / p
@@ -179,7 +179,7 @@ class _Distribution:
         keys = record_keys(self.cloud, self.weights, self.codes)
         full, half = np.empty(splits), np.empty(splits)
         for k in range(splits):
-            order = np.argsort(mixed(keys, k + 1), kind="stable")[: sum(sizes)]
+            order = np.argsort(mix(keys, k + 1), kind="stable")[: sum(sizes)]
             first, second = order[: sizes[0]], order[sizes[0] :]
             cost = self._costs(first, second)
             full[k] = self._cost(cost, first, second)
@@ -204,10 +204,10 @@ class _Distribution:
 
     def _cost(self, cost: Array, first: Index, second: Index) -> float:
         sides = [(self.weights[side], self.codes[side]) for side in (first, second)]
-        return _split_cost(cost, *sides, matched=self.matched)
+        return _compute_cost(cost, *sides, matched=self.matched)
 
 
-def _split_cost(
+def _compute_cost(
     cost: Array, first: tuple[Array, Codes], second: tuple[Array, Codes], *, matched: bool
 ) -> float:
     a, b = first[0] / first[0].sum(), second[0] / second[0].sum()

@@ -78,8 +78,8 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
     # |x|^2 - 2 <x, y> + |y|^2 as a single product: no pass over the matrix is needed to add
     # the norms. Written in place, for copies of wide points cost as much as a product of few.
-    left, right = np.empty((n, d + 2)), np.empty((m, d + 2))
-    x_near, y_near = left[:, :d], right[:, :d]
+    rows, columns = np.empty((n, d + 2)), np.empty((m, d + 2))
+    x_near, y_near = rows[:, :d], columns[:, :d]
     np.subtract(x, centre, out=x_near)
     np.subtract(y, centre, out=y_near)
     x_squared = np.einsum("ij,ij->i", x_near, x_near)
@@ -88,21 +88,21 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
     if scale == 0.0:
         return Cost(np.zeros((n, m)), 0.0)
     if _CLOSE * scale < float(np.finfo(np.float64).tiny):
-        # Squares of differences this small have no digits left.
+        # Squares of differences this small have no correct digits.
         return _by_differences(x, y, p)
 
     x_near *= -2.0
-    left[:, d], left[:, d + 1] = x_squared, 1.0
-    right[:, d], right[:, d + 1] = 1.0, y_squared
+    rows[:, d], rows[:, d + 1] = x_squared, 1.0
+    columns[:, d], columns[:, d + 1] = 1.0, y_squared
     matrix = np.empty((n, m))
     # Below this many operations a second BLAS thread gains nothing.
     is_small = 2.0 * n * m * d < 1e9
     with one_blas_thread() if is_small else nullcontext():
-        return _fill(matrix, left, right.T, x, y, p, scale)
+        return _fill(matrix, rows, columns.T, x, y, p, scale)
 
 
 def _fill(
-    matrix: Array, left: Array, right: Array, x: Array, y: Array, p: int, scale: float
+    matrix: Array, rows: Array, columns: Array, x: Array, y: Array, p: int, scale: float
 ) -> Cost:
     """Multiply block by block, and compute the entries of close pairs again."""
     (n, m), d = matrix.shape, x.shape[1]
@@ -111,14 +111,14 @@ def _fill(
     refined = 0
     for start in range(0, n, rows_per_block):
         block = matrix[start : start + rows_per_block]
-        np.matmul(left[start : start + rows_per_block], right, out=block)
+        np.matmul(rows[start : start + rows_per_block], columns, out=block)
         close = block < close_limit
         count = int(np.count_nonzero(close))
         if count:
             refined += count
             if refined > 0.05 * n * m:
                 # Clouds that are tight compared with their spread (far outliers, distant
-                # clusters): the product form has no digits left for most pairs.
+                # clusters): the product form keeps no digits of most pairs.
                 return _by_differences(x, y, p)
             i, j = np.nonzero(close)
             difference = x[start + i] - y[j]

@@ -137,7 +137,7 @@ def sinkhorn(
     same_dimension(x, y)
     a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
     cost = build_cost(x, y, order).matrix
-    epsilon = _default_epsilon(cost, a, b) if epsilon is None else epsilon
+    epsilon = _choose_epsilon(cost, a, b) if epsilon is None else epsilon
     penalty = np.inf
     if marginal_penalty is not None:
         penalty = real(marginal_penalty, "marginal_penalty", "option-epsilon")
@@ -199,7 +199,7 @@ def sinkhorn_divergence(
     same_dimension(x, y)
     a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
     cross = build_cost(x, y, order).matrix
-    epsilon = _default_epsilon(cross, a, b) if epsilon is None else epsilon
+    epsilon = _choose_epsilon(cross, a, b) if epsilon is None else epsilon
     # A measure against itself is solved by the symmetric iteration here too, so that the three
     # terms cancel to the last digit.
     same = np.array_equal(x, y) and np.array_equal(a, b)
@@ -216,7 +216,7 @@ def sinkhorn_divergence(
     return SinkhornDivergence(max(value, 0.0), epsilon, slow[0].status if slow else "converged")
 
 
-def _default_epsilon(cost: Array, a: Array, b: Array) -> float:
+def _choose_epsilon(cost: Array, a: Array, b: Array) -> float:
     return _DEFAULT_SHARE * float(a @ cost @ b) or 1.0
 
 

@@ -158,7 +158,7 @@ def exact_plan(
         return _solve_points(x, y, a, b, order, g)
     g = None if g is None else g[cols]
     result = _solve_points(x[rows], y[cols], a[rows], b[cols], order, g)
-    return _with_idle(
+    return _extend_to_idle(
         result, rows, cols, (len(x), len(y)), lambda i, j: build_cost(x[i], y[j], order).matrix
     )
 
@@ -202,7 +202,7 @@ def plan_from_cost(
     result = _certify(
         replace(solution, f=solution.f + lowest), moved, a[rows], b[cols], p=1, rounding=0.0
     )
-    return _with_idle(result, rows, cols, matrix.shape, lambda i, j: matrix[np.ix_(i, j)])
+    return _extend_to_idle(result, rows, cols, matrix.shape, lambda i, j: matrix[np.ix_(i, j)])
 
 
 def _solve_points(
@@ -237,7 +237,7 @@ def _sharpen(plan: ExactPlan, x: Array, y: Array, a: Array, b: Array) -> ExactPl
     constraint is tight, and there costs are small: they are computed from differences, potentials
     are kept small, and every entry is taken down by its own rounding.
     """
-    f, g, dual = _small_potentials(x, y, a, b, plan)
+    f, g, dual = _find_small_potentials(x, y, a, b, plan)
     if dual <= plan.lower_cost:
         return plan
     is_proven = plan.cost - dual <= _GAP_ALLOWED * plan.cost
@@ -250,7 +250,7 @@ def _sharpen(plan: ExactPlan, x: Array, y: Array, a: Array, b: Array) -> ExactPl
     )
 
 
-def _small_potentials(
+def _find_small_potentials(
     x: Array, y: Array, a: Array, b: Array, plan: ExactPlan
 ) -> tuple[Array, Array, float]:
     r"""Find feasible potentials near 0 from the support of an optimal plan, and their dual value.
@@ -396,7 +396,7 @@ def _certify(
     )
 
 
-def _with_idle(
+def _extend_to_idle(
     plan: ExactPlan,
     rows: Index,
     cols: Index,
@@ -440,10 +440,10 @@ def squared_distances(x: Sequence[Array], y: Sequence[Array]) -> Array:
     kernels = _native.kernels
     if kernels is None or len(x[0]) > _LARGEST_BATCHED:
         return np.array([exact_plan(one, other).cost for one, other in zip(x, y, strict=True)])
-    left, right = np.stack(x), np.stack(y)
+    one, other = np.stack(x), np.stack(y)
     # Lengths are brought near one by powers of two, because squares of others may overflow.
-    exponents = np.frexp(np.maximum(*(np.abs(k).max(axis=(1, 2)) for k in (left, right))))[1]
+    exponents = np.frexp(np.maximum(*(np.abs(k).max(axis=(1, 2)) for k in (one, other))))[1]
     down = -exponents[:, None, None]
-    means = np.empty(len(left))
-    kernels.clouds(np.ldexp(left, down), np.ldexp(right, down), means)
+    means = np.empty(len(one))
+    kernels.clouds(np.ldexp(one, down), np.ldexp(other, down), means)
     return np.ldexp(means, 2 * exponents)

@@ -126,7 +126,7 @@ def interpolate(
 def _interpolate_exactly(plan: ExactPlan, x: Array, y: Array, t: float) -> Interpolant:
     atoms = (1.0 - t) * x[plan.rows] + t * y[plan.cols]
     weights = plan.mass / plan.mass.sum()
-    return _interpolant(plan, atoms, weights, t * plan.distance, geodesic=True)
+    return _make_interpolant(plan, atoms, weights, t * plan.distance, geodesic=True)
 
 
 def _interpolate_on_x(plan: ExactPlan, x: Array, y: Array, a: Array, t: float) -> Interpolant:
@@ -136,7 +136,7 @@ def _interpolate_on_x(plan: ExactPlan, x: Array, y: Array, a: Array, t: float) -
     moved = float(a[used] @ paired_cost(x[used], atoms, plan.p))
     # With one cell a row, the plan splits no point.
     is_whole = len(plan.rows) == len(used)
-    return _interpolant(plan, atoms, a[used], moved ** (1.0 / plan.p), geodesic=is_whole)
+    return _make_interpolant(plan, atoms, a[used], moved ** (1.0 / plan.p), geodesic=is_whole)
 
 
 def _interpolate_on_y(plan: ExactPlan, x: Array, y: Array, b: Array, t: float) -> Interpolant:
@@ -147,10 +147,10 @@ def _interpolate_on_y(plan: ExactPlan, x: Array, y: Array, b: Array, t: float) -
     place[used] = np.arange(len(used))
     moved = float(plan.mass @ paired_cost(x[plan.rows], atoms[place[plan.cols]], plan.p))
     is_whole = len(plan.cols) == len(used)
-    return _interpolant(plan, atoms, b[used], moved ** (1.0 / plan.p), geodesic=is_whole)
+    return _make_interpolant(plan, atoms, b[used], moved ** (1.0 / plan.p), geodesic=is_whole)
 
 
-def _interpolant(
+def _make_interpolant(
     plan: ExactPlan, atoms: Array, weights: Array, displacement: float, *, geodesic: bool
 ) -> Interpolant:
     return Interpolant(

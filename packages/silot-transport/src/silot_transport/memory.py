@@ -39,8 +39,9 @@ class Forecast:
         return self.peak_bytes <= self.available_bytes
 
     def __str__(self) -> str:
-        free = "unknown" if math.isinf(self.available_bytes) else _size(self.available_bytes)
-        return f"costs {_size(self.cost_bytes)}, in all {_size(self.peak_bytes)}; free: {free}"
+        free = "unknown" if math.isinf(self.available_bytes) else _format_size(self.available_bytes)
+        sizes = _format_size(self.cost_bytes), _format_size(self.peak_bytes)
+        return f"costs {sizes[0]}, in all {sizes[1]}; free: {free}"
 
 
 def forecast(n: int, m: int, d: int = 1) -> Forecast:
@@ -90,8 +91,8 @@ def require(n: int, m: int, d: int) -> None:
     if not fits(n, m, d):
         need = forecast(n, m, d)
         raise MemoryShortError(
-            f"costs of {n} x {m} points need {_size(need.peak_bytes)}, and "
-            f"{_size(need.available_bytes)} are free. Take fewer records, "
+            f"costs of {n} x {m} points need {_format_size(need.peak_bytes)}, and "
+            f"{_format_size(need.available_bytes)} are free. Take fewer records, "
             "silot_transport.bounded_plan (which needs no such matrix) or a larger machine; "
             "silot_transport.forecast says how much a problem needs.",
             code="memory-short",
@@ -142,7 +143,7 @@ def _read_lines(path: str) -> list[str]:
         return []
 
 
-def _size(number: float) -> str:
+def _format_size(number: float) -> str:
     for unit in ("B", "kB", "MB"):
         if number < 1000:
             return f"{number:.3g} {unit}"

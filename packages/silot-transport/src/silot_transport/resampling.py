@@ -137,7 +137,7 @@ def corrected_cost(
     split_size = effective * len(used) / size
     other_size = 1.0 / float(masses @ masses)
     crowded = other_size / (other_size + split_size)
-    wide = 1.0 - 2.0 / max(_dimension(points[used[:_SPLIT]]), 2.0)
+    wide = 1.0 - 2.0 / max(_estimate_dimension(points[used[:_SPLIT]]), 2.0)
     bias = (0.5 + 0.3 * wide * crowded) * gap
     corrected, scale = inside - bias, 1.0
     if len(used) < size:
@@ -157,12 +157,12 @@ def corrected_cost(
     excess = float(square @ centred**2) / variance**2 - 1.0 if variance > 0 else 0.0
     freedom = max(effective / excess, _LEAST_FREEDOM) if excess > 0 else 1e6
     margin = float(stdtrit(min(freedom, 1e6), 0.5 + 0.5 * _LEVEL)) * total
-    far = _farthest(weights * (f - np.median(f)))
+    far = _bound_farthest(weights * (f - np.median(f)))
     doubled = round(math.log2(far / margin)) if far > margin > 0 else 0
     return Corrected(corrected, margin, min(doubled, MOST_TAILS))
 
 
-def _farthest(parts: Array) -> float:
+def _bound_farthest(parts: Array) -> float:
     """Bound what the farthest of as many more records adds to a mean, from the parts at hand."""
     count = math.isqrt(len(parts))
     top = np.sort(parts)[-count - 1 :]
@@ -195,7 +195,7 @@ def lots(points: Array, weights: Array, codes: Codes) -> Index:
 
     Neither the order in which records come nor the other records change the lot of one.
     """
-    return np.argsort(mixed(record_keys(points, weights, codes), 0), kind="stable")
+    return np.argsort(mix(record_keys(points, weights, codes), 0), kind="stable")
 
 
 def record_keys(points: Array, weights: Array, codes: Codes, *, apart: bool = True) -> Keys:
@@ -216,10 +216,10 @@ def record_keys(points: Array, weights: Array, codes: Codes, *, apart: bool = Tr
     same = np.concatenate([[False], keys[order][1:] == keys[order][:-1]])
     first = np.maximum.accumulate(np.where(same, 0, np.arange(len(keys))))
     turn[order] = (np.arange(len(keys)) - first).astype(np.uint64)
-    return mixed(keys, 0) + turn * factors[-1]
+    return mix(keys, 0) + turn * factors[-1]
 
 
-def mixed(keys: Keys, salt: int) -> Keys:
+def mix(keys: Keys, salt: int) -> Keys:
     """Mix keys so that every bit depends on every bit of a key (splitmix64)."""
     bits = keys + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -227,7 +227,7 @@ def mixed(keys: Keys, salt: int) -> Keys:
     return bits ^ (bits >> np.uint64(31))
 
 
-def _dimension(points: Array) -> float:
+def _estimate_dimension(points: Array) -> float:
     """Estimate the dimension of the set that records lie on, 0 where it cannot be estimated."""
     near = min(_NEIGHBOURS, len(points) - 1)
     if near < 2:

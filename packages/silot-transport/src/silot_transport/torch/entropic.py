@@ -164,13 +164,13 @@ def _divergence(
         own = solve(points, points, weights, weights, effort, symmetric=True)
         value -= 0.5 * own.value
         if needs[side]:
-            moves[side] = moves[side] - 0.5 * _both(own, dtype)
+            moves[side] = moves[side] - 0.5 * _compute_own_gradient(own, dtype)
         masses[side] = masses[side] - 0.5 * (own.f + own.g)
     # Never negative; what is below zero is the error of the three solves.
     return max(value, 0.0), [*moves, *masses]
 
 
-def _both(own: Entropic, dtype: torch.dtype) -> Tensor:
+def _compute_own_gradient(own: Entropic, dtype: torch.dtype) -> Tensor:
     """Return the gradient of a measure against itself, by both of its places."""
     first, second = own.slopes(True, True, dtype)
     return first + second
@@ -270,7 +270,7 @@ def _bound(
     g_best = _transform_exactly(tiles.transposed, f)
     lower = float(a @ f + b @ g_best) - 2.0 * room
     lower -= _ROUNDING * float(a @ f.abs() + b @ g_best.abs())
-    upper = _repaired_cost(tiles, a, b, g, effort.epsilon)
+    upper = _compute_repaired_cost(tiles, a, b, g, effort.epsilon)
     return max(lower, 0.0), upper * (1.0 + _ROUNDING) + room
 
 
@@ -279,7 +279,7 @@ def _transform_exactly(tiles: Tiles, g: Tensor) -> Tensor:
     return torch.cat([tiles.cost(rows).sub_(g).amin(1) for rows in tiles.rows()])
 
 
-def _repaired_cost(tiles: Tiles, a: Tensor, b: Tensor, g: Tensor, epsilon: float) -> float:
+def _compute_repaired_cost(tiles: Tiles, a: Tensor, b: Tensor, g: Tensor, epsilon: float) -> float:
     """Return the cost of the entropic plan of g after its marginals are made a and b."""
     f_array, columns, _ = TiledProblem(tiles, a, b).exact()(g.cpu().numpy(), epsilon)
     f, sums = (torch.from_numpy(k).to(a.device) for k in (f_array, columns))
