@@ -155,6 +155,15 @@ def same_dimension(x: Array, y: Array) -> None:
         )
 
 
+def as_clouds(
+    x: npt.ArrayLike, y: npt.ArrayLike, a: npt.ArrayLike | None, b: npt.ArrayLike | None
+) -> tuple[Array, Array, Array, Array]:
+    """Return two weighted clouds of one dimension, checked by ``as_points`` and ``as_weights``."""
+    first, second = as_points(x, "x"), as_points(y, "y")
+    same_dimension(first, second)
+    return first, second, as_weights(a, len(first), "a"), as_weights(b, len(second), "b")
+
+
 def whole(value: object, name: str, code: str, *, least: int = 1, most: int = 10_000_000) -> int:
     """Return a whole number between bounds; numpy integers count, truth values do not."""
     try:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._check import Array, Index, as_order, as_points, as_weights, real, same_dimension
+from ._check import Array, Index, as_clouds, as_order, real
 from ._solvers import staircase
 from .cost import build_cost, paired_cost
 from .errors import ExtraError, InputError
@@ -126,9 +126,8 @@ def bounded_plan(
     >>> plan.upper_cost - plan.lower_cost <= 0.02 * plan.upper_cost
     True
     """
-    x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
-    same_dimension(x, y)
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
+    order = as_order(p)
+    x, y, a, b = as_clouds(x, y, a, b)
     if not 0.0 <= real(gap, "gap", "option-gap") < 1.0:
         raise InputError(f"gap is {gap!r}; 0 <= gap < 1 is needed.", code="option-gap")
     if x.shape[1] == 1 or _is_small(x, y) or _is_lopsided(x, y) or coincide(x, y, a, b) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_order, as_points, as_weights, same_dimension, whole
+from ._check import Array, as_clouds, as_order, as_points, as_weights, same_dimension, whole
 from ._solvers import staircase
 from .moments import gelbrich_bound, mean_gap
 
@@ -183,10 +183,9 @@ def mean_bound(
     >>> round(mean_bound([[0.0], [2.0]], [[5.0]]), 9)
     4.0
     """
-    x, y = as_points(x, "x"), as_points(y, "y")
-    same_dimension(x, y)
+    x, y, a, b = as_clouds(x, y, a, b)
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
-    return mean_gap(x - centre, y - centre, as_weights(a, len(x), "a"), as_weights(b, len(y), "b"))
+    return mean_gap(x - centre, y - centre, a, b)
 
 
 def lower_bounds(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_order, as_points, as_weights, real, same_dimension, whole
+from ._check import Array, as_clouds, as_order, real, whole
 from ._sweep import Problem, iterate, sweep
 from .cost import build_cost
 from .errors import InputError
@@ -133,9 +133,8 @@ def sinkhorn(
     >>> result.status, abs(result.transport_cost) < 1e-9
     ('converged', True)
     """
-    x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
-    same_dimension(x, y)
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
+    order = as_order(p)
+    x, y, a, b = as_clouds(x, y, a, b)
     cost = build_cost(x, y, order).matrix
     epsilon = _choose_epsilon(cost, a, b) if epsilon is None else epsilon
     penalty = np.inf
@@ -195,9 +194,8 @@ def sinkhorn_divergence(
     >>> sinkhorn_divergence([[0.0], [1.0]], [[0.0], [1.0]]).value
     0.0
     """
-    x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
-    same_dimension(x, y)
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
+    order = as_order(p)
+    x, y, a, b = as_clouds(x, y, a, b)
     cross = build_cost(x, y, order).matrix
     epsilon = _choose_epsilon(cross, a, b) if epsilon is None else epsilon
     # A measure against itself is solved by the symmetric iteration here too, so that the three

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from . import _native
-from ._check import Array, Index, as_order, as_points, as_potentials, as_weights, same_dimension
+from ._check import Array, Index, as_clouds, as_order, as_points, as_potentials, as_weights
 from ._solvers import Solution, solve_costs, solve_line
 from .cost import build_cost, cost_by_differences, paired_cost
 from .errors import SolverError
@@ -149,9 +149,8 @@ def exact_plan(
     >>> result.cost, result.distance, result.status
     (4.0, 2.0, 'optimal')
     """
-    x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
-    same_dimension(x, y)
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
+    order = as_order(p)
+    x, y, a, b = as_clouds(x, y, a, b)
     g = None if start is None else as_potentials(start, len(y), "start")
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) == len(x) and len(cols) == len(y):

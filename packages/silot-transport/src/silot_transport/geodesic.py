@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_order, as_points, as_weights, interval, same_dimension
+from ._check import Array, as_clouds, as_order, interval
 from .cost import paired_cost
 from .errors import InputError
 from .exact import ExactPlan, exact_plan
@@ -104,8 +104,8 @@ def interpolate(
     >>> interpolate([[0.0]], [[4.0]], t=0.25).atoms
     array([[1.]])
     """
-    x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
-    same_dimension(x, y)
+    order = as_order(p)
+    x, y, a, b = as_clouds(x, y, a, b)
     t = interval(t, "t", "option-t")
     if interpolation not in ("exact", "barycentric"):
         raise InputError(
@@ -114,7 +114,6 @@ def interpolate(
         )
     if support not in ("x", "y"):
         raise InputError(f"support is {support!r}; give 'x' or 'y'.", code="option-support")
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
     plan = exact_plan(x, y, a, b, p=order)
     if interpolation == "exact":
         return _interpolate_exactly(plan, x, y, t)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_points, as_weights, same_dimension
+from ._check import Array, as_clouds, as_points, as_weights
 from .errors import InputError, MismatchError
 
 
@@ -198,9 +198,7 @@ def gelbrich_bound(
     >>> round(gelbrich_bound([[0.0], [2.0]], [[5.0], [7.0]]), 9)
     5.0
     """
-    x, y = as_points(x, "x"), as_points(y, "y")
-    same_dimension(x, y)
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
+    x, y, a, b = as_clouds(x, y, a, b)
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
     near_x, near_y = x - centre, y - centre
     x_root, y_root = thin_root(centred_root(near_x, a)[1]), thin_root(centred_root(near_y, b)[1])
