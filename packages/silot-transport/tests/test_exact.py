@@ -640,7 +640,8 @@ def test_column_generation_finds_known_distances(problem: Problem) -> None:
         mock.patch.object(solvers, "common_units", lambda *_: None),
     ):
         result = solved(problem, problem.p)
-    assert_certified(result, problem, problem.p)
+    # Rounds end when the gap is proven, and a cell of mass 1e-7 hardly adds to it.
+    assert_certified(result, problem, problem.p, tight_from=1e-5)
     assert_cost(result.cost, problem.cost, problem.largest_cost(problem.p))
 
 
