@@ -39,8 +39,8 @@ def uncompiled(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **options: P.kwargs) -> R:
         # Decorating at once would import the compiler with this module, which takes seconds.
         if torch.compiler.is_compiling():
-            plain: Callable[P, R] = torch.compiler.disable(function)  # pyright: ignore
-            return plain(*args, **options)
+            eager: Callable[P, R] = torch.compiler.disable(function)  # pyright: ignore
+            return eager(*args, **options)
         return function(*args, **options)
 
     return run
