@@ -86,7 +86,7 @@ def convergence() -> None:
         problem, found = _sweep.Problem(cost, a, a), {}
 
         def ours(problem=problem, epsilon=epsilon, found=found) -> None:
-            found["silot"] = _sweep.solved(problem, epsilon, TOLERANCE, 5000, symmetric=False)
+            found["silot"] = _sweep.iterate(problem, epsilon, TOLERANCE, 5000, symmetric=False)
 
         def pot(cost=cost, a=a, epsilon=epsilon) -> None:
             ot.sinkhorn(

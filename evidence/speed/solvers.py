@@ -15,7 +15,7 @@ from evidence.common import Context
 from evidence.speed._timing import medians, show
 from silot import transport
 from silot_transport import _native
-from silot_transport.exact import _solve
+from silot_transport._solvers import solve_costs
 
 Array = npt.NDArray[np.float64]
 SHAPES = (
@@ -109,7 +109,7 @@ def given() -> None:
         found: dict[str, float] = {}
 
         def ours(cost=cost, a=a, b=b, d=d, found=found) -> None:
-            solution = _solve(cost, a, b, d)
+            solution = solve_costs(cost, a, b, d)
             found["silot"] = float(solution.mass @ cost[solution.rows, solution.cols])
 
         def emd(cost=cost, a=a, b=b, found=found) -> None:
@@ -147,16 +147,16 @@ def trajectory() -> None:
         matrices.append(transport.cost_matrix(x, here))
         plan = transport.exact_plan(here, target)
         here = 0.9 * here + 0.1 * target[plan.cols[np.argsort(plan.rows)]]
-    first = _solve(matrices[0], a, a, d).g
+    first = solve_costs(matrices[0], a, a, d).g
 
     def warm() -> None:
         start = first
         for cost in matrices[1:]:
-            start = _solve(cost, a, a, d, start).g
+            start = solve_costs(cost, a, a, d, start).g
 
     runs = {
         "warm": warm,
-        "cold": lambda: [_solve(cost, a, a, d) for cost in matrices[1:]],
+        "cold": lambda: [solve_costs(cost, a, a, d) for cost in matrices[1:]],
         "emd": lambda: [ot.emd(a, a, cost, numItermax=10**9) for cost in matrices[1:]],
         "assignment": lambda: [linear_sum_assignment(cost) for cost in matrices[1:]],
     }

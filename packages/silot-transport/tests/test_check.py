@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot.errors import InputError, MismatchError, SilotError
 from silot_transport import (
     cost_matrix,
     exact_plan,
@@ -33,6 +32,7 @@ from silot_transport._check import (
     interval,
     whole,
 )
+from silot_transport.errors import InputError, MismatchError, SilotError
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, draw_weights, seeds
 
 pytestmark = pytest.mark.all_cases

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.errors import InputError
 from silot_transport.classwise import (
     class_distances,
     distances_to_classes,
     labelled_plan,
     shortest,
 )
+from silot_transport.errors import InputError
 from tests.problems import (
     Array,
     assert_refused,

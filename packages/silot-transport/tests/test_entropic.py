@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from silot.errors import InputError
 from silot_transport import EntropicPlan, _native, exact_plan, sinkhorn, sinkhorn_divergence
+from silot_transport.errors import InputError
 from tests.problems import (
     ORDERS,
     Array,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot import Measure
-from silot.errors import InputError
+from silot_transport import cost_matrix, exact_plan
+from silot_transport.errors import InputError
 
 
 class Foreign:
@@ -34,18 +34,17 @@ class Willing(Foreign):
 
 @pytest.mark.parametrize("kind", [Foreign, Willing])
 def test_an_array_of_another_library_is_read(kind: type[Foreign]) -> None:
-    points = np.arange(6.0).reshape(3, 2)
-    measure = Measure(kind(points, 1), kind([1.0, 2.0, 3.0], 1), kind([0, 1, 0], 1))
-    assert np.array_equal(measure.points, points)
-    assert np.array_equal(measure.masses, [1.0, 2.0, 3.0])
-    assert measure.names is not None and list(measure.names) == ["0", "1", "0"]
+    points, weights = np.arange(6.0).reshape(3, 2), [1.0, 2.0, 3.0]
+    assert np.array_equal(cost_matrix(kind(points, 1), points), cost_matrix(points, points))
+    foreign = exact_plan(kind(points, 1), points + 1.0, kind(weights, 1))
+    assert foreign.cost == exact_plan(points, points + 1.0, weights).cost
 
 
 @pytest.mark.parametrize("kind", [Foreign, Willing])
 @pytest.mark.parametrize("device", [2, 10])
 def test_an_accelerator_is_not_read_from(kind: type[Foreign], device: int) -> None:
-    far = kind(np.ones((3, 2)), device)
-    for call in (lambda: Measure(far), lambda: Measure(np.ones((3, 2)), far)):
+    far, near = kind(np.ones((3, 2)), device), np.ones((3, 2))
+    for call in (lambda: exact_plan(far, near), lambda: exact_plan(near, near, far)):
         with pytest.raises(InputError, match="Move it to the host") as refused:
             call()
         assert refused.value.code == "array-device"

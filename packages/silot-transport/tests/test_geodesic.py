@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot.errors import InputError
 from silot_transport import Interpolant, exact_plan, interpolate
+from silot_transport.errors import InputError
 from tests.problems import (
     MASS_ROUNDING,
     ORDERS,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot_transport import cost_matrix, histograms
-from silot_transport.histograms import Divergence
+from silot_transport import cost_matrix, entropic
+from silot_transport.entropic import HistogramDivergence
 
 
 def drawn(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
@@ -26,7 +26,7 @@ def test_no_histogram_is_apart_from_itself_and_order_and_company_change_no_bit(
     rng = np.random.default_rng(seed)
     # A place far from all others, too, as heavy tails have.
     places = scale * rng.standard_t(1.5, (size, 3))
-    found = Divergence.of(cost_matrix(places, places))
+    found = HistogramDivergence.of(cost_matrix(places, places))
     a, b = (drawn(rng, 40, size) for _ in range(2))
     own = [found.own(rows) for rows in (a, b)]
     there = found.between(a, b, (own[0], own[1]))
@@ -46,26 +46,26 @@ def test_costs_are_lower_bounds_and_with_more_sweeps_those_of_pot(
     rng = np.random.default_rng(0)
     places = rng.normal(size=(30, 4))
     cost = cost_matrix(places, places)
-    found = Divergence.of(cost)
+    found = HistogramDivergence.of(cost)
     a, b = (drawn(rng, 6, 30) for _ in range(2))
     few = found.cost(a, b)
-    monkeypatch.setattr(histograms, "_SWEEPS", 2000)
+    monkeypatch.setattr(entropic, "_SWEEPS", 2000)
     for x, y, least, value in zip(a, b, few, found.cost(a, b), strict=True):
         used = np.ix_(x > 0, y > 0)
         plan = np.zeros_like(cost)
         plan[used] = ot.bregman.sinkhorn_log(
             x[x > 0], y[y > 0], cost[used], found.epsilon, numItermax=20_000, stopThr=1e-12
         )
-        whole = plan > 0
+        cells = plan[plan > 0]
         # <P, C> less epsilon times the entropy of P, as what is maximised beside it has no masses.
-        entropic = (plan * cost).sum() + found.epsilon * (plan[whole] * np.log(plan[whole])).sum()
-        assert least <= entropic + 1e-9
-        assert value == pytest.approx(entropic, abs=1e-9)
+        optimum = (plan * cost).sum() + found.epsilon * (cells * np.log(cells)).sum()
+        assert least <= optimum + 1e-9
+        assert value == pytest.approx(optimum, abs=1e-9)
 
 
 def test_what_is_moved_further_is_told_to_be_further() -> None:
     places = np.arange(12.0)[:, None]
-    found = Divergence.of(cost_matrix(places, places))
+    found = HistogramDivergence.of(cost_matrix(places, places))
     rows = np.eye(12)
     own = found.own(rows)
     first = np.repeat(rows[:1], 12, axis=0)
@@ -74,6 +74,6 @@ def test_what_is_moved_further_is_told_to_be_further() -> None:
 
 
 def test_one_place_has_no_distances() -> None:
-    found = Divergence.of(np.zeros((1, 1)))
+    found = HistogramDivergence.of(np.zeros((1, 1)))
     one = np.ones((1, 1))
     assert found.between(one, one, (np.zeros(1), np.zeros(1))) == pytest.approx(0.0)

@@ -220,7 +220,7 @@ def test_a_sweep_is_that_of_the_pure_path(
         return function(matrix, a, h, scale_, damp, known, True, levels, columns), levels, columns
 
     moved, levels, columns = run(kernels.sweep, cost)
-    wanted, known_levels, known_columns = run(_sweep._swept, cost)
+    wanted, known_levels, known_columns = run(_sweep._sweep_rows, cost)
     size = float(abs(h).max() + cost.max() / (share * scale) + 1.0)
     close = 1e-14 * size
     np.testing.assert_allclose(levels, known_levels, rtol=0, atol=close)

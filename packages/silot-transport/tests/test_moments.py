@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
-from silot.errors import InputError, MismatchError
 from silot_transport import (
     Moments,
     covariance_root,
@@ -17,6 +16,7 @@ from silot_transport import (
     gelbrich_bound,
     moments,
 )
+from silot_transport.errors import InputError, MismatchError
 from silot_transport.moments import bures_squared, centred_root, gelbrich_of_moments
 from tests.problems import (
     MASS_ROUNDING,

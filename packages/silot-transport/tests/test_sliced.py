@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
-from silot.errors import InputError
 from silot_transport import exact_plan, sliced_bound, sliced_distance
-from silot_transport.sliced import line_costs
+from silot_transport.bounds import line_costs
+from silot_transport.errors import InputError
 from tests.problems import (
     MASS_ROUNDING,
     ORDERS,

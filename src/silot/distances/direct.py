@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from silot_transport import ExactPlan, exact_plan
+from silot_transport.auction import fitting_plan
 from silot_transport.chance import chance_distance
 from silot_transport.decomposition import canonical_order, decompose
-from silot_transport.large import fitting_plan
 
 from ..data.measure import Embedding
 from ..errors import InputError

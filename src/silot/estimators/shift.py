@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from silot_transport import cost_matrix
-from silot_transport._assignment import unit_cost
+from silot_transport._solvers import unit_cost
 
 from ..api.distances import distance
 from ..data.measure import Measure

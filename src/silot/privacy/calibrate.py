@@ -19,7 +19,7 @@ import numpy.typing as npt
 from silot_transport import cost_matrix
 from silot_transport._check import Array
 from silot_transport._threads import on_cores
-from silot_transport.histograms import Divergence
+from silot_transport.entropic import HistogramDivergence
 
 from ..data.measure import Embedding
 from .cells import Cells, Codes, nearest
@@ -170,8 +170,8 @@ class Calibration:
         )  # fmt: skip
 
     @cached_property
-    def _divergence(self) -> Divergence:
-        return Divergence.of(cost_matrix(self.cells.centres, self.cells.centres))
+    def _divergence(self) -> HistogramDivergence:
+        return HistogramDivergence.of(cost_matrix(self.cells.centres, self.cells.centres))
 
     @cached_property
     def _refitted(self) -> list[Array]:

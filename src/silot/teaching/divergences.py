@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from silot_transport._check import whole
-from silot_transport.sliced import line_costs
+from silot_transport.bounds import line_costs
 
 from ..data.measure import Embedding
 from ..distances.direct import Direct, compute_exact_distance

@@ -1,23 +1,28 @@
-"""Optimal transport on plain arrays: no parties, no files, no clocks."""
+"""Optimal transport on numpy arrays, with certified bounds."""
 
 from typing import TYPE_CHECKING
 
 from ._lazy import lazily
 
 if TYPE_CHECKING:
-    from .batches import squared_distances
-    from .bounded import Frame, bounded_coordinates
-    from .bounds import lower_bounds, mean_bound
+    from .auction import bounded_plan
+    from .bounds import lower_bounds, mean_bound, sliced_bound, sliced_distance
     from .classwise import class_distances
+    from .coordinates import Frame, bounded_coordinates
     from .cost import cost_matrix
-    from .entropic import EntropicPlan, SinkhornDivergence, sinkhorn, sinkhorn_divergence
-    from .exact import ExactPlan, exact_plan, plan_from_cost
+    from .entropic import (
+        EntropicPlan,
+        Potential,
+        SinkhornDivergence,
+        calibrated_gradient,
+        debiased_potential,
+        sinkhorn,
+        sinkhorn_divergence,
+    )
+    from .exact import ExactPlan, exact_plan, plan_from_cost, squared_distances
     from .geodesic import Interpolant, interpolate
-    from .large import bounded_plan
     from .memory import Forecast, forecast
     from .moments import Moments, covariance_root, gaussian_distance, gelbrich_bound, moments
-    from .sensitivity import Potential, calibrated_gradient, debiased_potential
-    from .sliced import sliced_bound, sliced_distance
 
 __all__ = [
     "EntropicPlan",

@@ -1,4 +1,4 @@
-"""Validation of arrays that enter the transport room."""
+"""Checks of arrays and options that users pass."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ._foreign import as_array
 from .errors import InputError, MismatchError
 
 Array = npt.NDArray[np.float64]
+Index = npt.NDArray[np.intp]
 
-# Squares of larger coordinates overflow, and squares of sums of them too.
+# Squares of larger coordinates overflow, and so do squares of sums of many of them.
 LARGEST_COORDINATE = 1e150
 
 
@@ -56,7 +57,7 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
 
 
 def _check_coordinates(array: Array, name: str) -> None:
-    # What is no number is the least and the largest of all.
+    # A NaN anywhere is both the least and the largest value: one pass finds it.
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         finite = np.isfinite(array)
@@ -117,8 +118,8 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
             f"{name} sums to zero. At least one record needs a positive weight.",
             code="weights-zero",
         )
-    # Huge weights would overflow the sum. A power of two is divided by without rounding: counts
-    # have one sum in any order.
+    # Huge weights would overflow the sum. Dividing by a power of two does not round, so counts
+    # have the same sum in any order.
     array = np.ldexp(array, -int(np.frexp(largest)[1]))
     return array / array.sum()
 
@@ -152,6 +153,15 @@ def same_dimension(x: Array, y: Array) -> None:
             "features in the same order.",
             code="dimension-mismatch",
         )
+
+
+def as_clouds(
+    x: npt.ArrayLike, y: npt.ArrayLike, a: npt.ArrayLike | None, b: npt.ArrayLike | None
+) -> tuple[Array, Array, Array, Array]:
+    """Return two weighted clouds of one dimension, checked by ``as_points`` and ``as_weights``."""
+    first, second = as_points(x, "x"), as_points(y, "y")
+    same_dimension(first, second)
+    return first, second, as_weights(a, len(first), "a"), as_weights(b, len(second), "b")
 
 
 def whole(value: object, name: str, code: str, *, least: int = 1, most: int = 10_000_000) -> int:

@@ -1,4 +1,4 @@
-"""Arrays of other libraries, as numpy reads them."""
+"""Conversion of arrays of other libraries to numpy."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ _HOST = (1, 3, 11)
 
 
 def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
-    """Return values as an array: those of torch, jax and others by their own conversion or DLPack.
+    """Convert values to a numpy array: those of other libraries by their own method or DLPack.
 
     A tensor of torch is read without its gradient.
 
     Raises
     ------
     InputError
-        Sparse data, arrays that are not in the memory of the host (``"array-device"``), and what
+        Sparse data, arrays outside the memory of the host (``"array-device"``), and arrays that
         numpy cannot read.
     ValueError
         Ragged sequences.
     """
     if sparse.issparse(values):
-        raise _sparse(values, name, "toarray")
-    given: Any = values
+        raise _make_sparse_error(values, name, "toarray")
+    array: Any = values
     try:
-        if type(given).__module__.partition(".")[0] == "torch" and hasattr(given, "detach"):
-            if "strided" not in str(given.layout):
-                raise _sparse(given, name, "to_dense")
-            given = given.detach()
-            _check_device(given, name)
-            # A type that numpy has not; the next larger one holds its numbers exactly.
-            given = given.float() if "bfloat16" in str(given.dtype) else given
-        elif not isinstance(values, np.ndarray) and hasattr(given, "__dlpack_device__"):
-            _check_device(given, name)
-            if not hasattr(given, "__array__"):
-                return np.asarray(np.from_dlpack(given), dtype=dtype)
-        return np.asarray(given, dtype=dtype)
+        if type(array).__module__.partition(".")[0] == "torch" and hasattr(array, "detach"):
+            if "strided" not in str(array.layout):
+                raise _make_sparse_error(array, name, "to_dense")
+            array = array.detach()
+            _check_device(array, name)
+            # numpy lacks this type; the next larger one holds its numbers exactly.
+            array = array.float() if "bfloat16" in str(array.dtype) else array
+        elif not isinstance(values, np.ndarray) and hasattr(array, "__dlpack_device__"):
+            _check_device(array, name)
+            if not hasattr(array, "__array__"):
+                return np.asarray(np.from_dlpack(array), dtype=dtype)
+        return np.asarray(array, dtype=dtype)
     except (TypeError, RuntimeError, BufferError) as error:
         raise InputError(
-            f"{name}: a {type(given).__name__} that numpy cannot read ({type(error).__name__}). "
+            f"{name}: a {type(array).__name__} that numpy cannot read ({type(error).__name__}). "
             "Give a numpy array.",
             code="measure-dtype",
         ) from None
 
 
 def _check_device(values: Any, name: str) -> None:
-    """Never copy from an accelerator unasked: what is on one may be there for a reason."""
+    """Refuse arrays on an accelerator: their owner decides whether they are copied."""
     try:
         kind = int(values.__dlpack_device__()[0])
-    except ValueError as error:  # a device that has no memory
+    except ValueError as error:  # a device without memory
         raise TypeError from error
     if kind not in _HOST:
         raise InputError(
@@ -65,7 +65,7 @@ def _check_device(values: Any, name: str) -> None:
         )
 
 
-def _sparse(values: Any, name: str, method: str) -> InputError:
+def _make_sparse_error(values: Any, name: str, method: str) -> InputError:
     size = 8.0 * float(np.prod(tuple(values.shape)))
     return InputError(
         f"{name} is a sparse array of shape {tuple(values.shape)}. Give its {method}(), which "

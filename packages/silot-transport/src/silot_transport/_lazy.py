@@ -14,26 +14,26 @@ from .errors import ExtraError
 
 
 def lazily(package: str, *, extra: str | None = None) -> None:
-    """Import the names of a package when they are first used: those under ``TYPE_CHECKING``.
+    """Import names of a package when they are first used: those under its ``TYPE_CHECKING``.
 
-    A command, or the process of a party, needs few of them. So it is with modules in the package;
-    one that is imported does not take the place of the function of its name.
+    Most programs need few of them. Modules of the package are imported when they are first used,
+    too; a module never replaces a function of the same name.
 
     Parameters
     ----------
     package
-        Its full name; call this at the end of it.
+        Full name of the package, which calls this at its end.
     extra
-        Of silot, and the library of that name, without which the names are not found.
+        Extra of the distribution that all names need, and the library of that name.
     """
-    places = _places(package)
+    places = _read_places(package)
 
     class Package(ModuleType):
         def __getattr__(self, name: str) -> Any:
             if name in places:
                 module, original = places[name]
-                # A name without an origin is a module.
-                value = _imported(module, package, extra)
+                # A name without an original is a module.
+                value = _import(module, package, extra)
                 value = getattr(value, original) if original else value
                 self.__dict__[name] = value
                 return value
@@ -53,20 +53,22 @@ def lazily(package: str, *, extra: str | None = None) -> None:
     sys.modules[package].__class__ = Package
 
 
-def _imported(module: str, package: str, extra: str | None) -> ModuleType:
+def _import(module: str, package: str, extra: str | None) -> ModuleType:
     try:
         return import_module(module, package)
     except ModuleNotFoundError as error:
         if extra is None or error.name != extra:
             raise
+        distribution = package.partition(".")[0].replace("_", "-")
         raise ExtraError(
-            f"{package} needs {extra}. Run: pip install 'silot[{extra}]'.", code=f"extra-{extra}"
+            f"{package} needs {extra}. Run: pip install '{distribution}[{extra}]'.",
+            code=f"extra-{extra}",
         ) from None
 
 
-def _places(package: str) -> dict[str, tuple[str, str]]:
-    """The module, relative to the package, of each name that type checkers are told of."""
-    found: dict[str, tuple[str, str]] = {}
+def _read_places(package: str) -> dict[str, tuple[str, str]]:
+    """Read, from the imports for type checkers, the relative module and the name of every name."""
+    places: dict[str, tuple[str, str]] = {}
     for block in ast.parse(getsource(sys.modules[package])).body:
         if not (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"):
             continue
@@ -76,5 +78,5 @@ def _places(package: str) -> dict[str, tuple[str, str]]:
             for item in line.names:
                 where = "." * line.level + (line.module or "")
                 place = (where, item.name) if line.module else (f"{where}{item.name}", "")
-                found[item.asname or item.name] = place
-    return found
+                places[item.asname or item.name] = place
+    return places

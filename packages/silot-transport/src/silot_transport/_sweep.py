@@ -15,21 +15,21 @@ from ._check import Array
 
 _BLOCK = 1 << 18
 _TINY = float(np.finfo(np.float64).tiny)
-# Regularisation falls by this factor when the marginals' L1 error is below this, or after so many
-# sweeps.
+# Regularisation is halved when the marginals' L1 error is below _NEAR, or after _SWEEPS sweeps: any
+# schedule leads to the same potentials, and this one was the fastest of those tried.
 _FALL, _NEAR, _SWEEPS = 0.5, 0.05, 4
-# Steps that an extrapolation looks back on, the error at which it is given up, as a multiple of
-# that before, and the weight of what keeps it from following rounding.
+# Steps that an extrapolation uses, the error from which on it is undone, as a multiple of the one
+# before, and the weight of the ridge that keeps it from following rounding.
 _MEMORY, _WORSE, _RIDGE = 12, 4.0, 1e-13
-# What single precision leaves of marginals, as a share of the largest exponent; and entries of
-# costs from which a copy in it is worth while.
+# Error of marginals in single precision, as a share of the largest exponent; and entries of costs
+# from which on a copy in single precision pays.
 _SINGLE, _MANY = 16 * float(np.finfo(np.float32).eps), 1 << 16
-# Largest costs in between this and its inverse have a place in single precision.
+# Costs are in the range of single precision where the largest is between this and its inverse.
 _LEAST = 1e-20
 
 
 class Sweep(Protocol):
-    """Update f for g, sum the columns of the plan, and tell its cost if it is to be priced."""
+    """Update f for g, sum the columns of the plan, and compute its cost if ``priced``."""
 
     def __call__(
         self, g: Array, epsilon: float, *, near: Array | None = None, priced: bool = False
@@ -37,7 +37,7 @@ class Sweep(Protocol):
 
 
 class Sweepable(Protocol):
-    """What is iterated on, wherever its costs are."""
+    """Problem of entropic transport, wherever its costs are."""
 
     @property
     def b(self) -> Array:
@@ -50,7 +50,7 @@ class Sweepable(Protocol):
         ...
 
     def damped(self, epsilon: float) -> float:
-        """What is left of a step."""
+        """Factor of a step: 1 where marginals must hold."""
         ...
 
     def wanted(self, g: Array) -> Array:
@@ -58,17 +58,17 @@ class Sweepable(Protocol):
         ...
 
     def exact(self) -> Sweep:
-        """The sweep."""
+        """Return the sweep in double precision."""
         ...
 
     def rough(self, epsilon: float) -> Sweep | None:
-        """The sweep in single precision, where that is faster and of use."""
+        """Return the sweep in single precision, where that is faster and of use."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    r"""Costs and masses of entropic transport, marginals weighed by ``penalty`` or kept.
+    r"""Costs and masses of entropic transport, whose marginals hold or are penalised.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Problem:
         object.__setattr__(self, "largest", float(self.cost.max()))
 
     def damped(self, epsilon: float) -> float:
-        """What the penalty leaves of a step: 1 where marginals must hold."""
+        """Factor of a step that the penalty causes: 1 where marginals must hold."""
         return 1.0 / (1.0 + epsilon / self.penalty)
 
     def wanted(self, g: Array) -> Array:
@@ -98,32 +98,31 @@ class Problem:
         return self.b * np.exp(-g / self.penalty)
 
     def exact(self) -> Sweep:
-        """The sweep."""
+        """Return the sweep in double precision."""
         return partial(sweep, self, self.cost)
 
     def rough(self, epsilon: float) -> Sweep | None:
-        """The sweep over a copy in single precision, where that helps."""
-        single = self.cost.size >= _MANY and _native.kernels is not None
-        single = single and single_suits(self.largest, epsilon)
-        return partial(sweep, self, self.cost.astype(np.float32)) if single else None
+        """Return the sweep over a copy in single precision, where that is faster and of use."""
+        is_faster = self.cost.size >= _MANY and _native.kernels is not None
+        if not is_faster or not single_suits(self.largest, epsilon):
+            return None
+        return partial(sweep, self, self.cost.astype(np.float32))
 
     def value(self, f: Array, g: Array, epsilon: float, columns: Array) -> float:
-        """Dual value; the rows are exact."""
+        """Return the dual value, for potentials whose rows have the right masses."""
         if np.isinf(self.penalty):
             return float(self.a @ f + self.b @ g)
-        paid = [
-            -self.penalty * float(w @ np.expm1(-h / self.penalty)) for w, h in self._sides(f, g)
+        penalties = [
+            -self.penalty * float(w @ np.expm1(-h / self.penalty))
+            for w, h in ((self.a, f), (self.b, g))
         ]
-        both = float(self.a.sum() * self.b.sum())
-        return sum(paid) + epsilon * (both - float(columns.sum()))
-
-    def _sides(self, f: Array, g: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        return (self.a, f), (self.b, g)
+        mass = float(self.a.sum() * self.b.sum())
+        return sum(penalties) + epsilon * (mass - float(columns.sum()))
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
-    """Where sweeps led, and the regularisation of the last one.
+class Iterate:
+    """Potentials after the last sweep, and its regularisation.
 
     Attributes
     ----------
@@ -147,7 +146,7 @@ class Reached:
     converged: bool
 
     def status(self, tolerance: float) -> str:
-        """Words for it."""
+        """Say how the iteration ended, and what to change where it stopped early."""
         if self.converged:
             return "converged"
         return (
@@ -156,9 +155,9 @@ class Reached:
         )
 
 
-def solved(
+def iterate(
     problem: Sweepable, epsilon: float, tolerance: float, most: int, *, symmetric: bool
-) -> Reached:
+) -> Iterate:
     """Sweep from a large regularisation down to ``epsilon``, until the marginals fit."""
     exact, single = problem.exact(), problem.rough(epsilon)
     rough = _SINGLE * problem.largest / epsilon
@@ -166,10 +165,10 @@ def solved(
     steps = _Steps(np.sqrt(problem.b))
     f: Array | None = None
     g = np.zeros(len(problem.b))
-    here = sweeps = 0
+    level_sweeps = sweeps = 0
     error, converged = np.inf, False
     for sweeps in range(1, most + 1):
-        # The last sweep is at epsilon itself, so that potentials and value are its own.
+        # The last sweep is at epsilon itself, so that potentials and value belong to it.
         if sweeps == most and current > epsilon:
             current = epsilon
         run = exact if single is None or sweeps == most else single
@@ -187,41 +186,41 @@ def solved(
             rise = np.log(problem.b) - np.log(np.maximum(columns, _TINY))
             plain = problem.damped(current) * (g + current * rise)
         g = steps.next(g, plain, error)
-        here += 1
-        if current > epsilon and (error < _NEAR or here == _SWEEPS):
-            current, here = max(_FALL * current, epsilon), 0
+        level_sweeps += 1
+        if current > epsilon and (error < _NEAR or level_sweeps == _SWEEPS):
+            current, level_sweeps = max(_FALL * current, epsilon), 0
             steps.forget()
     f, columns, moved = exact(g, current, near=f, priced=True)
-    return Reached(f, g, columns, moved, current, error, sweeps, converged)
+    return Iterate(f, g, columns, moved, current, error, sweeps, converged)
 
 
 def single_suits(largest: float, epsilon: float) -> bool:
-    """Whether single precision leaves enough of marginals to be of use at first."""
+    """Return whether single precision keeps enough digits of marginals to start with."""
     return _SINGLE * largest <= _NEAR * epsilon and _LEAST < largest < 1.0 / _LEAST
 
 
 class _Steps:
-    """Fixed-point iteration with Anderson's extrapolation, in a weighted norm."""
+    """Extrapolate a fixed-point iteration by Anderson's method, in a weighted norm."""
 
     def __init__(self, weights: Array) -> None:
         self._weights = weights
         self.forget()
 
     def forget(self) -> None:
-        """Start anew: the map is another one."""
+        """Drop all steps, because the map has changed."""
         self._plain: list[Array] = []
         self._moves: list[Array] = []
         self._error = np.inf
 
-    def next(self, here: Array, plain: Array, error: float) -> Array:
-        """From where one step leads to ``plain``, to where all steps together point."""
+    def next(self, point: Array, plain: Array, error: float) -> Array:
+        """Combine all steps into the next point; the last one led from ``point`` to ``plain``."""
         if error > _WORSE * self._error:
             back = self._plain[-1]
             self.forget()
             return back
         self._error = error
         self._plain = [*self._plain[-_MEMORY:], plain]
-        self._moves = [*self._moves[-_MEMORY:], (plain - here) * self._weights]
+        self._moves = [*self._moves[-_MEMORY:], (plain - point) * self._weights]
         if len(self._moves) == 1:
             return plain
         bends = np.array(self._moves[:-1]) - self._moves[-1]
@@ -243,14 +242,14 @@ def sweep(
     near: Array | None = None,
     priced: bool = False,
 ) -> tuple[Array, Array, float]:
-    """Update f, sum the columns of the plan, and tell its cost if it is to be ``priced``.
+    """Update f, sum the columns of the plan, and compute its cost if ``priced``.
 
-    One exponential per entry. ``cost`` has the problem's columns, ``near`` is close to f.
+    It takes one exponential per entry. ``cost`` has the problem's columns, ``near`` is close to f.
     """
     damp = problem.damped(epsilon)
     shifted = g / epsilon + np.log(problem.b)
     if _native.kernels is None:
-        run: Callable[..., float] = _swept
+        run: Callable[..., float] = _sweep_rows
     else:
         run = _native.kernels.sweep
     columns = np.empty(len(g))
@@ -261,18 +260,18 @@ def sweep(
     return -damp * epsilon * levels, columns, moved
 
 
-def _swept(
+def _sweep_rows(
     cost: Array,
     a: Array,
     h: Array,
     scale: float,
     damp: float,
-    known: bool,
+    has_levels: bool,
     priced: bool,
     levels: Array,
     columns: Array,
 ) -> float:
-    """What the kernel of this name does."""
+    """Sweep as the kernel ``sweep`` does, where there are no kernels."""
     n, m = cost.shape
     moved = 0.0
     columns[:] = 0.0
@@ -281,6 +280,7 @@ def _swept(
         rows = slice(start, start + step)
         plan = cost[rows] * -scale
         plan += h
+        # Exponents of the largest entry are 0: nothing overflows, and some entry is not lost.
         peak = plan.max(axis=1)
         plan -= peak[:, None]
         np.exp(plan, out=plan)

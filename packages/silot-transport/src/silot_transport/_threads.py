@@ -1,4 +1,4 @@
-"""Threads: one for BLAS where more would only wait for one another, and one a core for solvers."""
+"""Threads: one for BLAS where more would wait for one another, one for each core for solvers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Between compiled parts there is Python, which one thread runs at a time.
+# Between compiled parts there is Python, which one thread runs at a time: more threads would wait.
 _MOST_CORES = 4
 
 _lock = threading.Lock()
@@ -24,7 +24,7 @@ _limiter: Any = None
 
 @cache
 def _limit() -> Callable[..., Any]:
-    """Return what limits the threads of BLAS; without threadpoolctl nothing limits them."""
+    """Return the function that limits threads of BLAS; without threadpoolctl it does nothing."""
     try:
         from threadpoolctl import (  # pyright: ignore[reportMissingTypeStubs]
             ThreadpoolController,
@@ -37,13 +37,13 @@ def _limit() -> Callable[..., Any]:
 
 
 def _unlimited(**limits: Any) -> Any:
-    """Stand in for a limiter of threads: results are the same, on more threads."""
+    """Limit nothing: results are the same, on more threads."""
     return SimpleNamespace(restore_original_limits=lambda: None)
 
 
 @contextmanager
 def one_blas_thread() -> Generator[None, None, None]:
-    """Keep BLAS to one thread in this process until every user has left.
+    """Keep BLAS to one thread in this process until the last user leaves.
 
     For small products, and beside other computations, BLAS threads spend their time spinning
     until the slowest is done: on a busy machine that is several times slower than one thread.
@@ -65,18 +65,18 @@ def one_blas_thread() -> Generator[None, None, None]:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
-    able = getattr(os, "sched_getaffinity", None)
-    return len(able(0)) if able else os.cpu_count() or 1
+    """Count the cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def on_cores(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """What ``work`` gives for each item, which depends on that alone, on several cores.
+    """Apply ``work`` to every item, on several cores; a result must depend on its item alone.
 
-    Worth it where most of the work is in solvers: they leave other threads alone.
+    It pays where most of the work is in solvers, which let other threads run.
     """
     threads = min(cores(), _MOST_CORES)
-    # One thread of BLAS whatever the cores, for results do not depend on them.
+    # One thread of BLAS on any number of cores, so that results do not depend on that number.
     with one_blas_thread():
         if threads < 2 or len(items) < 2:
             return [work(item) for item in items]

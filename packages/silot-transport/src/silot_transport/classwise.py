@@ -1,4 +1,4 @@
-"""Labels as points of a metric space: the distance of two classes is that of their records."""
+"""Distances between classes, where two classes are as far apart as their records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGEST_CLASS = 500
 
 
 def class_distances(points: Array, weights: Array, codes: Codes, classes: int) -> Array:
-    r"""Wasserstein-2 distances between the class-conditional measures of one labelled cloud.
+    r"""Compute Wasserstein-2 distances between the classes of one labelled cloud.
 
     .. math:: D_{kl} = W_2(P(\cdot \mid y = k),\ P(\cdot \mid y = l))
 
@@ -51,17 +51,20 @@ def class_distances(points: Array, weights: Array, codes: Codes, classes: int) -
     array([[0., 3.],
            [3., 0.]])
     """
-    clouds = [_members(points, weights, codes == code) for code in range(classes)]
-    found = np.zeros((classes, classes))
+    clouds = [_select_class(points, weights, codes == code) for code in range(classes)]
+    distances = np.zeros((classes, classes))
     for k, l in combinations(range(classes), 2):
         plan = exact_plan(clouds[k][0], clouds[l][0], clouds[k][1], clouds[l][1])
-        found[k, l] = found[l, k] = plan.upper
-    # Each entry was rounded on its own; shortest paths make a metric of them again.
-    return shortest(found)
+        distances[k, l] = distances[l, k] = plan.upper
+    # Every entry was rounded on its own; shortest paths make a metric of them again.
+    return shortest(distances)
 
 
-def _members(points: Array, weights: Array, chosen: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
-    places = np.flatnonzero(chosen & (weights > 0))
+def _select_class(
+    points: Array, weights: Array, is_member: npt.NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """Return points and weights of one class, or of a sample where it is large."""
+    places = np.flatnonzero(is_member & (weights > 0))
     if len(places) == 0:
         raise InputError("a class has no records.", code="classes-empty")
     if len(places) > _LARGEST_CLASS:
@@ -73,11 +76,11 @@ def _members(points: Array, weights: Array, chosen: npt.NDArray[np.bool_]) -> tu
 
 
 def shortest(distances: Array) -> Array:
-    """Lengths of the shortest paths (C, C): the largest metric below the given distances."""
-    found = distances.copy()
-    for via in range(len(found)):
-        found = np.minimum(found, found[:, via, None] + found[None, via])
-    return found
+    """Compute lengths of shortest paths (C, C): the largest metric below these distances."""
+    lengths = distances.copy()
+    for via in range(len(lengths)):
+        lengths = np.minimum(lengths, lengths[:, via, None] + lengths[None, via])
+    return lengths
 
 
 def distances_to_classes(
@@ -89,7 +92,7 @@ def distances_to_classes(
     between: Array,
     slack: Array,
 ) -> Array:
-    r"""Distances of a class the target does not have to the classes it has.
+    r"""Compute distances of a class that the target lacks to the classes that it has.
 
     .. math:: D_{\cdot l} = \min_k W_2(X, Y_k) + \delta_k + D_{kl}
 
@@ -120,11 +123,11 @@ def distances_to_classes(
     ...     np.array([0, 1]), np.array([[0.0, 4.0], [4.0, 0.0]]), np.zeros(2))
     array([1., 3.])
     """
-    own, own_weights = _members(points, weights, np.ones(len(points), dtype=bool))
-    # Classes whose atoms were left out are reached through the others.
+    own, own_weights = _select_class(points, weights, np.ones(len(points), dtype=bool))
+    # Classes without atoms in the target are reached through the others.
     reach = np.full(len(between), np.inf)
     for code in np.unique(target_codes[target_weights > 0]).tolist():
-        cloud, masses = _members(target, target_weights, target_codes == code)
+        cloud, masses = _select_class(target, target_weights, target_codes == code)
         reach[code] = exact_plan(own, cloud, own_weights, masses).upper + slack[code]
     return (reach[:, None] + between).min(axis=0)
 
@@ -132,7 +135,7 @@ def distances_to_classes(
 def labelled_plan(
     x: Array, y: Array, a: Array, b: Array, label_cost: Array
 ) -> tuple[ExactPlan, float, float]:
-    r"""Exact transport of labelled records for the cost ``|x - y|^2 + label_cost``.
+    r"""Solve transport of labelled records exactly, for the cost ``|x - y|^2 + label_cost``.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class Cost:
 
 
 def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
-    """Pairwise costs ``C[i, j] = |x_i - y_j|^p`` in the Euclidean norm.
+    """Compute pairwise costs ``C[i, j] = |x_i - y_j|^p`` in the Euclidean norm.
 
     Built as one matrix product of float64 points from which a common centre was subtracted,
     clamped at zero. Entries of nearly coincident points are computed again from their
@@ -72,14 +72,14 @@ def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
 
 
 def build_cost(x: Array, y: Array, p: int) -> Cost:
-    """``cost_matrix`` on checked points, with a bound on its rounding."""
+    """Compute the costs of checked points, with a bound on their rounding."""
     require(len(x), len(y), x.shape[1])
     n, m, d = len(x), len(y), x.shape[1]
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
     # |x|^2 - 2 <x, y> + |y|^2 as a single product: no pass over the matrix is needed to add
     # the norms. Written in place, for copies of wide points cost as much as a product of few.
-    left, right = np.empty((n, d + 2)), np.empty((m, d + 2))
-    x_near, y_near = left[:, :d], right[:, :d]
+    rows, columns = np.empty((n, d + 2)), np.empty((m, d + 2))
+    x_near, y_near = rows[:, :d], columns[:, :d]
     np.subtract(x, centre, out=x_near)
     np.subtract(y, centre, out=y_near)
     x_squared = np.einsum("ij,ij->i", x_near, x_near)
@@ -88,21 +88,21 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
     if scale == 0.0:
         return Cost(np.zeros((n, m)), 0.0)
     if _CLOSE * scale < float(np.finfo(np.float64).tiny):
-        # Squares of differences this small have no digits left.
+        # Squares of differences this small have no correct digits.
         return _by_differences(x, y, p)
 
     x_near *= -2.0
-    left[:, d], left[:, d + 1] = x_squared, 1.0
-    right[:, d], right[:, d + 1] = 1.0, y_squared
+    rows[:, d], rows[:, d + 1] = x_squared, 1.0
+    columns[:, d], columns[:, d + 1] = 1.0, y_squared
     matrix = np.empty((n, m))
     # Below this many operations a second BLAS thread gains nothing.
-    few = 2.0 * n * m * d < 1e9
-    with one_blas_thread() if few else nullcontext():
-        return _fill(matrix, left, right.T, x, y, p, scale)
+    is_small = 2.0 * n * m * d < 1e9
+    with one_blas_thread() if is_small else nullcontext():
+        return _fill(matrix, rows, columns.T, x, y, p, scale)
 
 
 def _fill(
-    matrix: Array, left: Array, right: Array, x: Array, y: Array, p: int, scale: float
+    matrix: Array, rows: Array, columns: Array, x: Array, y: Array, p: int, scale: float
 ) -> Cost:
     """Multiply block by block, and compute the entries of close pairs again."""
     (n, m), d = matrix.shape, x.shape[1]
@@ -111,14 +111,14 @@ def _fill(
     refined = 0
     for start in range(0, n, rows_per_block):
         block = matrix[start : start + rows_per_block]
-        np.matmul(left[start : start + rows_per_block], right, out=block)
+        np.matmul(rows[start : start + rows_per_block], columns, out=block)
         close = block < close_limit
         count = int(np.count_nonzero(close))
         if count:
             refined += count
             if refined > 0.05 * n * m:
                 # Clouds that are tight compared with their spread (far outliers, distant
-                # clusters): the product form has no digits left for most pairs.
+                # clusters): the product form keeps no digits of most pairs.
                 return _by_differences(x, y, p)
             i, j = np.nonzero(close)
             difference = x[start + i] - y[j]
@@ -126,6 +126,8 @@ def _fill(
         if p == 1:
             np.sqrt(block, out=block)
     epsilon = float(np.finfo(np.float64).eps)
+    # A product of d + 2 terms, each at most the scale: Higham, Accuracy and Stability of
+    # Numerical Algorithms, 2002, sec. 3.1.
     squared_error = (d + 8) * epsilon * 2.0 * scale
     if p == 2:
         return Cost(matrix, squared_error)
@@ -134,13 +136,18 @@ def _fill(
 
 
 def _by_differences(x: Array, y: Array, p: int) -> Cost:
-    matrix = cdist(x, y, "sqeuclidean" if p == 2 else "euclidean")
+    matrix = cost_by_differences(x, y, p)
     epsilon = float(np.finfo(np.float64).eps)
     return Cost(matrix, (x.shape[1] + 4) * epsilon * float(matrix.max()))
 
 
+def cost_by_differences(x: Array, y: Array, p: int) -> Array:
+    """Compute costs (n, m), of which each keeps all its digits, far more slowly."""
+    return cdist(x, y, "sqeuclidean" if p == 2 else "euclidean")
+
+
 def paired_cost(x: Array, y: Array, p: int) -> Array:
-    """``|x_k - y_k|^p`` for paired rows, from their differences."""
+    """Compute ``|x_k - y_k|^p`` for paired rows, from their differences."""
     difference = x - y
     squared: Array = np.einsum("ij,ij->i", difference, difference)
     return squared if p == 2 else np.sqrt(squared)

@@ -1,4 +1,4 @@
-"""What a transport cost is made of: columns, labels, and classes of the records moved."""
+"""Parts of a transport cost: columns, labels, and classes of the records that move."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array
-from ._solution import Index
+from ._check import Array, Index
 from .exact import ExactPlan
 
 Codes = npt.NDArray[np.int64]
@@ -26,7 +25,7 @@ class Decomposition:
     columns
         :math:`\sum_{ik} \pi_{ik} (x_{ij} - y_{kj})^2` by feature j (d,).
     labels
-        What is left: the cost of labels.
+        The remaining cost, which is that of labels.
     classes
         Cost of the records of each class of the first side, over all columns and labels (C,).
     masses
@@ -55,7 +54,7 @@ def decompose(
     codes: Codes | None = None,
     classes: int = 1,
 ) -> Decomposition:
-    r"""Take the squared cost of a plan apart.
+    r"""Split the squared cost of a plan into its parts.
 
     .. math:: \sum_{ik} \pi_{ik} \left(|x_i - y_k|^2 + L_{ik}\right)
               = \sum_j \sum_{ik} \pi_{ik} (x_{ij} - y_{kj})^2 + \sum_{ik} \pi_{ik} L_{ik}
@@ -98,16 +97,16 @@ def decompose(
         squares = (x[plan.rows[part]] - y[plan.cols[part]]) ** 2
         columns += plan.mass[part] @ squares
         moved[part] = plan.mass[part] * squares.sum(axis=1)
-    known = x.shape[1] if features is None else features
-    labels = float(columns[known:].sum())
+    width = x.shape[1] if features is None else features
+    labels = float(columns[width:].sum())
     if label_cost is not None:
         extra = plan.mass * label_cost[plan.rows, plan.cols]
         labels += float(extra.sum())
         moved += extra
     places = np.zeros(len(x), dtype=np.int64) if codes is None else codes
-    # bincount of nothing counts in integers.
+    # bincount without entries returns integers, hence the type.
     return Decomposition(
-        columns[:known],
+        columns[:width],
         labels,
         np.bincount(places[plan.rows], moved, minlength=classes).astype(np.float64),
         np.bincount(places, a / a.sum(), minlength=classes).astype(np.float64),
@@ -115,10 +114,10 @@ def decompose(
 
 
 def canonical_order(points: Array, weights: Array, codes: Codes | None = None) -> Index:
-    """An order of records that does not depend on the one they are in.
+    """Sort records into an order that does not depend on the one they come in.
 
-    A solver takes one of several optimal plans by the order of its points; in this one the parts
-    of a cost are those of the records, however these are stored.
+    Which of several optimal plans a solver returns depends on the order of its points; in this
+    order the parts of a cost depend on the records alone, however they are stored.
 
     Examples
     --------
@@ -131,7 +130,7 @@ def canonical_order(points: Array, weights: Array, codes: Codes | None = None) -
     parts = [points, weights[:, None]]
     if codes is not None:
         parts.append(codes[:, None].astype(np.float64))
-    # Zeros of both signs are one number and two patterns of bits. The highest byte first: the
+    # Adding zero makes zeros of both signs one pattern of bits. With the highest byte first, the
     # last digits, which rounding may change, decide last.
     rows = np.ascontiguousarray(np.hstack(parts) + 0.0, dtype=">f8")
     return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel().argsort()

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 
 class SilotError(Exception):
-    """Base of every error silot raises on purpose.
+    """Base of every error that is raised on purpose.
 
     Parameters
     ----------

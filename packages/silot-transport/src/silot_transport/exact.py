@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from . import _native, _sharpen
-from ._assignment import common_units, solve_units
-from ._check import Array, as_order, as_points, as_potentials, as_weights, same_dimension
-from ._compiled import solve_compiled, suits
-from ._line import solve_line
-from ._network import solve_network
-from ._solution import Index, Solution
-from .cost import build_cost, paired_cost
+from . import _native
+from ._check import Array, Index, as_clouds, as_order, as_points, as_potentials, as_weights
+from ._solvers import Solution, solve_costs, solve_line
+from .cost import build_cost, cost_by_differences, paired_cost
 from .errors import SolverError
 
-# Largest assignment problem solved as such; beyond, its augmenting paths are long.
-_LARGEST_ASSIGNMENT = 300
-# Relative room for the rounding of sums in the bounds of an exact solve.
+_EPSILON = float(np.finfo(np.float64).eps)
+# Relative room for the rounding of sums in the bounds of an exact solve: far above n epsilon for
+# every n whose costs fit into memory.
 _SUM_ROUNDING = 1e-12
+# Relative gap up to which a plan counts as proven optimal.
 _GAP_ALLOWED = 1e-9
-# Part of the cost that a lower bound may miss before costs are looked at one by one.
-_LOOSE = 1e-6
+# Part of the cost that a lower bound may miss before it is sharpened, at most so many entries of
+# costs that are sharpened, and at most so many sweeps.
+_LOOSE, _LARGEST_SHARPENED, _SWEEPS = 1e-6, 1 << 25, 400
 # Times the largest cost that a plan uses: no better plan uses one far above.
 _WELL_ABOVE = 8.0
-_NEGLIGIBLE = 8.0 * float(np.finfo(np.float64).eps)
+# Masses below are rounding.
+_NEGLIGIBLE = 8.0 * _EPSILON
+# Points of a cloud up to which the costs of a pair of clouds stay in the cache.
+_LARGEST_BATCHED = 512
 
 
 @dataclass(frozen=True)
@@ -106,10 +109,10 @@ def exact_plan(
               |x_i - y_j|^p = \max_{f_i + g_j \le |x_i - y_j|^p} \sum_i a_i f_i + \sum_j b_j g_j
 
     The solver is chosen by regime: sorting on the line; assignment where all masses are equal;
-    shortest augmenting paths for small problems of any masses; network simplex with column
-    generation for large ones. Without compiled kernels (``silot doctor``) scipy's assignment and
-    POT's network simplex take the place of theirs. Whatever ran, the dual pair is made feasible
-    and the gap to the cost is checked.
+    shortest augmenting paths for small problems of any masses; for large ones the network simplex
+    of POT with column generation where POT is installed, and shortest paths elsewhere. Without
+    compiled kernels, scipy's assignment and a network simplex (without POT: HiGHS) take the place
+    of theirs. Whatever ran, the dual pair is made feasible and the gap to the cost is checked.
 
     Parameters
     ----------
@@ -122,8 +125,8 @@ def exact_plan(
         1 or 2.
     start
         Potentials of ``y``, shape (m,), of a problem near this one, as ``potentials[1]`` of its
-        plan. The optimum is the same without them, and found in more time; of several plans of
-        the same cost another may be found.
+        plan. They save time and do not change the optimum; of several optimal plans they may lead
+        to another one.
 
     Returns
     -------
@@ -146,27 +149,23 @@ def exact_plan(
     >>> result.cost, result.distance, result.status
     (4.0, 2.0, 'optimal')
     """
-    x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
-    same_dimension(x, y)
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
+    order = as_order(p)
+    x, y, a, b = as_clouds(x, y, a, b)
     g = None if start is None else as_potentials(start, len(y), "start")
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) == len(x) and len(cols) == len(y):
         return _solve_points(x, y, a, b, order, g)
     g = None if g is None else g[cols]
     result = _solve_points(x[rows], y[cols], a[rows], b[cols], order, g)
-    return replace(
-        result,
-        rows=rows[result.rows],
-        cols=cols[result.cols],
-        potentials=_extend_potentials(result, x, y, rows, cols),
+    return _extend_to_idle(
+        result, rows, cols, (len(x), len(y)), lambda i, j: build_cost(x[i], y[j], order).matrix
     )
 
 
 def plan_from_cost(
     cost: npt.ArrayLike, a: npt.ArrayLike | None = None, b: npt.ArrayLike | None = None
 ) -> ExactPlan:
-    """Solve transport for a given cost matrix, as when only pairwise costs were shared.
+    """Solve transport for a matrix of costs, as when only pairwise costs were shared.
 
     Parameters
     ----------
@@ -197,58 +196,86 @@ def plan_from_cost(
     if len(rows) < len(a) or len(cols) < len(b):
         part = np.ascontiguousarray(matrix[np.ix_(rows, cols)])
     lowest = min(float(part.min()), 0.0)
-    solution = _solve(part - lowest if lowest else part, a[rows], b[cols])
-    mass_cost = part[solution.rows, solution.cols]
+    solution = solve_costs(part - lowest if lowest else part, a[rows], b[cols])
+    moved = part[solution.rows, solution.cols]
     result = _certify(
-        replace(solution, f=solution.f + lowest), mass_cost, a[rows], b[cols], p=1, rounding=0.0
+        replace(solution, f=solution.f + lowest), moved, a[rows], b[cols], p=1, rounding=0.0
     )
-    f = np.full(len(a), np.inf)
-    g = np.full(len(b), np.inf)
-    f[rows], g[cols] = result.potentials
-    if len(cols) < len(b):
-        g = np.where(np.isinf(g), (matrix[rows] - f[rows, None]).min(axis=0), g)
-    if len(rows) < len(a):
-        f = np.where(np.isinf(f), (matrix - g).min(axis=1), f)
-    return replace(result, rows=rows[result.rows], cols=cols[result.cols], potentials=(f, g))
+    return _extend_to_idle(result, rows, cols, matrix.shape, lambda i, j: matrix[np.ix_(i, j)])
 
 
 def _solve_points(
     x: Array, y: Array, a: Array, b: Array, p: int, start: Array | None = None
 ) -> ExactPlan:
-    found = _solve_rounded(x, y, a, b, p, start)
-    if not _is_loose(found) or len(a) * len(b) > _sharpen.LARGEST:
-        return found
-    found = _sharpened(found, x, y, a, b)
-    if _is_loose(found):
-        # Costs that no plan would use are cut off: the solver then sees those that it would.
-        cost = _sharpen.by_differences(x, y, p)
-        most = _WELL_ABOVE * float(cost[found.rows, found.cols].max())
-        solution = _solve(np.minimum(cost, most), a, b, x.shape[1])
+    plan = _solve_rounded(x, y, a, b, p, start)
+    if not _is_loose(plan) or len(a) * len(b) > _LARGEST_SHARPENED:
+        return plan
+    plan = _sharpen(plan, x, y, a, b)
+    if _is_loose(plan):
+        # Costs that no plan would use are cut off: the solver then keeps digits for the others.
+        cost = cost_by_differences(x, y, p)
+        most = _WELL_ABOVE * float(cost[plan.rows, plan.cols].max())
+        solution = solve_costs(np.minimum(cost, most), a, b, x.shape[1])
         moved = cost[solution.rows, solution.cols]
         other = _certify(solution, moved, a, b, p=p, rounding=float(cost.max()))
-        other = _sharpened(replace(other, lower_cost=found.lower_cost), x, y, a, b)
-        best = other if other.upper_cost < found.upper_cost else found
-        found = replace(best, lower_cost=min(other.lower_cost, best.cost))
-    return found
+        other = _sharpen(replace(other, lower_cost=plan.lower_cost), x, y, a, b)
+        best = other if other.upper_cost < plan.upper_cost else plan
+        plan = replace(best, lower_cost=min(other.lower_cost, best.cost))
+    return plan
 
 
-def _is_loose(found: ExactPlan) -> bool:
-    return not found.optimal or found.cost - found.lower_cost > _LOOSE * found.cost
+def _is_loose(plan: ExactPlan) -> bool:
+    return not plan.optimal or plan.cost - plan.lower_cost > _LOOSE * plan.cost
 
 
-def _sharpened(found: ExactPlan, x: Array, y: Array, a: Array, b: Array) -> ExactPlan:
-    """The plan with a better lower bound, if there is one."""
-    f, g, dual = _sharpen.sharpened(x, y, a, b, found.p, found.rows, found.cols)
-    if dual <= found.lower_cost:
-        return found
-    proven = found.cost - dual <= _GAP_ALLOWED * found.cost
+def _sharpen(plan: ExactPlan, x: Array, y: Array, a: Array, b: Array) -> ExactPlan:
+    """Return the plan with a better lower bound, if there is one.
+
+    Clusters that are tight and far from one another have costs from 1e-6 to 1e8: what is rounded
+    in the largest is more than the optimum. But an entry only matters for the bound where a
+    constraint is tight, and there costs are small: they are computed from differences, potentials
+    are kept small, and every entry is taken down by its own rounding.
+    """
+    f, g, dual = _find_small_potentials(x, y, a, b, plan)
+    if dual <= plan.lower_cost:
+        return plan
+    is_proven = plan.cost - dual <= _GAP_ALLOWED * plan.cost
     shift = 0.5 * (float(b @ g) - float(a @ f))
     return replace(
-        found,
+        plan,
         potentials=(f + shift, g - shift),
-        lower_cost=min(dual, found.cost),
-        status="optimal" if proven else found.status,
+        lower_cost=min(dual, plan.cost),
+        status="optimal" if is_proven else plan.status,
     )
+
+
+def _find_small_potentials(
+    x: Array, y: Array, a: Array, b: Array, plan: ExactPlan
+) -> tuple[Array, Array, float]:
+    r"""Find feasible potentials near 0 from the support of an optimal plan, and their dual value.
+
+    With :math:`f_i = C_{ij} - g_j` on the support, feasibility is
+    :math:`g_{j'} \le g_j + C_{ij'} - C_{ij}`: shortest paths from anywhere, by sweeps
+    (Bellman-Ford). Whatever g comes out, :math:`f_i = \min_j C_{ij} - g_j` is feasible.
+    """
+    cost = cost_by_differences(x, y, plan.p)
+    rows, cols = plan.rows, plan.cols
+    own = cost[rows, cols]
+    g = np.zeros(len(b))
+    for _ in range(_SWEEPS):
+        before = g.copy()
+        shift = np.full(len(a), np.inf)
+        np.minimum.at(shift, rows, g[cols] - own)
+        g = np.minimum(g, (cost + shift[:, None]).min(axis=0))
+        if (before - g <= 4.0 * _EPSILON * np.abs(g)).all():
+            break
+    # A cost from d differences is off by at most d + 6 units in the last place.
+    least = cost * (1.0 - (x.shape[1] + 6) * _EPSILON) - g
+    least -= 2.0 * _EPSILON * np.abs(least)
+    f = least.min(axis=1)
+    terms = [*(a * f).tolist(), *(b * g).tolist()]
+    rounding = 2.0 * _EPSILON * math.fsum(map(abs, terms))
+    return f, g, math.fsum(terms) - rounding
 
 
 def _solve_rounded(
@@ -273,15 +300,15 @@ def _solve_rounded(
     g = solution.g - 2.0 * (near_y @ shift)
     moved = paired_cost(x[solution.rows], y[solution.cols], p)
     # The dual value from the centred potentials: in f and g themselves large terms cancel.
-    # Means are rounded; what is left of the centred means belongs to it too.
-    rest = a @ near_x - b @ near_y
-    dual = float(a @ solution.f + b @ solution.g) + squared + 2.0 * float(rest @ shift)
+    # Means are rounded: those of the centred clouds are not exactly zero, and count too.
+    remainder = a @ near_x - b @ near_y
+    dual = float(a @ solution.f + b @ solution.g) + squared + 2.0 * float(remainder @ shift)
     rounding += _SUM_ROUNDING * squared
     return _certify(replace(solution, f=f, g=g), moved, a, b, p=p, rounding=rounding, dual=dual)
 
 
 def coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | None:
-    """Which point of ``y`` each point of ``x`` is, when both measures are the same."""
+    """Match the points of two measures where both are the same measure, else return None."""
     # One column is enough to see that most measures do not.
     if x.shape != y.shape or not np.array_equal(np.sort(x[:, 0]), np.sort(y[:, 0])):
         return None
@@ -297,25 +324,10 @@ def _solve_clouds(
     if x.shape[1] == 1:
         span = max(float(np.ptp(x)), float(np.ptp(y)), float(np.abs(x.mean() - y.mean())))
         # Potentials are running sums of n + m differences of costs.
-        rounding = (len(x) + len(y)) * float(np.finfo(np.float64).eps) * 4.0 * span**p
+        rounding = (len(x) + len(y)) * _EPSILON * 4.0 * span**p
         return solve_line(x[:, 0], y[:, 0], a, b, p), rounding
     cost = build_cost(x, y, p)
-    return _solve(cost.matrix, a, b, x.shape[1], start), cost.rounding
-
-
-def _solve(cost: Array, a: Array, b: Array, d: int = 0, start: Array | None = None) -> Solution:
-    n, m = cost.shape
-    if n == 1 or m == 1:
-        rows, cols = (k.ravel() for k in np.indices((n, m)))
-        f, g = (cost[:, 0], np.zeros(1)) if m == 1 else (np.zeros(1), cost[0])
-        return Solution(rows, cols, (a[:, None] * b).ravel(), f, g, "single point")
-    if _native.kernels is not None and suits(cost, a, b):
-        return solve_compiled(_native.kernels, cost, a, b, d, start)
-    # Splitting points pays only while it does not make the problem larger.
-    units = common_units(a, b, min(_LARGEST_ASSIGNMENT, max(n, m)))
-    if units is not None and int(units[0].sum()) ** 2 <= 8 * cost.size:
-        return solve_units(cost, *units)
-    return solve_network(cost, a, b, start)
+    return solve_costs(cost.matrix, a, b, x.shape[1], start), cost.rounding
 
 
 def _certify(
@@ -328,13 +340,13 @@ def _certify(
     rounding: float,
     dual: float | None = None,
 ) -> ExactPlan:
-    """Check marginals and gap; centre the potentials."""
+    """Check marginals and gap, word the status, and centre the potentials."""
     rows, cols, mass = solution.rows, solution.cols, solution.mass
-    # Sums of masses leave cells of some 1e-17 behind. They are left out where their row and
-    # their column do not miss them, and stay in the upper bound.
-    whole = float(mass @ moved)
-    real = (mass > _NEGLIGIBLE) | (mass > 1e-6 * a[rows]) | (mass > 1e-6 * b[cols])
-    rows, cols, mass, moved = rows[real], cols[real], mass[real], moved[real]
+    # Sums of masses leave cells of some 1e-17 behind. They are dropped where neither their row
+    # nor their column misses them, and stay in the upper bound.
+    total = float(mass @ moved)
+    is_real = (mass > _NEGLIGIBLE) | (mass > 1e-6 * a[rows]) | (mass > 1e-6 * b[cols])
+    rows, cols, mass, moved = rows[is_real], cols[is_real], mass[is_real], moved[is_real]
     residual = float(
         np.abs(np.bincount(rows, mass, len(a)) - a).sum()
         + np.abs(np.bincount(cols, mass, len(b)) - b).sum()
@@ -376,24 +388,61 @@ def _certify(
         potentials=(solution.f + shift, solution.g - shift),
         cost=cost,
         lower_cost=min(lower if moved.min(initial=0.0) < 0 else max(lower, 0.0), cost),
-        upper_cost=max(whole, cost) + _SUM_ROUNDING * float(mass @ np.abs(moved)),
+        upper_cost=max(total, cost) + _SUM_ROUNDING * float(mass @ np.abs(moved)),
         p=p,
         status=status,
         solver=solution.solver,
     )
 
 
-def _extend_potentials(
-    result: ExactPlan, x: Array, y: Array, rows: Index, cols: Index
-) -> tuple[Array, Array]:
-    """Largest feasible potentials at the points that carry no mass."""
-    f = np.full(len(x), np.nan)
-    g = np.full(len(y), np.nan)
-    f[rows], g[cols] = result.potentials
+def _extend_to_idle(
+    plan: ExactPlan,
+    rows: Index,
+    cols: Index,
+    shape: tuple[int, int],
+    cost_between: Callable[[Index, Index], Array],
+) -> ExactPlan:
+    """Extend a plan of some rows and columns to all, with the largest feasible potentials."""
+    f, g = (np.full(size, np.nan) for size in shape)
+    f[rows], g[cols] = plan.potentials
     idle = np.flatnonzero(np.isnan(g))
     if len(idle):
-        g[idle] = (build_cost(x[rows], y[idle], result.p).matrix - f[rows, None]).min(axis=0)
+        g[idle] = (cost_between(rows, idle) - f[rows, None]).min(axis=0)
     idle = np.flatnonzero(np.isnan(f))
     if len(idle):
-        f[idle] = (build_cost(x[idle], y, result.p).matrix - g).min(axis=1)
-    return f, g
+        f[idle] = (cost_between(idle, np.arange(len(g))) - g).min(axis=1)
+    return replace(plan, rows=rows[plan.rows], cols=cols[plan.cols], potentials=(f, g))
+
+
+def squared_distances(x: Sequence[Array], y: Sequence[Array]) -> Array:
+    r"""Compute the squared distances of many pairs of small uniform clouds, all of one size.
+
+    .. math:: W_2^2(X_k, Y_k) = \min_\sigma \frac1n \sum_i |x_{ki} - y_{k \sigma(i)}|^2
+
+    Parameters
+    ----------
+    x, y
+        N clouds each, of shape (n, d) each: finite numbers.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (N,). The result of a pair does not depend on the other pairs, to the last bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[0.0], [1.0]])
+    >>> squared_distances([x, x], [x + 2, x[::-1]])
+    array([4., 0.])
+    """
+    kernels = _native.kernels
+    if kernels is None or len(x[0]) > _LARGEST_BATCHED:
+        return np.array([exact_plan(one, other).cost for one, other in zip(x, y, strict=True)])
+    one, other = np.stack(x), np.stack(y)
+    # Lengths are brought near one by powers of two, because squares of others may overflow.
+    exponents = np.frexp(np.maximum(*(np.abs(k).max(axis=(1, 2)) for k in (one, other))))[1]
+    down = -exponents[:, None, None]
+    means = np.empty(len(one))
+    kernels.clouds(np.ldexp(one, down), np.ldexp(other, down), means)
+    return np.ldexp(means, 2 * exponents)

@@ -1,4 +1,4 @@
-"""Interpolating measures on Wasserstein geodesics."""
+"""Measures on Wasserstein geodesics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_order, as_points, as_weights, interval, same_dimension
+from ._check import Array, as_clouds, as_order, interval
 from .cost import paired_cost
 from .errors import InputError
 from .exact import ExactPlan, exact_plan
@@ -60,7 +60,7 @@ def interpolate(
     interpolation: Interpolation = "barycentric",
     support: Side = "x",
 ) -> Interpolant:
-    r"""Measure at parameter ``t`` between ``x`` (t = 0) and ``y`` (t = 1).
+    r"""Interpolate at parameter ``t`` between the measures ``x`` (t = 0) and ``y`` (t = 1).
 
     Exact (McCann), on at most n + m - 1 atoms:
 
@@ -104,8 +104,8 @@ def interpolate(
     >>> interpolate([[0.0]], [[4.0]], t=0.25).atoms
     array([[1.]])
     """
-    x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
-    same_dimension(x, y)
+    order = as_order(p)
+    x, y, a, b = as_clouds(x, y, a, b)
     t = interval(t, "t", "option-t")
     if interpolation not in ("exact", "barycentric"):
         raise InputError(
@@ -114,63 +114,51 @@ def interpolate(
         )
     if support not in ("x", "y"):
         raise InputError(f"support is {support!r}; give 'x' or 'y'.", code="option-support")
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
     plan = exact_plan(x, y, a, b, p=order)
     if interpolation == "exact":
-        return _exact(plan, x, y, t)
+        return _interpolate_exactly(plan, x, y, t)
     if support == "x":
-        return _on_x(plan, x, y, a, t)
-    return _on_y(plan, x, y, b, t)
+        return _interpolate_on_x(plan, x, y, a, t)
+    return _interpolate_on_y(plan, x, y, b, t)
 
 
-def _exact(plan: ExactPlan, x: Array, y: Array, t: float) -> Interpolant:
+def _interpolate_exactly(plan: ExactPlan, x: Array, y: Array, t: float) -> Interpolant:
     atoms = (1.0 - t) * x[plan.rows] + t * y[plan.cols]
-    distance = plan.distance
-    return Interpolant(
-        atoms,
-        plan.mass / plan.mass.sum(),
-        geodesic=True,
-        distance=distance,
-        lower=plan.lower,
-        displacement=t * distance,
-        gap=plan.upper_cost - plan.lower_cost,
-        optimal=plan.optimal,
-    )
+    weights = plan.mass / plan.mass.sum()
+    return _make_interpolant(plan, atoms, weights, t * plan.distance, geodesic=True)
 
 
-def _on_x(plan: ExactPlan, x: Array, y: Array, a: Array, t: float) -> Interpolant:
+def _interpolate_on_x(plan: ExactPlan, x: Array, y: Array, a: Array, t: float) -> Interpolant:
     used = np.flatnonzero(a)
     image = (plan.plan @ y)[used] / a[used, None]
     atoms = (1.0 - t) * x[used] + t * image
     moved = float(a[used] @ paired_cost(x[used], atoms, plan.p))
-    whole = len(plan.rows) == len(used)
-    return Interpolant(
-        atoms,
-        a[used],
-        geodesic=whole,
-        distance=plan.distance,
-        lower=plan.lower,
-        displacement=moved ** (1.0 / plan.p),
-        gap=plan.upper_cost - plan.lower_cost,
-        optimal=plan.optimal,
-    )
+    # With one cell a row, the plan splits no point.
+    is_whole = len(plan.rows) == len(used)
+    return _make_interpolant(plan, atoms, a[used], moved ** (1.0 / plan.p), geodesic=is_whole)
 
 
-def _on_y(plan: ExactPlan, x: Array, y: Array, b: Array, t: float) -> Interpolant:
+def _interpolate_on_y(plan: ExactPlan, x: Array, y: Array, b: Array, t: float) -> Interpolant:
     used = np.flatnonzero(b)
     image = (plan.plan.T @ x)[used] / b[used, None]
     atoms = (1.0 - t) * image + t * y[used]
     place = np.full(len(b), -1, dtype=np.intp)
     place[used] = np.arange(len(used))
     moved = float(plan.mass @ paired_cost(x[plan.rows], atoms[place[plan.cols]], plan.p))
-    whole = len(plan.cols) == len(used)
+    is_whole = len(plan.cols) == len(used)
+    return _make_interpolant(plan, atoms, b[used], moved ** (1.0 / plan.p), geodesic=is_whole)
+
+
+def _make_interpolant(
+    plan: ExactPlan, atoms: Array, weights: Array, displacement: float, *, geodesic: bool
+) -> Interpolant:
     return Interpolant(
         atoms,
-        b[used],
-        geodesic=whole,
+        weights,
+        geodesic=geodesic,
         distance=plan.distance,
         lower=plan.lower,
-        displacement=moved ** (1.0 / plan.p),
+        displacement=displacement,
         gap=plan.upper_cost - plan.lower_cost,
         optimal=plan.optimal,
     )

@@ -1,4 +1,4 @@
-"""What a problem needs of memory, told before anything is allocated."""
+"""Forecasts of the memory that a problem needs, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SMALL, _BESIDE_SMALL, _BESIDE_LARGE = 1_000_000, 3.0, 0.25
 
 @dataclass(frozen=True)
 class Forecast:
-    """What ``exact_plan`` needs for n and m points in d dimensions.
+    """Memory that ``exact_plan`` needs for n and m points in d dimensions.
 
     Attributes
     ----------
     cost_bytes
         The cost matrix: 8 n m.
     peak_bytes
-        With what the solver and the points need.
+        The costs, and what the solver and the points need beside them.
     available_bytes
-        What this process may still take, as far as the system tells; infinite if it does not.
+        Memory that this process may still use, as far as the system reports it, else infinite.
     """
 
     cost_bytes: int
@@ -35,16 +35,17 @@ class Forecast:
 
     @property
     def fits(self) -> bool:
-        """Whether there is as much."""
+        """Whether as much memory is available."""
         return self.peak_bytes <= self.available_bytes
 
     def __str__(self) -> str:
-        free = "unknown" if math.isinf(self.available_bytes) else _size(self.available_bytes)
-        return f"costs {_size(self.cost_bytes)}, in all {_size(self.peak_bytes)}; free: {free}"
+        free = "unknown" if math.isinf(self.available_bytes) else _format_size(self.available_bytes)
+        sizes = _format_size(self.cost_bytes), _format_size(self.peak_bytes)
+        return f"costs {sizes[0]}, in all {sizes[1]}; free: {free}"
 
 
 def forecast(n: int, m: int, d: int = 1) -> Forecast:
-    """Tell what ``exact_plan`` of n and m points in d dimensions needs of memory.
+    """Forecast the memory that ``exact_plan`` of n and m points in d dimensions needs.
 
     Parameters
     ----------
@@ -74,8 +75,8 @@ def forecast(n: int, m: int, d: int = 1) -> Forecast:
 
 
 def fits(n: int, m: int, d: int) -> bool:
-    """Whether costs of n and m points fit into memory."""
-    # What is small fits, and is asked for all the time.
+    """Return whether costs of n and m points fit into memory."""
+    # Small problems fit and are many: the system is not asked about them.
     return n * m <= 4 * _SMALL or forecast(n, m, d).fits
 
 
@@ -88,61 +89,61 @@ def require(n: int, m: int, d: int) -> None:
         They do not.
     """
     if not fits(n, m, d):
-        found = forecast(n, m, d)
+        need = forecast(n, m, d)
         raise MemoryShortError(
-            f"costs of {n} x {m} points need {_size(found.peak_bytes)}, and "
-            f"{_size(found.available_bytes)} are free. Take fewer records, method 'sketch' (which "
-            "needs no such matrix), silot_transport.bounded_plan (neither), or a larger machine; "
-            "silot_transport.forecast tells what is needed.",
+            f"costs of {n} x {m} points need {_format_size(need.peak_bytes)}, and "
+            f"{_format_size(need.available_bytes)} are free. Take fewer records, "
+            "silot_transport.bounded_plan (which needs no such matrix) or a larger machine; "
+            "silot_transport.forecast says how much a problem needs.",
             code="memory-short",
         )
 
 
 def available() -> float:
-    """Bytes this process may still take: of the machine, its group and its own limit."""
-    return min(_of_machine(), _of_group(), _of_process())
+    """Return how many bytes this process may still use, on this machine and by its limits."""
+    return min(_free_on_machine(), _free_in_group(), _free_in_process())
 
 
-def _of_machine() -> float:
-    for line in _lines("/proc/meminfo"):
+def _free_on_machine() -> float:
+    for line in _read_lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
             return float(line.split()[1]) * 1024.0
     return math.inf
 
 
-def _of_group() -> float:
-    most, used = (_lines(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+def _free_in_group() -> float:
+    most, used = (_read_lines(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
     if not most or not used or not most[0].isdigit():
         return math.inf
     # Pages of files count as used, and are given back when they are asked for.
     pages = sum(
         float(line.split()[1])
-        for line in _lines("/sys/fs/cgroup/memory.stat")
+        for line in _read_lines("/sys/fs/cgroup/memory.stat")
         if line.split()[0] in ("inactive_file", "active_file")
     )
     return max(float(most[0]) - float(used[0]) + pages, 0.0)
 
 
-def _of_process() -> float:
+def _free_in_process() -> float:
     try:
         import resource
     except ImportError:
         return math.inf
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    size = _lines("/proc/self/statm")
+    size = _read_lines("/proc/self/statm")
     if limit == resource.RLIM_INFINITY or not size:
         return math.inf
     return max(limit - float(size[0].split()[0]) * resource.getpagesize(), 0.0)
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     try:
         return Path(path).read_text().splitlines()
     except OSError:
         return []
 
 
-def _size(number: float) -> str:
+def _format_size(number: float) -> str:
     for unit in ("B", "kB", "MB"):
         if number < 1000:
             return f"{number:.3g} {unit}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_points, as_weights, same_dimension
+from ._check import Array, as_clouds, as_points, as_weights
 from .errors import InputError, MismatchError
 
 
@@ -20,7 +20,7 @@ class Moments:
 
 
 def moments(x: npt.ArrayLike, a: npt.ArrayLike | None = None) -> Moments:
-    r"""Mean and covariance of a weighted cloud.
+    r"""Compute mean and covariance of a weighted cloud.
 
     .. math:: m = \sum_i a_i x_i, \qquad \Sigma = \sum_i a_i (x_i - m)(x_i - m)^T
 
@@ -53,13 +53,13 @@ def moments(x: npt.ArrayLike, a: npt.ArrayLike | None = None) -> Moments:
 
 
 def centred_root(x: Array, a: Array) -> tuple[Array, Array]:
-    """Mean and a factor R (n, d) with ``R.T @ R`` the covariance."""
+    """Compute the mean, and a factor R (n, d) with ``R.T @ R`` the covariance."""
     mean = a @ x
     return mean, np.sqrt(a)[:, None] * (x - mean)
 
 
 def covariance_root(covariance: npt.ArrayLike) -> Array:
-    """Symmetric positive semi-definite square root.
+    """Compute the symmetric positive semi-definite square root of a covariance.
 
     Parameters
     ----------
@@ -87,6 +87,7 @@ def covariance_root(covariance: npt.ArrayLike) -> Array:
             f"covariance has shape {matrix.shape}; a square matrix is needed.",
             code="covariance-shape",
         )
+    # Asymmetry, and negative eigenvalues, up to 1e-8 may be rounding: half the digits of float64.
     if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
         raise InputError(
             "covariance is not symmetric: it is not the covariance of any data.",
@@ -104,7 +105,7 @@ def covariance_root(covariance: npt.ArrayLike) -> Array:
 
 
 def gaussian_distance(x: Moments, y: Moments) -> float:
-    r"""Wasserstein-2 distance between two Gaussians (Bures metric on covariances).
+    r"""Compute the Wasserstein-2 distance between two Gaussians (Bures metric on covariances).
 
     .. math:: W_2^2 = |m_x - m_y|^2 + \mathrm{tr}\, \Sigma_x + \mathrm{tr}\, \Sigma_y
               - 2\, \mathrm{tr} (\Sigma_x^{1/2} \Sigma_y \Sigma_x^{1/2})^{1/2}
@@ -152,7 +153,7 @@ def gaussian_distance(x: Moments, y: Moments) -> float:
 
 
 def bures_squared(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Squared Bures distance of two covariances, never negative."""
+    """Compute the squared Bures distance of two covariances, never negative."""
     x_root, y_root = covariance_root(x), covariance_root(y)
     return _bures_of_roots(x_root, y_root)
 
@@ -163,7 +164,7 @@ def _bures_of_roots(x_root: Array, y_root: Array) -> float:
     singular = np.linalg.svd(x_root @ y_root.T, compute_uv=False)
     total = float(np.sum(x_root**2) + np.sum(y_root**2))
     squared = total - 2.0 * float(singular.sum())
-    # What is left of equal covariances is rounding: total is known to some 1e-16 of itself.
+    # The difference of equal covariances is rounding: the total is off by some 1e-16 of itself.
     return squared if squared > 1e-14 * len(singular) * total else 0.0
 
 
@@ -173,7 +174,7 @@ def gelbrich_bound(
     a: npt.ArrayLike | None = None,
     b: npt.ArrayLike | None = None,
 ) -> float:
-    """Lower bound of ``W_2`` from means and covariances (Gelbrich, 1990).
+    """Compute a lower bound of ``W_2`` from means and covariances (Gelbrich, 1990).
 
     Parameters
     ----------
@@ -197,9 +198,7 @@ def gelbrich_bound(
     >>> round(gelbrich_bound([[0.0], [2.0]], [[5.0], [7.0]]), 9)
     5.0
     """
-    x, y = as_points(x, "x"), as_points(y, "y")
-    same_dimension(x, y)
-    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
+    x, y, a, b = as_clouds(x, y, a, b)
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
     near_x, near_y = x - centre, y - centre
     x_root, y_root = thin_root(centred_root(near_x, a)[1]), thin_root(centred_root(near_y, b)[1])
@@ -214,27 +213,27 @@ def gelbrich_bound(
 
 
 def mean_gap(x: Array, y: Array, a: Array, b: Array) -> float:
-    """``|mean x - mean y|`` of clouds around the origin, less its rounding."""
+    """Compute ``|mean x - mean y|`` of clouds around the origin, less its rounding."""
     gap = float(np.linalg.norm(a @ x - b @ y))
     largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
     return max(gap * (1.0 - 1e-12) - 1e-14 * x.shape[1] ** 0.5 * largest, 0.0)
 
 
 def gelbrich_of_moments(x: Moments, y: Moments) -> float:
-    """``gelbrich_bound`` when only the moments are known."""
+    """Compute the bound of ``gelbrich_bound`` from moments alone."""
     distance = gaussian_distance(x, y)
     scale = float(np.trace(x.covariance) + np.trace(y.covariance)) + distance**2
-    # The root of a covariance is known to the root of its rounding only, some 1e-8.
+    # The root of a covariance is off by the root of its rounding, some 1e-8.
     return max(distance**2 - 1e-7 * scale, 0.0) ** 0.5
 
 
 def shave(squared: float, scale: float) -> float:
-    """A squared lower bound less its rounding."""
+    """Lower a squared bound by its rounding."""
     return max(squared - 1e-12 * scale, 0.0)
 
 
 def thin_root(root: Array) -> Array:
     """Return a factor of the same covariance with no more rows than columns."""
     n, d = root.shape
-    # Only R is needed: R.T @ R is the covariance still.
+    # Of a QR decomposition only R is needed: R.T @ R is still the covariance.
     return np.asarray(np.linalg.qr(root)[1]) if n > d else root

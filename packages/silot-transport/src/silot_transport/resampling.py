@@ -1,4 +1,4 @@
-"""What a distance owes to the finite number of records: its bias and its error."""
+"""Bias and sampling error of a distance from finitely many records."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from ._check import Array
-from ._solution import Index
+from ._check import Array, Index
 from .cost import cost_matrix
 from .exact import ExactPlan, plan_from_cost
 
@@ -19,18 +18,17 @@ Codes = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 
 FEWEST = 10
-"""Records (Kish's effective number) below which nothing is said of their sampling error."""
+"""Records (Kish's effective number) below which no sampling error is estimated."""
 
+# Records that are split in halves, at most, because the gap hardly changes with more.
 _MOST = 500
-"""Records that are split in halves; more of them tell little more."""
-_SPLIT = 150
-"""Records that the dimension is judged by."""
+# Records, and their neighbours, that the dimension is estimated from.
+_SPLIT, _NEIGHBOURS = 150, 10
 _LEVEL = 0.95
-_NEIGHBOURS = 10
-# The part of the gap between halves that is not known to be bias or error.
+# Standard error of the correction, as a part of the gap between halves.
 _MODEL_ERROR = 0.03
 _LEAST_FREEDOM = 1.5
-# Times what the farthest record adds to a mean: what a farther one may.
+# A record beyond the sample adds at most so many times what its farthest record adds to a mean.
 _MOST_BEYOND = 8.0
 MOST_TAILS = 3
 """Doublings of a margin, at most."""
@@ -46,13 +44,13 @@ class Corrected:
     Attributes
     ----------
     cost
-        Estimate of the cost that infinitely many records of the same law would have; below zero
-        where it cannot be told from it.
+        Estimate of the cost of infinitely many records from the same distribution; below zero
+        where it cannot be distinguished from zero.
     margin
-        Half the length of its 95 % interval, as far as the records seen tell.
+        Half the length of its 95 % interval, estimated from the records at hand.
     tails
-        How often the margin is to be doubled (0 to 3) for records that are rare and far: the law
-        has such as a sample need not have.
+        How often the margin is to be doubled (0 to 3) for rare, far records, of which the
+        distribution may have some that the sample lacks.
     """
 
     cost: float
@@ -64,7 +62,7 @@ def corrected_cost(
     points: Array, weights: Array, label_cost: Array | None, target: tuple[Array, Array],
     plan: ExactPlan, order: Index,
 ) -> Corrected:  # fmt: skip
-    r"""Cost of the law behind a sample, to a fixed target.
+    r"""Estimate the cost between the distribution behind a sample and a fixed target.
 
     With ``I`` the mean optimal cost of two halves of the sample, and ``O`` the mean dual value
     of the potentials of one half at the other half's records,
@@ -75,24 +73,24 @@ def corrected_cost(
 
     where ``k`` is the dimension of the records (maximum likelihood from neighbours). In few
     dimensions bias and optimism are equal, as for every M-estimator; the second term was fitted on
-    drawn laws of 2 to 50 dimensions. The margin is that of the mean of the potential, as in the
-    central limit theorem, with degrees of freedom by its kurtosis. ``tails`` is by how much less it
-    is than what the farthest of ``n`` more records would add to the mean: the 97.5 % quantile of
-    that, by the tail index of the largest potentials (Hill), at most eight times what the farthest
-    record at hand adds.
+    random distributions of 2 to 50 dimensions. The margin is that of the mean of the potential, as
+    in the central limit theorem, with degrees of freedom by its kurtosis. ``tails`` compares it
+    with what the farthest of ``n`` more records would add to the mean: the 97.5 % quantile of that,
+    by the tail index of the largest potentials (Hill), at most eight times what the farthest record
+    at hand adds.
 
     Parameters
     ----------
     points, weights
         Sample (n, d) and (n,), weights summing to 1, none of them zero.
     label_cost
-        What labels add to the cost (n, m), or ``None``.
+        Cost that labels add (n, m), or ``None``.
     target
         Points (m, d) and weights (m,).
     plan
         The optimal plan of the two.
     order
-        Records in an order drawn by lot, see ``lots``.
+        Records in a random order, see ``lots``.
 
     Returns
     -------
@@ -111,12 +109,12 @@ def corrected_cost(
     >>> rng = np.random.default_rng(0)
     >>> x, y = rng.normal(size=(60, 1)), rng.normal(size=(100, 1)) + 1.0
     >>> a, b = np.full(60, 1 / 60), np.full(100, 1 / 100)
-    >>> found = corrected_cost(x, a, None, (y, b), exact_plan(x, y, a, b), np.arange(60))
-    >>> abs(found.cost - 1.0) < found.margin
+    >>> estimate = corrected_cost(x, a, None, (y, b), exact_plan(x, y, a, b), np.arange(60))
+    >>> abs(estimate.cost - 1.0) < estimate.margin
     True
     """
     if plan.upper_cost <= _ROUNDING * float(np.abs(points).max()) ** 2:
-        # A copy of the target.
+        # The sample is a copy of the target, up to rounding.
         return Corrected(0.0, 0.0)
     atoms, masses = target
     size = len(points)
@@ -136,19 +134,20 @@ def corrected_cost(
         outside += 0.5 * float(share @ unseen / share.sum() + masses @ g)
     gap = max(inside - outside, 0.0)
     effective = 1.0 / float(weights @ weights)
-    tried = effective * len(used) / size
+    split_size = effective * len(used) / size
     other_size = 1.0 / float(masses @ masses)
-    crowded = other_size / (other_size + tried)
-    wide = 1.0 - 2.0 / max(_dimension(points[used[:_SPLIT]]), 2.0)
+    crowded = other_size / (other_size + split_size)
+    wide = 1.0 - 2.0 / max(_estimate_dimension(points[used[:_SPLIT]]), 2.0)
     bias = (0.5 + 0.3 * wide * crowded) * gap
-    found, scale = inside - bias, 1.0
+    corrected, scale = inside - bias, 1.0
     if len(used) < size:
-        # The bias of all records, from that of a half of those that were tried.
+        # The bias of all records, extrapolated from that of a half of those that were split. The
+        # rate was fitted on the same random distributions.
         rate = 1.0 - 0.55 * wide * crowded**2
         scale = float((middle / size) ** rate)
-        found = plan.cost - bias * scale
-    # More records come closer in the mean: no estimate is above what was found.
-    found = min(found, plan.cost)
+        corrected = plan.cost - bias * scale
+    # More records come closer in the mean: no estimate is above the cost of the sample.
+    corrected = min(corrected, plan.cost)
     f = plan.potentials[0]
     centred = f - weights @ f
     square = weights * centred**2
@@ -158,27 +157,27 @@ def corrected_cost(
     excess = float(square @ centred**2) / variance**2 - 1.0 if variance > 0 else 0.0
     freedom = max(effective / excess, _LEAST_FREEDOM) if excess > 0 else 1e6
     margin = float(stdtrit(min(freedom, 1e6), 0.5 + 0.5 * _LEVEL)) * total
-    far = _farthest(weights * (f - np.median(f)))
+    far = _bound_farthest(weights * (f - np.median(f)))
     doubled = round(math.log2(far / margin)) if far > margin > 0 else 0
-    return Corrected(found, margin, min(doubled, MOST_TAILS))
+    return Corrected(corrected, margin, min(doubled, MOST_TAILS))
 
 
-def _farthest(parts: Array) -> float:
-    """What the farthest of as many records more may add to a mean, by the parts of those seen."""
-    few = math.isqrt(len(parts))
-    top = np.sort(parts)[-few - 1 :]
+def _bound_farthest(parts: Array) -> float:
+    """Bound what the farthest of as many more records adds to a mean, from the parts at hand."""
+    count = math.isqrt(len(parts))
+    top = np.sort(parts)[-count - 1 :]
     if top[0] <= 0:
         return 0.0
     index = float(np.log(top[1:] / top[0]).mean())
-    # Of a tail this index may be far too large where few records are far at all.
-    beyond = math.log(few / (0.5 - 0.5 * _LEVEL)) * index
+    # The index may be far too large where few records are far at all: hence both limits.
+    beyond = math.log(count / (0.5 - 0.5 * _LEVEL)) * index
     return float(min(top[0] * math.exp(min(beyond, 300.0)), _MOST_BEYOND * top[-1]))
 
 
 def distinct_records(points: Array, weights: Array, codes: Codes) -> Index:
-    """Records without copies, where all are repeated alike: each then stands for as many.
+    """Return records without their copies, where all are repeated equally often.
 
-    Whoever repeats the whole of its data ``k`` times has no more of them.
+    Repeating all data ``k`` times adds no information.
     """
     keys = record_keys(points, weights, codes, apart=False)
     _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
@@ -186,27 +185,27 @@ def distinct_records(points: Array, weights: Array, codes: Codes) -> Index:
     if times == 1:
         return np.arange(len(points))
     order = np.lexsort((weights, places))
-    started = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    turn = np.arange(len(points)) - started[places[order]]
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    turn = np.arange(len(points)) - first[places[order]]
     return np.sort(order[turn % times == 0])
 
 
 def lots(points: Array, weights: Array, codes: Codes) -> Index:
-    """Places of the records in an order drawn by lot, from their own values alone.
+    """Sort the records into a random order that depends on their own values alone.
 
-    Neither the order in which records are given nor the others change a record's lot.
+    Neither the order in which records come nor the other records change the lot of one.
     """
-    return np.argsort(mixed(record_keys(points, weights, codes), 0), kind="stable")
+    return np.argsort(mix(record_keys(points, weights, codes), 0), kind="stable")
 
 
 def record_keys(points: Array, weights: Array, codes: Codes, *, apart: bool = True) -> Keys:
-    """A number for each record (n,); equal records get other ones if they are to be ``apart``."""
+    """Hash every record (n,); equal records get different numbers if they are to be ``apart``."""
     drawn = cast("Codes", np.random.default_rng(0).integers(1, 2**62, points.shape[1] + 1))
     factors: Keys = drawn.astype(np.uint64) * np.uint64(2) + np.uint64(1)
     keys: Keys = codes.astype(np.uint64) * factors[-1]
     for start in range(0, len(points), _ROWS):
         rows = slice(start, start + _ROWS)
-        # Minus zero is zero.
+        # Adding zero makes minus zero zero, which has other bits.
         bits = np.ascontiguousarray(points[rows] + 0.0).view(np.uint64)
         folded = (bits ^ (bits >> np.uint64(29))) * factors[:-1]
         keys[rows] += cast("Keys", folded.sum(axis=1, dtype=np.uint64))
@@ -215,21 +214,21 @@ def record_keys(points: Array, weights: Array, codes: Codes, *, apart: bool = Tr
     order = np.lexsort((weights, keys))
     turn = np.zeros(len(keys), dtype=np.uint64)
     same = np.concatenate([[False], keys[order][1:] == keys[order][:-1]])
-    started = np.maximum.accumulate(np.where(same, 0, np.arange(len(keys))))
-    turn[order] = (np.arange(len(keys)) - started).astype(np.uint64)
-    return mixed(keys, 0) + turn * factors[-1]
+    first = np.maximum.accumulate(np.where(same, 0, np.arange(len(keys))))
+    turn[order] = (np.arange(len(keys)) - first).astype(np.uint64)
+    return mix(keys, 0) + turn * factors[-1]
 
 
-def mixed(keys: Keys, salt: int) -> Keys:
-    """Numbers whose every bit depends on every bit of the keys (splitmix64)."""
-    found = keys + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
+def mix(keys: Keys, salt: int) -> Keys:
+    """Mix keys so that every bit depends on every bit of a key (splitmix64)."""
+    bits = keys + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
-    return found ^ (found >> np.uint64(31))
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))
 
 
-def _dimension(points: Array) -> float:
-    """Dimension of the set that records lie on, 0 where it cannot be told."""
+def _estimate_dimension(points: Array) -> float:
+    """Estimate the dimension of the set that records lie on, 0 where it cannot be estimated."""
     near = min(_NEIGHBOURS, len(points) - 1)
     if near < 2:
         return 0.0

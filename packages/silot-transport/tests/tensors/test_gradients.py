@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from silot.errors import InputError
+from silot_transport.errors import InputError
 
 torch = pytest.importorskip("torch")
 

@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import silot
-from silot.errors import SilotError, SolverError
 from silot_transport import exact_plan
 from silot_transport import sinkhorn_divergence as of_arrays
-from silot_transport.sliced import line_costs
+from silot_transport.bounds import line_costs
+from silot_transport.errors import SilotError, SolverError
 
 torch = pytest.importorskip("torch")
 
 from silot_transport.torch import (  # noqa: E402
-    _entropic,
-    _tiles,
     bounds,
+    entropic,
     labelled_wasserstein,
     potentials,
     sinkhorn_divergence,
@@ -46,8 +44,8 @@ def tensors(arrays: Any, device: str = "cpu", dtype: Any = None) -> list[torch.T
 @pytest.fixture
 def by_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """No matrix is kept, and a tile has few rows."""
-    monkeypatch.setattr(_entropic, "_LARGEST_MATRIX", 0)
-    monkeypatch.setattr(_tiles, "_TILE", 20)
+    monkeypatch.setattr(entropic, "_LARGEST_MATRIX", 0)
+    monkeypatch.setattr(entropic, "_TILE", 20)
 
 
 @on_devices
@@ -70,7 +68,7 @@ def test_tiles_give_what_the_matrix_gives(p: int, monkeypatch: pytest.MonkeyPatc
     given = [each.requires_grad_() for each in tensors(clouds())]
     tiled = sinkhorn_divergence(*given, p=p, epsilon=0.2, tolerance=1e-11)
     slopes = torch.autograd.grad(tiled, given)
-    monkeypatch.setattr(_entropic, "_LARGEST_MATRIX", 1 << 27)
+    monkeypatch.setattr(entropic, "_LARGEST_MATRIX", 1 << 27)
     whole = sinkhorn_divergence(*given, p=p, epsilon=0.2, tolerance=1e-11)
     torch.testing.assert_close(tiled, whole)
     for one, other in zip(slopes, torch.autograd.grad(whole, given), strict=True):
@@ -99,14 +97,23 @@ def _directions(d: int, count: int) -> Any:
     return (drawn / drawn.norm(dim=0)).numpy()
 
 
-def test_labels_mean_what_a_distance_with_labels_means() -> None:
+def test_moments_of_classes_are_coordinates() -> None:
     x, y, a, b = clouds()
     kinds = np.arange(12) % 3, np.arange(9) % 2
-    known = silot.distance(
-        silot.Measure(x, a, kinds[0]), silot.Measure(y, b, kinds[1]), labels=True
-    )
-    found = labelled_wasserstein(*tensors((x, y)), tuple(tensors(kinds)), *tensors((a, b)))
-    assert float(found) ** 0.5 == pytest.approx(known.value, rel=1e-9)
+
+    def embedded(points: Any, weights: Any, labels: Any) -> Any:
+        rows = np.hstack([points, np.zeros((len(points), 6))])
+        for kind in np.unique(labels):
+            members = labels == kind
+            share = weights[members] / weights[members].sum()
+            mean = share @ points[members]
+            spread = np.sqrt(share @ (points[members] - mean) ** 2)
+            rows[members, 3:] = np.concatenate([mean, spread])
+        return rows
+
+    exact = exact_plan(embedded(x, a, kinds[0]), embedded(y, b, kinds[1]), a, b)
+    loss = labelled_wasserstein(*tensors((x, y)), tuple(tensors(kinds)), *tensors((a, b)))
+    assert float(loss) == pytest.approx(exact.cost, rel=1e-9)
 
 
 def test_leading_dimensions_are_pairs() -> None:
@@ -209,12 +216,12 @@ def test_nothing_is_moved_from_a_device_unasked() -> None:
 
 def test_importing_it_imports_no_torch_and_a_missing_one_is_told() -> None:
     code = """
-import sys, silot, silot_transport.torch
+import sys, silot_transport.torch, silot_transport.errors
 assert "torch" not in sys.modules
 sys.modules["torch"] = None
 try:
     silot_transport.torch.wasserstein
-except silot.SilotError as error:
+except silot_transport.errors.SilotError as error:
     assert error.code == "extra-torch", error
 else:
     raise SystemExit("no error")

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .bounding import Bounds, bounds
-    from .divergence import potentials, sinkhorn_divergence
-    from .exact import wasserstein
-    from .labelled import labelled_wasserstein
+    from .entropic import Bounds, bounds, potentials, sinkhorn_divergence
+    from .exact import labelled_wasserstein, wasserstein
     from .sliced import sliced_wasserstein
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Values that were computed elsewhere, with their gradients."""
+"""Tensors whose values and gradients were both computed outside of torch."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ R = TypeVar("R")
 Slopes = Sequence[Tensor | None]
 
 
-def wanted(inputs: Sequence[Tensor]) -> tuple[bool, ...]:
-    """By which of these tensors gradients will be asked for."""
-    return tuple(torch.is_grad_enabled() and each.requires_grad for each in inputs)
+def need_gradients(inputs: Sequence[Tensor]) -> tuple[bool, ...]:
+    """Return which of these tensors need gradients."""
+    return tuple(torch.is_grad_enabled() and tensor.requires_grad for tensor in inputs)
 
 
 def with_slopes(values: Tensor, inputs: Sequence[Tensor], slopes: Slopes) -> Tensor:
-    """Values (N,) as a function of inputs (N, ...) with these slopes (N, ...).
+    """Attach slopes (N, ...) to values (N,): their derivatives by inputs (N, ...).
 
-    Gradients of the gradients are refused (``"second-derivatives"``): they are no sum of what is
-    known here.
+    Gradients of the gradients are refused (``"second-derivatives"``), because slopes alone do not
+    determine them.
     """
-    return _apply(_Sloped, values, tuple(slopes), *inputs) if any(wanted(inputs)) else values
+    if not any(need_gradients(inputs)):
+        return values
+    return _apply(_Sloped, values, tuple(slopes), *inputs)
 
 
 def uncompiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Leave a function as it is where code that calls it is compiled: the graph breaks there."""
+    """Keep ``torch.compile`` from compiling a function: the graph of its caller breaks there."""
 
     @functools.wraps(function)
     def run(*args: P.args, **options: P.kwargs) -> R:
         # Decorating at once would import the compiler with this module, which takes seconds.
         if torch.compiler.is_compiling():
-            apart: Callable[P, R] = torch.compiler.disable(function)  # pyright: ignore
-            return apart(*args, **options)
+            eager: Callable[P, R] = torch.compiler.disable(function)  # pyright: ignore
+            return eager(*args, **options)
         return function(*args, **options)
 
     return run
@@ -65,7 +67,7 @@ class _Sloped(torch.autograd.Function):
 class _Once(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, up: Tensor, slope: Tensor, *inputs: Tensor) -> Tensor:
-        # The inputs are here for the result to depend on them, as it does.
+        # The inputs are passed so that a second derivative reaches ``backward``, which refuses it.
         return up.reshape(-1, *(1 for _ in slope.shape[1:])) * slope
 
     @staticmethod

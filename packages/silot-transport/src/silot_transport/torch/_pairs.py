@@ -1,4 +1,4 @@
-"""Pairs of weighted clouds as tensors, checked."""
+"""Checks of the tensors that the functions take, and pairs of weighted clouds from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = (torch.float32, torch.float64)
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """N pairs of clouds in double precision, on the device that they came on.
+    """N pairs of clouds in double precision, on the device of the tensors that came.
 
     Attributes
     ----------
@@ -26,10 +26,8 @@ class Pairs:
         Shapes (N, n, d) and (N, m, d).
     a, b
         Masses, shapes (N, n) and (N, m), each row of sum 1.
-    shape
-        Of the results; N is how many these are.
-    dtype
-        Of the results.
+    shape, dtype
+        Shape and type of the results; N is the product of the shape.
     """
 
     x: Tensor
@@ -41,7 +39,7 @@ class Pairs:
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None) -> Pairs:
-        """Check clouds (..., n, d), (..., m, d) and weights (..., n), (..., m).
+        """Check clouds (..., n, d), (..., m, d) and weights (..., n), (..., m), and pair them.
 
         Raises
         ------
@@ -57,8 +55,8 @@ class Pairs:
                 code="dimension-mismatch",
             )
         masses = _masses(a, x, "a"), _masses(b, y, "b")
-        given = [each for each in (y, *masses) if each is not None]
-        if any(each.dtype != x.dtype or each.device != x.device for each in given):
+        others = [tensor for tensor in (y, *masses) if tensor is not None]
+        if any(tensor.dtype != x.dtype or tensor.device != x.device for tensor in others):
             raise MismatchError(
                 "x, y and weights are of several types or on several devices. Bring them to one.",
                 code="tensor-mixed",
@@ -73,27 +71,29 @@ class Pairs:
                 code="measure-shape",
             ) from None
         clouds = [
-            each.expand(*shape, *each.shape[-2:]).reshape(-1, *each.shape[-2:]).double()
-            for each in (x, y)
+            points.expand(*shape, *points.shape[-2:]).reshape(-1, *points.shape[-2:]).double()
+            for points in (x, y)
         ]
         weights = [
-            _normalised(each, shape) if each is not None else _uniform(cloud)
-            for each, cloud in zip(masses, clouds, strict=True)
+            cloud.new_full(cloud.shape[:2], 1.0 / cloud.shape[1])
+            if masses_of is None
+            else _normalise(masses_of, shape)
+            for masses_of, cloud in zip(masses, clouds, strict=True)
         ]
         return cls(*clouds, *weights, shape=shape, dtype=x.dtype)
 
     @property
     def inputs(self) -> Four:
-        """What a result depends on."""
+        """The tensors that a result depends on."""
         return self.x, self.y, self.a, self.b
 
-    def each(self) -> list[Four]:
-        """x, y, a and b of every pair, without gradients."""
-        plain = (each.detach() for each in self.inputs)
+    def split(self) -> list[Four]:
+        """Return x, y, a and b of every pair, without gradients."""
+        plain = (tensor.detach() for tensor in self.inputs)
         return list(zip(*plain, strict=True))  # pyright: ignore[reportReturnType]
 
-    def shaped(self, values: Tensor) -> Tensor:
-        """Results (N, ...) as they are returned."""
+    def shape_results(self, values: Tensor) -> Tensor:
+        """Return results (N, ...) in the shape and the type that the caller gets."""
         return values.reshape((*self.shape, *values.shape[1:])).to(self.dtype)
 
 
@@ -132,10 +132,10 @@ def _check_points(points: Any, name: str) -> None:
     largest = float(points.detach().abs().amax())
     # The largest of numbers with a NaN among them is NaN.
     if not largest < float("inf"):
-        found = "NaN" if bool(points.detach().isnan().any()) else "infinite"
+        kind = "NaN" if bool(points.detach().isnan().any()) else "infinite"
         raise InputError(
-            f"{name} holds {found} values. Drop those records or impute them.",
-            code="measure-nan" if found == "NaN" else "measure-infinite",
+            f"{name} holds {kind} values. Drop those records or impute them.",
+            code="measure-nan" if kind == "NaN" else "measure-infinite",
         )
     if largest > LARGEST_COORDINATE:
         raise InputError(
@@ -174,11 +174,7 @@ def _masses(weights: Any, points: Tensor, name: str) -> Tensor | None:
     return weights
 
 
-def _normalised(weights: Tensor, shape: torch.Size) -> Tensor:
+def _normalise(weights: Tensor, shape: torch.Size) -> Tensor:
     weights = weights.expand(*shape, weights.shape[-1]).reshape(-1, weights.shape[-1]).double()
     weights = weights / weights.detach().amax(-1, keepdim=True)
     return weights / weights.sum(-1, keepdim=True)
-
-
-def _uniform(cloud: Tensor) -> Tensor:
-    return cloud.new_full(cloud.shape[:2], 1.0 / cloud.shape[1])

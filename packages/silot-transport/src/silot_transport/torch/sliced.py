@@ -19,7 +19,7 @@ def sliced_wasserstein(
     directions: int = 128,
     generator: torch.Generator,
 ) -> Tensor:
-    r"""Sliced ``SW_p^p`` by Monte Carlo over directions, which all pairs share.
+    r"""Estimate the sliced ``SW_p^p`` by Monte Carlo over directions that all pairs share.
 
     .. math:: SW_p^p = \mathbb{E}_{u \in S^{d-1}} W_p^p(u \cdot \mu, u \cdot \nu)
 
@@ -64,12 +64,12 @@ def sliced_wasserstein(
         costs = _power(u.sort(-1)[0] - v.sort(-1)[0], order).mean(-1)
     else:
         costs = _line(u, v, pairs.a, pairs.b, order)
-    return pairs.shaped(costs.mean(-1))
+    return pairs.shape_results(costs.mean(-1))
 
 
 def _line(u: Tensor, v: Tensor, a: Tensor, b: Tensor, p: int) -> Tensor:
-    """``W_p^p`` of projections (N, k, n) and (N, k, m) with masses (N, n) and (N, m)."""
-    (u, ends), (v, stops) = (_sorted(*side) for side in ((u, a), (v, b)))
+    """Compute ``W_p^p`` of projections (N, k, n), (N, k, m) with masses (N, n), (N, m)."""
+    (u, ends), (v, stops) = (_sort(*side) for side in ((u, a), (v, b)))
     # Between two of these sums of masses one point of each side moves.
     times = torch.cat([ends[..., :-1], stops[..., :-1], torch.ones_like(ends[..., :1])], -1)
     times = times.sort(-1)[0]
@@ -82,8 +82,8 @@ def _line(u: Tensor, v: Tensor, a: Tensor, b: Tensor, p: int) -> Tensor:
     return (mass * _power(u.gather(-1, rows) - v.gather(-1, columns), p)).sum(-1)
 
 
-def _sorted(projected: Tensor, masses: Tensor) -> tuple[Tensor, Tensor]:
-    """Points in order, and the sums of masses up to each."""
+def _sort(projected: Tensor, masses: Tensor) -> tuple[Tensor, Tensor]:
+    """Sort projected points, and sum the masses up to every one of them."""
     points, order = projected.sort(-1)
     return points, masses[:, None].expand_as(points).gather(-1, order).cumsum(-1)
 

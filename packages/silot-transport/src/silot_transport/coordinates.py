@@ -1,4 +1,4 @@
-"""Coordinates in which one feature can only differ so much: what record scores are made in."""
+"""Coordinates of records in which every feature contributes a bounded amount to distances."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy.typing as npt
 from ._check import Array, as_points, as_weights
 from .errors import MismatchError
 
-# Radians a standard deviation; between 1.5 and 2 the tables, digits and images tried were
-# separated best.
+# Radians a standard deviation: between 1.5 and 2, faulty records of the tables, digits and images
+# that were tried were separated best.
 _FREQUENCY = 1.5
-# Cosines alone repeat: values 4.2 standard deviations apart would be one.
+# Cosines alone repeat: values 4.2 standard deviations apart would coincide.
 _SLOPE, _KNEE = 1.5, 3.0
-# Values further outside than this count as this far.
+# Values further outside the range than this count as this far: their squares stay finite.
 _LARGEST = 1e12
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Location, scale and range of every feature of the measure that is trusted.
+    """Location, scale and range of every feature of a trusted measure.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Frame:
 
     @classmethod
     def of(cls, points: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Frame:
-        """Frame of a weighted cloud.
+        """Compute the frame of a weighted cloud.
 
         Parameters
         ----------
@@ -69,13 +69,14 @@ class Frame:
         near = cloud - centre
         mean = masses @ near
         scale = np.sqrt(masses @ (near - mean) ** 2)
+        # A smaller deviation is the rounding of a constant feature.
         varies = scale > 1e-12 * np.maximum(np.abs(low), np.abs(high))
         typical = float(np.median(scale[varies])) if varies.any() else 1.0
         return cls(centre + mean, np.where(varies, scale, typical), low, high)
 
 
 def bounded_coordinates(points: npt.ArrayLike, frame: Frame) -> Array:
-    r"""Records in coordinates where every feature counts a bounded amount.
+    r"""Map records to coordinates in which every feature contributes a bounded amount.
 
     With :math:`z = (x - m) / s` feature by feature, and :math:`e` how far :math:`z` lies
     outside the range of the frame,

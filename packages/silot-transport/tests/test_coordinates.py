@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot.errors import InputError, MismatchError
 from silot_transport import Frame, bounded_coordinates
+from silot_transport.errors import InputError, MismatchError
 from tests.problems import Array, assert_refused, clouds, direct_costs, normalised, seeds
 
 # The angular frequency of the coordinates.

@@ -13,19 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import silot
-from silot.errors import ExtraError, InputError, MemoryShortError
 from silot_transport import (
     ExactPlan,
-    _auction,
     _native,
+    auction,
     bounded_plan,
     cost_matrix,
     exact_plan,
-    large,
-    memory,
 )
 from silot_transport._native import kernels
+from silot_transport.errors import ExtraError, InputError
 from tests.tiers import examples
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="the kernels are not compiled")
@@ -37,10 +34,10 @@ Cloud = Callable[[np.random.Generator, int, int], Array]
 @pytest.fixture(autouse=True)
 def _levels(monkeypatch: pytest.MonkeyPatch) -> None:
     # Small problems go the way of large ones: levels, short lists, and several tiles a row.
-    monkeypatch.setattr(large, "_SMALL", 0)
-    monkeypatch.setattr(_auction, "_SMALL", 40)
-    monkeypatch.setattr(_auction, "_LIST", 8)
-    monkeypatch.setattr(_auction, "_SHORTEST", 8)
+    monkeypatch.setattr(auction, "_SMALL", 0)
+    monkeypatch.setattr(auction, "_COARSEST", 40)
+    monkeypatch.setattr(auction, "_LONGEST", 8)
+    monkeypatch.setattr(auction, "_SHORTEST", 8)
 
 
 def gaussian(rng: np.random.Generator, size: int, d: int) -> Array:
@@ -157,7 +154,7 @@ def test_no_column_of_a_ball_is_nearer_than_its_edge(seed: int, kind: Cloud, d: 
     rng = np.random.default_rng(seed)
     x, y = kind(rng, 30, d), kind(rng, 60, d)
     blocks = np.sort(rng.integers(0, 7, 60))
-    edges = _auction.Balls(y, blocks).edges(x, np.einsum("ij,ij->i", x, x))
+    edges = auction.Balls(y, blocks).edges(x, np.einsum("ij,ij->i", x, x))
     assert edges.shape == (30, len(np.unique(blocks)))
     nearest = [cost_matrix(x, y[blocks == k], p=1).min(axis=1) for k in np.unique(blocks)]
     room = 1e-7 * (1.0 + np.abs(np.concatenate([x, y])).max())
@@ -170,9 +167,9 @@ def test_far_clusters_are_passed_over_and_near_points_are_not(
     rng = np.random.default_rng(7)
     read: list[int] = []
     whole: list[int] = []
-    plain = _auction.Tiles._pass_over
+    plain = auction.Tiles._pass_over
 
-    def counted(self: _auction.Tiles, *given: object) -> None:
+    def counted(self: auction.Tiles, *given: object) -> None:
         *rest, tile = given
 
         def count(which: np.ndarray, start: int, end: int) -> None:
@@ -180,9 +177,9 @@ def test_far_clusters_are_passed_over_and_near_points_are_not(
             tile(which, start, end)  # type: ignore[operator]
 
         plain(self, *rest, count)  # type: ignore[arg-type]
-        whole.append(len(rest[1]) * len(self.right))  # type: ignore[arg-type]
+        whole.append(len(rest[1]) * len(self.of_columns))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_auction.Tiles, "_pass_over", counted)
+    monkeypatch.setattr(auction.Tiles, "_pass_over", counted)
     x, y = clustered(rng, 2000, 8), clustered(rng, 2000, 8)
     plan = bounded_plan(x, y)
     check(plan, x, y, None, None, 2)
@@ -239,20 +236,6 @@ def test_without_kernels_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.code == "kernels-missing"
 
 
-def test_distances_beyond_memory_are_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    x, y = (gaussian(np.random.default_rng(seed), 2100, 8) for seed in (1, 2))
-    exact = silot.distance(x, y, method="direct")
-    monkeypatch.setattr(memory, "available", lambda: 1e6)
-    found = silot.distance(x, y, method="direct")
-    assert found.lower <= exact.value <= found.upper <= 1.01 * found.lower
-    assert found.status.startswith("certified: within")
-    assert found.converged
-    monkeypatch.setattr(_native, "kernels", None)
-    with pytest.raises(MemoryShortError):
-        silot.distance(x, y, method="direct")
-
-
 def test_memory_stays_far_below_the_matrix() -> None:
     code = (
         "import resource, numpy as np\n"
@@ -277,17 +260,17 @@ def test_a_distance_of_many_records_is_the_optimum_without_their_matrix(
     x, y = rng.normal(size=(1300, 5)), rng.normal(size=(1300, 5)) + 0.2
     a = b = np.full(1300, 1 / 1300)
     exact = exact_plan(x, y, a, b, p=p)
-    monkeypatch.setattr(large, "_LARGE", 0)
+    monkeypatch.setattr(auction, "_LARGE", 0)
     # Other masses than those of a matching are the network simplex's.
     weights = rng.dirichlet(np.ones(1300))
-    assert large.fitting_plan(x, y, weights, b, p).solver != "auction"
-    found = large.fitting_plan(x, y, a, b, p)
+    assert auction.fitting_plan(x, y, weights, b, p).solver != "auction"
+    found = auction.fitting_plan(x, y, a, b, p)
     assert found.solver == "auction" and found.optimal
     assert found.cost == pytest.approx(exact.cost, rel=1e-9)
     # Where bids end far from the optimum, and costs fit, their matrix is solved.
     bounded = bounded_plan(x, y, a, b, p=p, gap=0.3)
-    monkeypatch.setattr(large, "bounded_plan", lambda *_, **__: replace(bounded, status="within"))
-    assert large.fitting_plan(x, y, a, b, p).cost == exact.cost
+    monkeypatch.setattr(auction, "bounded_plan", lambda *_, **__: replace(bounded, status="within"))
+    assert auction.fitting_plan(x, y, a, b, p).cost == exact.cost
     # Where they do not fit, bounds are what there is.
-    monkeypatch.setattr(large, "fits", lambda *_: False)
-    assert large.fitting_plan(x, y, a, b, p).status == "within"
+    monkeypatch.setattr(auction, "fits", lambda *_: False)
+    assert auction.fitting_plan(x, y, a, b, p).status == "within"

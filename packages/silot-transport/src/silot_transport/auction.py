@@ -1,0 +1,747 @@
+"""Optimal transport within bounds, of clouds whose matrix of costs does not fit into memory.
+
+Costs are computed in tiles; every row keeps a short list of its best columns. Prices of the columns
+come from an auction, and shortest augmenting paths on the lists place the mass that it leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from ._check import Array, Index, as_clouds, as_order, real
+from ._solvers import staircase
+from .cost import build_cost, paired_cost
+from .errors import ExtraError, InputError
+from .exact import ExactPlan, coincide, exact_plan
+from .memory import fits
+
+Counts = npt.NDArray[np.int64]
+Short = npt.NDArray[np.int32]
+"""Numbers of rows or columns, as the kernel takes them."""
+
+# Cells up to which the matrix is no burden, and its solver is the faster one.
+_SMALL = 1200**2
+# Times as many points on one side as on the other from which on the matrix is taken, if it fits.
+_LOPSIDED = 16
+# Beyond, prices and lists find the best matching in less time and a tenth of the memory. For other
+# masses the network simplex is faster, in little more memory than costs: ties of a table's
+# categories make long paths.
+_LARGE = 12_000**2
+# Where so many costs are alike that bids end no nearer than this, the matrix of costs is solved
+# instead, if it fits into memory.
+_CLOSE = 1e-6
+# Cells up to which the mass that bids leave over is solved as a problem of its own.
+_REMAINDER = 1 << 22
+# Counts that divide both numbers of points evenly are exact up to here: float64 holds them.
+_TOTAL = 2**52
+_BLOCK = 1 << 22
+# Relative room for the rounding of sums, and the relative gap that counts as optimal.
+_SUM_ROUNDING, _OPTIMAL = 1e-12, 1e-9
+_EPSILON = float(np.finfo(np.float64).eps)
+
+# Entries of a tile, its rows where both sides are tiled, and rows of one scan: a tile stays in the
+# cache.
+_TILE, _SIDE, _ROWS = 1 << 18, 1 << 9, 256
+# Columns on the list of a row: at most, at least, and of all rows together.
+_LONGEST, _SHORTEST, _LISTED = 128, 32, 16_000_000
+# Points of every level to one of the next coarser one, down to a size that is solved exactly.
+_RATIO, _COARSEST = 4, 1200
+# Random points that a sample is stratified by.
+_STRATA = 256
+# Stretches of columns that lie together, and the part of all columns that a row must be able to
+# pass over at first sight for stretches to pay.
+_BLOCKS, _PASSED = 64, 0.3
+# Steps of prices, as parts of the cost: the first, that of coarse levels, the smallest.
+_FIRST_STEP, _COARSE_STEP, _FINEST_STEP = 0.05, 0.02, 0.0016
+# Parts of the mass that bids leave to augmenting paths, because the last bids of an auction are
+# many; and that paths leave on coarse levels.
+_UNBID, _COARSE_UNPLACED = 0.02, 0.002
+# Scans a row, on average, after which a run gives up.
+_MOST_SCANS = 40
+
+
+def bounded_plan(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    a: npt.ArrayLike | None = None,
+    b: npt.ArrayLike | None = None,
+    *,
+    p: int = 2,
+    gap: float = 0.01,
+) -> ExactPlan:
+    r"""Transport two weighted point clouds within a certified gap, without their cost matrix.
+
+    The dual of :math:`W_p^p` needs, for prices :math:`-g_j` of the columns, only the least of
+    :math:`|x_i - y_j|^p - g_j` in every row:
+
+    .. math:: \sum_i a_i \min_j \left(|x_i - y_j|^p - g_j\right) + \sum_j b_j g_j
+              \;\le\; W_p^p(\mu, \nu) \;\le\; \sum_{ij} P_{ij} |x_i - y_j|^p
+
+    Every row keeps the columns that are nearest at the prices of the moment, found in tiles of the
+    matrix, and a floor below which no other column was. Prices come from the same problem on a
+    sample, level by level; an auction brings them close, and shortest augmenting paths on the
+    lists place the rest. Prices only rise, so that a floor stays true until its row is looked at
+    again, and the lower bound is certified, the rounding of tiles in single precision included.
+
+    Parameters
+    ----------
+    x, y
+        Points, shapes (n, d) and (m, d).
+    a, b
+        Weights, shapes (n,) and (m,); normalised to sum 1. ``None`` means uniform.
+    p
+        1 or 2.
+    gap
+        Part of the cost by which the bounds of the cost may differ; 0 asks for the optimum.
+
+    Returns
+    -------
+    ExactPlan
+        ``status`` is ``"optimal"``, or says how far apart the bounds are.
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``exact_plan``, and a gap that is no part (``"option-gap"``).
+    ExtraError
+        The compiled kernels are not there (``"kernels-missing"``).
+
+    Notes
+    -----
+    Bertsekas, *The auction algorithm*, Annals of Operations Research 14, 1988.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> plan = bounded_plan(rng.normal(size=(2000, 8)), rng.normal(size=(3000, 8)), gap=0.02)
+    >>> plan.upper_cost - plan.lower_cost <= 0.02 * plan.upper_cost
+    True
+    """
+    order = as_order(p)
+    x, y, a, b = as_clouds(x, y, a, b)
+    if not 0.0 <= real(gap, "gap", "option-gap") < 1.0:
+        raise InputError(f"gap is {gap!r}; 0 <= gap < 1 is needed.", code="option-gap")
+    if x.shape[1] == 1 or _is_small(x, y) or _is_lopsided(x, y) or coincide(x, y, a, b) is not None:
+        return exact_plan(x, y, a, b, p=order)
+    if _native.kernels is None:
+        raise ExtraError(
+            f"transport of {len(x)} x {len(y)} points without their matrix of costs needs the "
+            f"compiled kernels: {_native.missing}. Or take fewer records, or exact_plan where the "
+            "matrix fits into memory.",
+            code="kernels-missing",
+        )
+    rows, columns = np.flatnonzero(a), np.flatnonzero(b)
+    result = _solve_merged(x[rows], y[columns], a[rows], b[columns], order, gap)
+    if len(rows) == len(x) and len(columns) == len(y):
+        return result
+    f, g = np.full(len(x), np.nan), np.full(len(y), np.nan)
+    f[rows], g[columns] = result.potentials
+    # Points without mass get the largest potentials that are feasible.
+    idle = np.flatnonzero(np.isnan(g))
+    g[idle] = _find_largest_potential(y[idle], x[rows], f[rows], order)
+    idle = np.flatnonzero(np.isnan(f))
+    f[idle] = _find_largest_potential(x[idle], y, g, order)
+    return replace(result, rows=rows[result.rows], cols=columns[result.cols], potentials=(f, g))
+
+
+def fitting_plan(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
+    """Solve by ``exact_plan`` where the matrix of costs is no burden, else by ``bounded_plan``.
+
+    The result is optimal as long as costs would fit into memory, and within 1 % beyond.
+
+    Raises
+    ------
+    MemoryShortError
+        Costs do not fit, and there are no compiled kernels.
+    """
+    costs_fit = fits(len(x), len(y), x.shape[1])
+    is_matching = len(x) == len(y) and np.ptp(a) == 0.0 == np.ptp(b)
+    is_held = costs_fit and (len(x) * len(y) <= _LARGE or not is_matching)
+    if _native.kernels is None or is_held:
+        return exact_plan(x, y, a, b, p=p)
+    plan = bounded_plan(x, y, a, b, p=p, gap=0.0 if costs_fit else 0.01)
+    is_close = plan.upper_cost - plan.lower_cost <= _CLOSE * plan.upper_cost
+    return exact_plan(x, y, a, b, p=p) if costs_fit and not is_close else plan
+
+
+def _is_small(x: Array, y: Array) -> bool:
+    return len(x) * len(y) <= _SMALL or min(len(x), len(y)) == 1
+
+
+def _is_lopsided(x: Array, y: Array) -> bool:
+    """Return whether one side is far smaller: each of its points then ends many paths."""
+    sizes = sorted((len(x), len(y)))
+    return sizes[1] > _LOPSIDED * sizes[0] and fits(len(x), len(y), x.shape[1])
+
+
+def _solve_merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactPlan:
+    """Solve with one point for all that coincide, because many costs would be alike."""
+    (x_one, a_one, of_x), (y_one, b_one, of_y) = _merge(x, a), _merge(y, b)
+    if len(x_one) == len(x) and len(y_one) == len(y):
+        return _solve(x, y, a, b, p, gap)
+    if _is_small(x_one, y_one):
+        merged = exact_plan(x_one, y_one, a_one, b_one, p=p)
+    else:
+        merged = _solve(x_one, y_one, a_one, b_one, p, gap)
+    rows, columns, mass = merged.rows, merged.cols, merged.mass
+    rows, columns, mass = _share_out(rows, columns, mass, of_x, a)
+    columns, rows, mass = _share_out(columns, rows, mass, of_y, b)
+    cost = float(mass @ _compute_paired_costs(x, y, rows, columns, p))
+    f, g = merged.potentials
+    plan = replace(
+        merged,
+        rows=rows,
+        cols=columns,
+        mass=mass,
+        potentials=(f[of_x], g[of_y]),
+        cost=cost,
+        upper_cost=max(merged.upper_cost, cost * (1.0 + _SUM_ROUNDING)),
+        lower_cost=min(merged.lower_cost, cost),
+    )
+    # Sharing among points that coincide rounds masses, so that the coupling may cost a bit more.
+    if plan.upper_cost == merged.upper_cost:
+        return plan
+    return replace(plan, status=_word_status(plan, gap))
+
+
+def _merge(points: Array, weights: Array) -> tuple[Array, Array, Index]:
+    """Return the distinct points, their total weights, and the number of each point's place."""
+    # One column is enough to see that most points differ.
+    if len(np.unique(points[:, 0])) == len(points):
+        own: Index = np.arange(len(points))
+        return points, weights, own
+    places, inverse = np.unique(points, axis=0, return_inverse=True)
+    place_of: Index = inverse.reshape(-1)
+    return places, np.bincount(place_of, weights).astype(np.float64), place_of
+
+
+def _share_out(
+    ends: Index, others: Index, mass: Array, place: Index, weights: Array
+) -> tuple[Index, Index, Array]:
+    """Share the mass that a place sends among its points, one after the other."""
+    order, cells = np.argsort(place, kind="stable"), np.argsort(ends, kind="stable")
+    first, second, share = staircase(weights[order], mass[cells] / mass.sum())
+    moved = share > 0.0
+    return order[first[moved]], others[cells[second[moved]]], share[moved]
+
+
+def _find_largest_potential(points: Array, others: Array, potential: Array, p: int) -> Array:
+    """Return the largest feasible potentials of points, from those of the other side."""
+    largest = np.empty(len(points))
+    step = max(1, _BLOCK // len(others))
+    for start in range(0, len(points), step):
+        part = slice(start, start + step)
+        largest[part] = (build_cost(points[part], others, p).matrix - potential).min(axis=1)
+    return largest
+
+
+def _solve(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactPlan:
+    if len(x) < len(y):
+        result = _solve(y, x, b, a, p, gap)
+        f, g = result.potentials
+        return replace(result, rows=result.cols, cols=result.rows, potentials=(g, f))
+    # Powers of two leave all digits as they are, and single precision has their range.
+    largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
+    exponent = int(np.frexp(largest)[1])
+    if abs(exponent) > 40:
+        unit = 2.0 ** (exponent * p)
+        result = _solve(np.ldexp(x, -exponent), np.ldexp(y, -exponent), a, b, p, gap)
+        f, g = result.potentials
+        return replace(
+            result,
+            potentials=(f * unit, g * unit),
+            cost=result.cost * unit,
+            lower_cost=result.lower_cost * unit,
+            upper_cost=result.upper_cost * unit,
+        )
+    shift = a @ x - b @ y if p == 2 else np.zeros(x.shape[1])
+    clouds = Clouds(x, y, shift, p)
+    order = group_neighbours(clouds, choose_list_length(len(x)))
+    if order is None:
+        return _run(clouds, a, b, gap)
+    rows, columns, blocks = order
+    plan = _run(Clouds(x[rows], y[columns], shift, p, blocks), a[rows], b[columns], gap)
+    f, g = np.empty(len(x)), np.empty(len(y))
+    f[rows], g[columns] = plan.potentials
+    return replace(plan, rows=rows[plan.rows], cols=columns[plan.cols], potentials=(f, g))
+
+
+def _run(clouds: Clouds, a: Array, b: Array, gap: float) -> ExactPlan:
+    """Run an auction until its bounds are within the gap, and return the plan that it proves."""
+    even = len(a) * (len(b) // math.gcd(len(a), len(b)))
+    if np.ptp(a) == 0.0 and np.ptp(b) == 0.0 and even <= _TOTAL:
+        k, l = (np.full(size, even // size, np.int64) for size in (len(a), len(b)))
+    else:
+        k, l = as_counts(a), as_counts(b)
+    start = find_start_price(clouds, a, b, np.random.default_rng(0))
+    run = Run(clouds, k, l, start)
+    approach(run, (_FIRST_STEP, max(0.8 * gap, _FINEST_STEP)))
+    best = None
+    # A part of the mass may stay unplaced while its cost is below the gap: later paths are longer.
+    for unplaced in (gap / 4.0, gap / 16.0, gap / 64.0, 0.0):
+        has_ended = run.augment(unplaced)
+        best = _certify(clouds, a, b, k, l, run)
+        is_within = best.upper_cost - best.lower_cost <= max(gap, _OPTIMAL) * best.upper_cost
+        if is_within or not has_ended:
+            break
+    assert best is not None
+    return replace(best, status=_word_status(best, gap))
+
+
+def _word_status(plan: ExactPlan, gap: float) -> str:
+    part = (plan.upper_cost - plan.lower_cost) / plan.upper_cost if plan.upper_cost else 0.0
+    if part <= _OPTIMAL:
+        return "optimal"
+    if part <= gap:
+        return (
+            f"within {part:.2g} of the optimal cost, and {gap:g} was asked for; gap=0 asks for all"
+        )
+    return (
+        f"within {part:.2g} of the optimal cost, and not {gap:g}: too many costs are nearly alike. "
+        "Merge points that coincide, remove far outliers, or take fewer records."
+    )
+
+
+def _certify(clouds: Clouds, a: Array, b: Array, k: Counts, l: Counts, run: Run) -> ExactPlan:
+    """Complete the coupling of a run, and bound the optimal cost by it and by its potentials."""
+    x, y, shift, p = clouds.x, clouds.y, clouds.shift, clouds.p
+    rows, columns, mass = _complete(clouds, k, l, run.cells(), run.total)
+    f, g = run.duals()
+    near_x, near_y, x2, y2 = clouds.near
+    # Around the means no common offset costs digits; the part of the means is added here.
+    squared = float(shift @ shift)
+    remainder = a @ near_x - b @ near_y
+    dual = float(a @ f + b @ g) + squared + 2.0 * float(remainder @ shift)
+    extent = (math.sqrt(squared) + math.sqrt(x2.max()) + math.sqrt(y2.max())) ** 2
+    rounding = 4.0 * (x.shape[1] + 8) * _EPSILON * (extent if p == 2 else math.sqrt(extent))
+    rounding += _SUM_ROUNDING * (float(a @ np.abs(f) + b @ np.abs(g)) + squared)
+    cost = float(mass @ _compute_paired_costs(x, y, rows, columns, p))
+    # Counts are masses up to rounding, and at worst that difference travels the whole extent.
+    off = np.abs(a - np.bincount(rows, mass, len(a))).sum()
+    off += np.abs(b - np.bincount(columns, mass, len(b))).sum()
+    upper = cost * (1.0 + _SUM_ROUNDING) + float(off) * (extent if p == 2 else math.sqrt(extent))
+    if p == 2:
+        f = f + 2.0 * (near_x @ shift) + squared
+        g = g - 2.0 * (near_y @ shift)
+    middle = 0.5 * (float(b @ g) - float(a @ f))
+    return ExactPlan(
+        rows=rows,
+        cols=columns,
+        mass=mass,
+        potentials=(f + middle, g - middle),
+        cost=cost,
+        lower_cost=min(max(dual - rounding, 0.0), cost),
+        upper_cost=upper,
+        p=p,
+        status="",
+        solver="auction",
+    )
+
+
+def _compute_paired_costs(x: Array, y: Array, rows: Index, columns: Index, p: int) -> Array:
+    costs = np.empty(len(rows))
+    step = max(1, _BLOCK // x.shape[1])
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        costs[part] = paired_cost(x[rows[part]], y[columns[part]], p)
+    return costs
+
+
+def _complete(
+    clouds: Clouds, k: Counts, l: Counts, cells: Cells, total: int
+) -> tuple[Index, Index, Array]:
+    """Return the coupling with the mass that no bid and no path has placed yet."""
+    rows, columns = cells.rows.astype(np.intp), cells.columns.astype(np.intp)
+    mass = cells.counts / float(total)
+    supply, demand = k.copy(), l.copy()
+    np.subtract.at(supply, rows, cells.counts)
+    np.subtract.at(demand, columns, cells.counts)
+    unplaced = int(supply.sum())
+    if unplaced == 0:
+        return rows, columns, mass
+    i, j = np.flatnonzero(supply), np.flatnonzero(demand)
+    weights = supply[i] / float(unplaced), demand[j] / float(unplaced)
+    part = clouds.part(i, j)
+    if len(i) * len(j) <= _REMAINDER:
+        remainder = exact_plan(part.x - part.shift, part.y, *weights, p=clouds.p)
+        first, second, share = remainder.rows, remainder.cols, remainder.mass
+    else:
+        # Any coupling will do: this one is near along the first coordinate.
+        by = part.x[:, 0].argsort(kind="stable"), part.y[:, 0].argsort(kind="stable")
+        first, second, share = staircase(weights[0][by[0]], weights[1][by[1]])
+        first, second = by[0][first], by[1][second]
+    return (
+        np.concatenate([rows, i[first]]),
+        np.concatenate([columns, j[second]]),
+        np.concatenate([mass, share * (unplaced / float(total))]),
+    )
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """Points (n, d) and (m, d), whose costs are ``|x - y - shift|^p``.
+
+    Where there are ``blocks`` (m,), columns of one block follow and lie near one another.
+    """
+
+    x: Array
+    y: Array
+    shift: Array
+    p: int
+    blocks: Index | None = None
+
+    @cached_property
+    def near(self) -> tuple[Array, Array, Array, Array]:
+        """Centred points that have the same costs without a shift, and their squared norms."""
+        middle = self.y.mean(axis=0)
+        x, y = (self.x - middle) - self.shift, self.y - middle
+        return x, y, np.einsum("ij,ij->i", x, x), np.einsum("ij,ij->i", y, y)
+
+    def part(self, rows: Index, columns: Index) -> Clouds:
+        """Return the clouds of these points alone."""
+        blocks = None if self.blocks is None else self.blocks[columns]
+        return Clouds(self.x[rows], self.y[columns], self.shift, self.p, blocks)
+
+
+class Balls:
+    """Balls around blocks of columns: no column of a block is nearer than the edge of its ball."""
+
+    def __init__(self, y: Array, blocks: Index) -> None:
+        self.starts: Index = np.flatnonzero(np.diff(blocks, prepend=blocks[0] - 1))
+        self.ends: Index = np.append(self.starts[1:], len(y))
+        counts = (self.ends - self.starts)[:, None]
+        self._centres = np.add.reduceat(y, self.starts, axis=0) / counts
+        self._squares = np.einsum("ij,ij->i", self._centres, self._centres)
+        parts = zip(self.starts, self.ends, self._centres, strict=True)
+        far = [np.linalg.norm(y[start:end] - centre, axis=1).max() for start, end, centre in parts]
+        # Several times the rounding of a sum of d terms.
+        self._rounding = 8.0 * (y.shape[1] + 8) * float(np.finfo(np.float64).eps)
+        self._radii = np.array(far) * (1.0 + self._rounding)
+
+    def edges(self, x: Array, x2: Array) -> Array:
+        """Return distances (k, B) of points (k, d) to the edges of the balls, or less."""
+        sizes = x2[:, None] + self._squares
+        squares = (1.0 - self._rounding) * sizes - 2.0 * (x @ self._centres.T)
+        return np.maximum(np.sqrt(np.maximum(squares, 0.0)) - self._radii, 0.0)
+
+
+def group_neighbours(clouds: Clouds, k: int) -> tuple[Index, Index, Index] | None:
+    """Order rows and columns so that neighbours follow one another, and split columns in blocks.
+
+    ``None`` where most columns are about as far as the nearest: none can then be passed over.
+    """
+    nearest = _label_strata(clouds, np.random.default_rng(1), _BLOCKS)
+    rows, columns = (np.argsort(label, kind="stable") for label in nearest)
+    blocks = nearest[1][columns]
+    x, y, x2, _ = clouds.near
+    balls = Balls(y[columns], blocks)
+    probes, squares = _probe(clouds)
+    k = min(k, len(y) - 1)
+    squares.partition(k, axis=1)
+    passed = balls.edges(x[probes], x2[probes]) ** 2 > squares[:, k, None]
+    share = float((passed @ (balls.ends - balls.starts)).mean()) / len(y)
+    return (rows, columns, blocks) if share > _PASSED else None
+
+
+class Tiles:
+    """Products of points, tile by tile, in single precision where it separates neighbours."""
+
+    def __init__(self, clouds: Clouds, k: int) -> None:
+        x, y, x2, y2 = clouds.near
+        self.p = clouds.p
+        self.x2, self.y2 = x2, y2
+        self.widest = float(np.sqrt(y2.max()))
+        self.d = x.shape[1]
+        single = 2.0**-24
+        spread = _measure_spread(clouds, k)
+        rounding = self._rounding(single, np.sqrt(x2.max()))
+        # Floors of rows fall by the rounding, which must be small beside the length of a list.
+        is_fine = rounding <= 0.05 * spread
+        self.unit = single if is_fine else 2.0**-53
+        self.dtype = np.float32 if is_fine else np.float64
+        self.of_rows = x.astype(self.dtype)
+        self.of_columns = (-2.0 * y).astype(self.dtype)
+        self.buffer = np.empty(max(_TILE, _ROWS * 512), self.dtype)
+        self.balls = None if clouds.blocks is None else Balls(y, clouds.blocks)
+        self.x = None if self.balls is None else x
+
+    def _rounding(self, unit: float, norm: Any) -> Any:
+        """Bound the error of squared distances from products in a precision (Higham, 2002)."""
+        return (
+            1.01
+            * unit
+            * (2.0 * (self.d + 6) * norm * self.widest + 4.0 * (norm**2 + self.widest**2))
+        )
+
+    def scan(self, auction: Any, rows: Short, price: Array) -> None:
+        """Fill the lists of these rows at these prices."""
+        auction.scan_begin(rows)
+        of_rows, x2 = self.of_rows[rows], self.x2[rows]
+        rounding = self._rounding(self.unit, np.sqrt(x2))
+        if self.p == 2:
+            column = (self.y2 + price).astype(self.dtype)
+            base, prices = np.zeros(len(rows), self.dtype), column
+            size = float(np.abs(price).max())
+            lift = x2 - rounding - 4.0 * self.unit * size
+        else:
+            column = self.y2.astype(self.dtype)
+            base, prices = (x2 - rounding).astype(self.dtype), price.astype(self.dtype)
+            size = float(np.abs(price).max())
+            lift = -4.0 * self.unit * (np.sqrt(x2) + self.widest + size)
+
+        def tile(which: Short, start: int, end: int) -> None:
+            # Copies are needed only where some rows pass this stretch over.
+            is_full = len(which) == len(rows)
+            own, low = (of_rows, base) if is_full else (of_rows[which], base[which])
+            width = max(512, len(self.buffer) // len(which))
+            for first in range(start, end, width):
+                part = slice(first, min(end, first + width))
+                count = part.stop - first
+                out = self.buffer[: len(which) * count].reshape(len(which), count)
+                np.matmul(own, self.of_columns[part].T, out=out)
+                auction.scan_block(which, out, column[part], low, prices[part], first)
+
+        if self.balls is None or self.x is None:
+            tile(np.arange(len(rows), dtype=np.int32), 0, len(price))
+        else:
+            self._pass_over(self.balls, self.x[rows], x2, price, auction, tile)
+        auction.scan_end(lift)
+
+    def _pass_over(
+        self,
+        balls: Balls,
+        x: Array,
+        x2: Array,
+        price: Array,
+        auction: Any,
+        tile: Callable[[Short, int, int], None],
+    ) -> None:
+        """Scan, for every row, the blocks that may have a column for its list."""
+        low = balls.edges(x, x2)
+        # In the units of the kernel, whose squared distances lack the rows' own norms.
+        low = low**2 - x2[:, None] if self.p == 2 else low
+        low += np.minimum.reduceat(price, balls.starts)
+        # The nearest block of every row comes first: it fills the lists, whose bars then exclude
+        # most of the other blocks. Bars are read again after 1, 3, 7, ... of those.
+        bars, nearest = np.full(len(x), np.inf), low.argmin(axis=1)
+        for first in (True, False):
+            scanned, due = 0, 1
+            for block in np.unique(nearest) if first else low.min(axis=0).argsort(kind="stable"):
+                wanted = nearest == block if first else (nearest != block) & (low[:, block] < bars)
+                which = np.flatnonzero(wanted).astype(np.int32)
+                if len(which) == 0:
+                    continue
+                tile(which, int(balls.starts[block]), int(balls.ends[block]))
+                scanned += 1
+                if scanned == due and not first:
+                    auction.scan_bars(bars)
+                    due *= 2
+            auction.scan_bars(bars)
+
+
+def _measure_spread(clouds: Clouds, k: int) -> float:
+    """Return how much farther the last column of a list is than its first, in the median row."""
+    _, squares = _probe(clouds)
+    k = min(k, squares.shape[1] - 1)
+    squares.partition((0, k), axis=1)
+    return float(np.median(squares[:, k] - squares[:, 0]))
+
+
+def _probe(clouds: Clouds) -> tuple[Index, Array]:
+    """Pick up to 48 rows at equal steps, and compute their squared distances to all columns."""
+    x, y, x2, y2 = clouds.near
+    rows = np.linspace(0, len(x) - 1, min(len(x), 48)).astype(np.intp)
+    return rows, np.maximum(x[rows] @ (-2.0 * y.T) + y2 + x2[rows, None], 0.0)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of a coupling whose masses are counts."""
+
+    rows: Short
+    columns: Short
+    counts: Counts
+
+
+def choose_list_length(n: int) -> int:
+    """Return how many columns the list of a row has."""
+    return max(_SHORTEST, min(_LONGEST, _LISTED // n))
+
+
+class Run:
+    """One auction on one level."""
+
+    def __init__(self, clouds: Clouds, a: Counts, b: Counts, price: Array) -> None:
+        assert _native.kernels is not None
+        n = len(a)
+        k = choose_list_length(n)
+        self.a, self.b = a, b
+        self.total = int(a.sum())
+        self._tiles = Tiles(clouds, k)
+        self._price = price.copy()
+        self._auction = _native.kernels.Auction(
+            clouds.x, clouds.y, clouds.shift, a, b, price, k, clouds.p
+        )
+        self._due = np.empty(n, np.int32)
+        self._budget = _MOST_SCANS * n
+        self._scan(np.arange(n, dtype=np.int32))
+
+    def _scan(self, rows: Short) -> None:
+        self._auction.prices(self._price)
+        self._budget -= len(rows)
+        # Neighbours are scanned together, because they look at the same blocks.
+        rows = np.sort(rows)
+        for start in range(0, len(rows), _ROWS):
+            self._tiles.scan(self._auction, rows[start : start + _ROWS].copy(), self._price)
+
+    def bid(self, step: float, unplaced: float) -> None:
+        """Let rows bid, in steps of prices, until no more than a part of the mass is unplaced."""
+        self._auction.step(step)
+        self._until(self._auction.bid, unplaced)
+
+    def settle(self) -> None:
+        """Withdraw all mass that is not at the least cost plus price of its row."""
+        self._auction.settle(0.0)
+
+    def augment(self, unplaced: float) -> bool:
+        """Place mass along shortest paths until no more than a part of it is unplaced.
+
+        False where the run gave up before.
+        """
+        return self._until(self._auction.augment, unplaced)
+
+    def _until(self, work: Callable[[int, Short], int], unplaced: float) -> bool:
+        # The kernel returns when rows need new lists, and how many do; 0 when it is done.
+        while count := work(int(unplaced * self.total), self._due):
+            if self._budget < 0:
+                return False
+            self._scan(self._due[:count])
+        return True
+
+    def duals(self) -> tuple[Array, Array]:
+        """Return feasible potentials f and g from the current prices."""
+        self._auction.prices(self._price)
+        f = np.empty(len(self.a))
+        self._auction.least(f)
+        return f, -self._price
+
+    def value(self) -> float:
+        """Return the dual value of these potentials."""
+        f, g = self.duals()
+        return float(self.a @ f + self.b @ g) / self.total
+
+    def cells(self) -> Cells:
+        """Return the mass that is placed."""
+        count = self._auction.count()
+        rows, columns = np.empty(count, np.int32), np.empty(count, np.int32)
+        counts = np.empty(count, np.int64)
+        self._auction.cells(rows, columns, counts)
+        return Cells(rows, columns, counts)
+
+
+def approach(run: Run, steps: Sequence[float]) -> None:
+    """Bid in steps, which are parts of the cost, and withdraw mass that is not best placed."""
+    scale = run.value()
+    for step in steps if scale > 0.0 else ():
+        run.bid(step * scale, _UNBID)
+        scale = max(scale, run.value())
+    run.settle()
+
+
+def as_counts(weights: Array, total: int = _TOTAL) -> Counts:
+    """Round weights to integers of this sum, each within one of its share."""
+    exact = weights * (total / weights.sum())
+    counts = np.floor(exact).astype(np.int64)
+    short = total - int(counts.sum())
+    # The units that the sum of many floors misses go to the largest parts.
+    order = np.argsort(counts - exact, kind="stable")
+    rounds, units = divmod(short, len(counts))
+    counts += rounds
+    counts[order[:units]] += 1
+    return counts
+
+
+def find_start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generator) -> Array:
+    """Compute prices of the columns from the same problem on a sample, level by level."""
+    n, m = len(a), len(b)
+    few_rows, few_columns = (
+        max(1, min(size, max(size // _RATIO, _COARSEST // 2))) for size in (n, m)
+    )
+    strata = _label_strata(clouds, rng, _STRATA)
+    rows, a = _sample(a, strata[0], few_rows, rng)
+    columns, b = _sample(b, strata[1], few_columns, rng)
+    part = clouds.part(rows, columns)
+    if len(rows) * len(columns) <= _COARSEST**2:
+        x, y, _, _ = part.near
+        f = exact_plan(x, y, a, b, p=clouds.p).potentials[0]
+    else:
+        run = Run(part, as_counts(a), as_counts(b), find_start_price(part, a, b, rng))
+        approach(run, (_FIRST_STEP, _COARSE_STEP))
+        run.augment(_COARSE_UNPLACED)
+        f = run.duals()[0]
+    return -_transform(clouds, rows, f)
+
+
+def _transform(clouds: Clouds, rows: Index, f: Array) -> Array:
+    """Compute ``g_j = min_i C_ij - f_i`` over these rows, rounded: prices to start from."""
+    x, y, x2, y2 = clouds.near
+    of_rows, of_columns = (-2.0 * x[rows]).astype(np.float32), y.astype(np.float32)
+    base = (x2[rows] if clouds.p == 1 else x2[rows] - f).astype(np.float32)
+    squares, single = y2[:, None].astype(np.float32), f.astype(np.float32)
+    g = np.full(len(y), np.inf)
+    for start in range(0, len(y), _SIDE):
+        part = slice(start, start + _SIDE)
+        for first in range(0, len(rows), _SIDE):
+            own = slice(first, first + _SIDE)
+            tile = of_columns[part] @ of_rows[own].T
+            tile += base[own]
+            if clouds.p == 1:
+                tile += squares[part]
+                np.sqrt(np.maximum(tile, 0.0, out=tile), out=tile)
+                tile -= single[own]
+            np.minimum(g[part], tile.min(axis=1), out=g[part])
+    return g + y2 if clouds.p == 2 else g
+
+
+def _label_strata(clouds: Clouds, rng: np.random.Generator, most: int) -> tuple[Index, Index]:
+    """Label every point by the nearest of a few random points: clusters are strata of a sample."""
+    x, y, _, _ = clouds.near
+    n, count = len(x), min(most, len(x) + len(y))
+    chosen = rng.choice(n + len(y), count, replace=False)
+    pivots = np.concatenate([x[chosen[chosen < n]], y[chosen[chosen >= n] - n]])
+    half = 0.5 * np.einsum("ij,ij->i", pivots, pivots)
+    nearest: list[Index] = []
+    for points in (x, y):
+        label = np.empty(len(points), np.intp)
+        step = _TILE // count
+        for start in range(0, len(points), step):
+            part = slice(start, start + step)
+            label[part] = (points[part] @ pivots.T - half).argmax(axis=1)
+        nearest.append(label)
+    return nearest[0], nearest[1]
+
+
+def _sample(
+    weights: Array, stratum: Index, size: int, rng: np.random.Generator
+) -> tuple[Index, Array]:
+    """Draw points at equal steps of mass, stratum by stratum; every stratum keeps its mass."""
+    order: Index = np.lexsort((rng.random(len(weights)), stratum))
+    edges: Array = np.cumsum(weights[order])
+    places: Array = (np.arange(size) + rng.random()) * (edges[-1] / size)
+    reached: Index = np.searchsorted(edges, places)
+    drawn, times = np.unique(np.minimum(reached, len(order) - 1), return_counts=True)
+    # In their own order, in which neighbours may follow one another.
+    chosen, times = (k[np.argsort(order[drawn])] for k in (order[drawn], times))
+    kept = np.bincount(stratum[chosen], times, minlength=int(stratum.max()) + 1)
+    mass = np.bincount(stratum, weights, minlength=len(kept))
+    share = times * (mass / np.maximum(kept, 1))[stratum[chosen]]
+    return chosen, share / math.fsum(share.tolist())
