@@ -21,7 +21,7 @@ from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Questions, Steps, required
-from ..options import Check, anything, count, documented, none_or, number, option, word
+from ..options import Check, anything, count, documented, none_or, number, option, part, word
 from .costs import Indices, NoEligibleSource
 from .divergences import DIVERGENCES, Divergence, divergence_of
 from .federated import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
@@ -83,16 +83,28 @@ class Learning(Modelling):
         brief="Steps of training at a device.",
     )
     passes: float = option(
-        "Of the training, as in ``learning.train``.", number(), default=0.0, flag=False
+        "Of the training, as in ``learning.train``.",
+        number(least=0),
+        default=0.0,
+        code="option-training",
+        flag=False,
     )
     batch: int = option(
         "Of the training, as in ``learning.train``.", count(), default=10, flag=False
     )
     rate: float = option(
-        "Of the training, as in ``learning.train``.", number(), default=0.01, flag=False
+        "Of the training, as in ``learning.train``.",
+        number(above=0),
+        default=0.01,
+        code="option-training",
+        flag=False,
     )
     momentum: float = option(
-        "Of the training, as in ``learning.train``.", number(), default=0.9, flag=False
+        "Of the training, as in ``learning.train``.",
+        part("number"),
+        default=0.9,
+        code="option-training",
+        flag=False,
     )
     folds: int | None = option(
         "Parts for the held-out error, by default 2; 0 believes the error on the training "
@@ -113,10 +125,6 @@ class Learning(Modelling):
         super().fit()
         if self.folds == 1:
             raise InputError("folds is 1; give 0 for none, or two or more.", code="option-folds")
-        if not (self.rate > 0 and 0 <= self.momentum < 1 and self.passes >= 0):
-            raise InputError(
-                "rate > 0, 0 <= momentum < 1 and passes >= 0 are needed.", code="option-training"
-            )
 
     def spec_of(self, devices: Devices, classes: tuple[str, ...]) -> ModelSpec:
         """Describe the model that devices train, which must fit their records."""
@@ -586,15 +594,8 @@ class Adapt(Combining, Choosing, Features, Learning):
             lambda: options.steps(names),
             {
                 "model": model if isinstance(model, str) else model.to_text(),
-                "iterations": options.iterations,
-                "folds": options.folds,
-                "divergence": options.divergence,
-                "objective": options.objective,
-                "mixing": options.mixing,
-                "method": options.method,
-                "rule": options.rule,
-                "prior": options.prior,
-                "seed": options.seed,
+                **options.values("iterations", "folds", "divergence", "objective", "mixing"),
+                **options.values("method", "rule", "prior", "seed"),
             },
             expected_rounds=8 + compared,
         )

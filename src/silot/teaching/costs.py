@@ -154,6 +154,7 @@ class LinkCosts:
             i, j = np.argwhere(fields["energy"] < 0)[0]
             raise InputError(f"energy[{i}, {j}] is negative.", code="costs-negative")
         parts = zip(fields["phi"], (costs, fields["transfer"], fields["energy"]), strict=True)
+        # Sums over all links must stay below the largest float, or objectives would be infinite.
         with np.errstate(over="ignore"):
             largest = sum(
                 scale * np.abs(values[np.isfinite(values)]).max(initial=0.0) * n
@@ -302,6 +303,7 @@ def _check_kernel(kernel: Array) -> None:
     scale = max(1.0, float(np.abs(kernel).max()))
     if np.abs(kernel - kernel.T).max() > 1e-9 * scale:
         raise InputError("kernel is not symmetric.", code="costs-symmetry")
+    # Inner products that were rounded once more have eigenvalues slightly below 0.
     if np.linalg.eigvalsh(kernel).min() < -1e-8 * scale:
         raise InputError("kernel is not positive semidefinite.", code="costs-kernel")
 

@@ -83,7 +83,7 @@ def solve_coverage(
     (('0', '2', 0.5), ('1', '2', 0.5))
     """
     began = time.perf_counter()
-    wanted, expected = COVERAGE.data(costs)
+    shares, errors = COVERAGE.data(costs)
     none_or(number(above=0)).of(budget, "budget", "option-budget")
     if not costs.eligible.any():
         raise NoEligibleSource("no device may be a source.", code="no-eligible-source")
@@ -95,7 +95,7 @@ def solve_coverage(
             f"device {name!r} may not be a source and no source may reach it.",
             code="target-unreachable",
         )
-    program = _Program(costs, wanted, expected, allowed, budget)
+    program = _Program(costs, shares, errors, allowed, budget)
     solution = program.solve(time_limit, gap)
     if solution is None:
         raise SolverError("no plan was found within the time. Raise time_limit.", code="links-time")
@@ -152,6 +152,7 @@ class _Program:
             np.minimum.at(cheapest, self.receivers, power)
             reached = np.isfinite(cheapest)
             worth = budget * np.bincount(self.receivers, power, minlength=n)
+            # One link a target is always allowed, or a small budget would leave no plan at all.
             worth[reached] = np.maximum(worth[reached], cheapest[reached])
             unit = float(power.max(initial=0.0)) or 1.0
             self.constraints.append(
@@ -191,6 +192,7 @@ class _Program:
         sources = np.asarray(solution.x[:n] > 0.5)
         links = np.zeros((n, n), dtype=bool)
         links[self.senders, self.receivers] = solution.x[n : n + len(self.senders)] > 0.5
+        # Links to a source cost nothing where energy is free, and have no use.
         links[:, sources] = False
         bound = solution.mip_dual_bound
         return sources, self._needed(links), -np.inf if bound is None else scale * float(bound)

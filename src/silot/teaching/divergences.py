@@ -33,7 +33,19 @@ from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
 from ..federation.parallel import parallel
 from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
-from ..options import Check, Options, anything, count, none_or, number, option, seed, truth, word
+from ..options import (
+    Check,
+    Options,
+    anything,
+    count,
+    none_or,
+    number,
+    option,
+    part,
+    seed,
+    truth,
+    word,
+)
 from .federated import ModelSpec, initial
 from .federated.features import effective_columns
 from .federated.modelling import LARGEST_PARAMETER, ask_each, codes_of
@@ -105,15 +117,9 @@ class Divergence(Options):
         Name to ask for it by.
     disclosure
         Finest thing it discloses.
-    sends, needs, guarantees, privacy
-        In words.
     """
 
     disclosure: ClassVar[Disclosure] = Disclosure.RECORD
-    sends: ClassVar[str] = ""
-    needs: ClassVar[str] = ""
-    guarantees: ClassVar[str] = ""
-    privacy: ClassVar[str] = ""
 
     seed: int = option(
         "Seed of everything drawn. The result does not depend on the order of ``holders``.",
@@ -278,7 +284,7 @@ class Features(Divergence):
 
     def parameters(self) -> dict[str, Scalar]:
         own = [name for name in self.takes() if name not in ("least", "embedding")]
-        return {name: getattr(self, name) for name in (*own, "least", "seed")}
+        return self.values(*own, "least", "seed")
 
     def affordable(self, width: Width, wanted: int, columns: float) -> int:
         """Count the numbers a device may disclose so that ``least`` of its own are behind each."""
@@ -316,16 +322,6 @@ class Mmd(Features):
     """
 
     name = "mmd"
-    sends = "mean and variances of the features, and the mean of random features"
-    needs = "two rounds; 2048 numbers a device"
-    guarantees = (
-        "an estimate whose square is right on average for every number of records; kernel matrix "
-        "for mixing='mmd'"
-    )
-    privacy = (
-        "none: exact means; fewer numbers are told than the records have, which is a fence and no "
-        "guarantee"
-    )
 
     seed: int = option("Of the features, public.", count(0, MOST_SEED), default=0)
     features: int | None = option(
@@ -444,10 +440,6 @@ class Sliced(Features):
     """
 
     name = "sliced"
-    sends = "mean and variances of the features, and quantiles of random projections"
-    needs = "two rounds; 2048 numbers a device"
-    guarantees = "an estimate, below the sliced distance of the same directions; exact for shifts"
-    privacy = "none: exact means of at least five records each, which is a fence and no guarantee"
 
     directions: int = option(
         "Projections L; fewer where the records hold fewer than ``least`` numbers for each number "
@@ -560,18 +552,6 @@ class Classifier(Divergence):
 
     name = "classifier"
     disclosure = Disclosure.RECORD
-    sends = (
-        "means and variances, a round the parameters of a classifier for each other device, "
-        "averages of its sorted scores, and its errors"
-    )
-    needs = (
-        "13 rounds; for n devices, n - 1 models a device a round; a cnn needs the extra named torch"
-    )
-    guarantees = (
-        "an estimate from 0 to 2: what one classifier learnt in the given steps; with "
-        "threshold='half' as published"
-    )
-    privacy = "none: parameters after a few steps can be inverted"
 
     model: ModelSpec | None = option(
         "Architecture; its classes are replaced by two. Default: one hidden layer of 64 units.",
@@ -586,8 +566,12 @@ class Classifier(Divergence):
         default=5,
     )
     batch: int = option("Of stochastic gradient descent.", count(), default=10)
-    rate: float = option("Of stochastic gradient descent.", number(), default=0.01)
-    momentum: float = option("Of stochastic gradient descent.", number(), default=0.0)
+    rate: float = option(
+        "Of stochastic gradient descent.", number(above=0), default=0.01, code="option-training"
+    )
+    momentum: float = option(
+        "Of stochastic gradient descent.", part("number"), default=0.0, code="option-training"
+    )
     standardise: bool | None = option(
         "Whether features are shifted and scaled by mean and standard deviation of all devices "
         'together. Default: for all models but ``"cnn"``, whose ``ModelSpec.scale`` does that; '
@@ -606,29 +590,16 @@ class Classifier(Divergence):
         default="best",
     )
 
-    def fit(self) -> None:
-        if not (self.rate > 0 and 0 <= self.momentum < 1):
-            raise InputError(
-                f"rate is {self.rate!r} and momentum {self.momentum!r}; rate > 0 and 0 <= momentum "
-                "< 1 are needed.",
-                code="option-training",
-            )
-
     @property
     def training(self) -> dict[str, Any]:
-        """Of stochastic gradient descent, between two averagings."""
-        return {name: getattr(self, name) for name in ("iterations", "batch", "rate", "momentum")}
+        """Options of stochastic gradient descent, between two averagings."""
+        return self.values("iterations", "batch", "rate", "momentum")
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
         return self.rounds + 2 + (self.threshold == "best")
 
     def parameters(self) -> dict[str, Scalar]:
-        return {
-            "rounds": self.rounds,
-            **self.training,
-            "threshold": self.threshold,
-            "seed": self.seed,
-        }
+        return self.values("rounds", *self.training, "threshold", "seed")
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run)
@@ -821,7 +792,7 @@ _UNIT = "the unit of the features: Wasserstein distance of order "
 
 
 class OfPairs(Divergence):
-    """Distances by a method for two, with its options; the words are those of the method."""
+    """Distances between all devices by a method for two, with its options."""
 
     method: ClassVar[type[Pairwise]]
     idle: ClassVar[tuple[str, ...]] = ("seed",)
@@ -833,24 +804,18 @@ class OfPairs(Divergence):
         default=None,
     )
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if "method" in vars(cls):
-            for word in ("disclosure", "sends", "guarantees", "privacy"):
-                setattr(cls, word, getattr(cls.method, word))
-
     @classmethod
     def takes(cls) -> tuple[str, ...]:
         return tuple(name for name in cls.method.options if name not in cls.idle)
 
     @cached_property
     def pair(self) -> Pairwise:
-        """The distance between two devices."""
+        """Distance between two devices."""
         return self.distance or self.method(seed=self.seed)
 
     @cached_property
     def sample(self) -> Protocol[Distance]:
-        """The protocol of two."""
+        """Protocol of two devices."""
         return self.pair.between("a", "b")
 
     def parameters(self) -> dict[str, Scalar]:
@@ -860,8 +825,6 @@ class OfPairs(Divergence):
 
 class InStep(OfPairs):
     """A distance method between every two devices, several pairs at once."""
-
-    needs = "n - 1 times the rounds of one pair, n the number of devices"
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
         return 1 + len(_stages(names)) * self.sample.expected_rounds
@@ -894,6 +857,7 @@ class FedWaDs(InStep):
 
     name = "fedwad"
     method = FedWaD
+    disclosure = FedWaD.disclosure
 
 
 class TriangleWads(InStep):
@@ -901,6 +865,7 @@ class TriangleWads(InStep):
 
     name = "trianglewad"
     method = TriangleWad
+    disclosure = TriangleWad.disclosure
 
 
 def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> None:
@@ -923,7 +888,7 @@ class Pooled(OfPairs):
 
     name = "direct"
     method = Direct
-    needs = Direct.needs
+    disclosure = Direct.disclosure
     idle = ("seed", "why")
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
@@ -955,7 +920,7 @@ class Sketched(OfPairs):
 
     name = "sketch"
     method = Sketch
-    needs = Sketch.needs
+    disclosure = Sketch.disclosure
     idle = ("seed", "why")
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
@@ -1128,7 +1093,8 @@ def divergences(
         Names of two devices or more.
     method
         ``"mmd"``, ``"sliced"``, ``"classifier"`` (Algorithm 1 of the paper), ``"fedwad"``,
-        ``"trianglewad"``, ``"sketch"`` or ``"direct"``; ``DIVERGENCES`` says what each sends.
+        ``"trianglewad"``, ``"sketch"`` or ``"direct"``; the classes in ``DIVERGENCES`` describe
+        them.
     seed
         Seed of everything drawn. The result does not depend on the order of ``holders``.
     quorum

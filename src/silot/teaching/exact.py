@@ -29,6 +29,7 @@ from .plan import (
 )
 from .tangents import Solution, listable, outer_approximation
 
+# What tangents reach in reasonable time; a gap of 0 would keep them busy until the time limit.
 DEFAULT_GAP = 1e-4
 # Relative gap below which branch and bound tells plans no more apart.
 _RESOLUTION = 1e-7
@@ -156,8 +157,10 @@ def solve_exact(
             time_limit=time_limit - (time.perf_counter() - began),
         )
     alpha = solved.alpha
+    # Which sources are open decides everything but the weights, which have a closed form.
     if alpha is None:
         alpha = best_alpha(solved.psi, listed, mixing=mixing, allow_unserved=price)
+    # The order of the devices that came in, so that the plan fits the caller's costs.
     psi, alpha = restored(solved.psi, alpha, order)
     return make_plan(
         psi,

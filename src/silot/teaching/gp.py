@@ -41,35 +41,20 @@ SLACK = 1e-4
 class Relaxed:
     """The published problem with variables between 0 and 1, in units in which costs are near 1.
 
-    Attributes
-    ----------
-    rows, columns
-        Source and target of each link there is a variable for.
-    source, transfer, energy
-        Costs of devices (N,) and of links, multiplied by their scales, shifted, divided by
-        ``unit``.
-    eligible
-        Whether a device may be a source.
-    barred
-        Whether ``alpha + psi <= 1`` holds on every link.
-    linear
-        Whether a link pays in proportion to its weight, and not as in (14).
-    epsilon_energy, epsilon_sum
-        The paper's constants in (14) and (75).
-    unit, shift
-        ``unit * cost - shift`` is a cost in the units that came in.
+    Costs are multiplied by their scales, shifted, and divided by ``unit``: ``unit * cost - shift``
+    is a cost in the units of the network.
     """
 
-    rows: Indices
-    columns: Indices
+    rows: Indices  # source and
+    columns: Indices  # target of each link that has a variable
     source: Array
     transfer: Array
     energy: Array
     eligible: Flags
-    barred: bool
-    linear: bool
-    epsilon_energy: float
-    epsilon_sum: float
+    barred: bool  # whether ``alpha + psi <= 1`` holds on every link
+    linear: bool  # whether a link pays in proportion to its weight, and not as in (14)
+    epsilon_energy: float  # the constant of (14)
+    epsilon_sum: float  # the constant of (75)
     unit: float
     shift: float
 

@@ -30,24 +30,12 @@ _SEARCH = 20
 
 @dataclass(frozen=True)
 class Problem:
-    """Costs of opening places, the rows of ``service``, and of serving clients, its columns.
+    """Costs of opening places, the rows of ``service``, and of serving clients, its columns."""
 
-    Attributes
-    ----------
-    opening
-        Cost of each place, inf where it cannot be opened.
-    service
-        Cost of each client at each place, inf where it cannot be served there.
-    outside
-        Cost of a client that no place serves, inf where every place must be served.
-    constant
-        What is added to the cost of every set of places.
-    """
-
-    opening: Array
-    service: Array
-    outside: Array
-    constant: float = 0.0
+    opening: Array  # inf where a place cannot be opened
+    service: Array  # inf where a client cannot be served
+    outside: Array  # cost of a client that no place serves, inf where it must be served
+    constant: float = 0.0  # added to the cost of every set of places
 
     @classmethod
     def of(cls, source: Array, links: Array, eligible: Flags, unserved: float | None) -> Problem:

@@ -154,6 +154,7 @@ def match(
         )
         away = between[np.ix_(sources, sources)] @ of_class[sources]
         errors[sources, j] = np.minimum(1.0, own_errors[sources] + away)
+    # Classes too small for a mean anywhere keep the share that they have of all labelled records.
     shares = (1.0 - blind.sum()) * shares + blind
     transfer = np.einsum("jc,ijc->ij", shares, errors)
     return Matching(shares, errors, transfer, between, over)
@@ -171,6 +172,7 @@ def mixture(parts: Array, mean: Array) -> Array:
     system = np.vstack([parts, np.full((1, count), _SUM), _RIDGE**0.5 * np.eye(count)])
     wanted = np.concatenate([mean, [_SUM], np.zeros(count)])
     weights = np.asarray(nnls(system, wanted, maxiter=100 * count)[0], dtype=np.float64)
+    # The weighted equation makes shares sum to 1 nearly; now they do.
     return weights / weights.sum()
 
 

@@ -305,7 +305,7 @@ def check_plan(
     >>> check_plan([0, 1], [[0, 0.5], [0, 0]], costs)
     Traceback (most recent call last):
     ...
-    silot.errors.InputError: [plan-weights] the weights at target '1' sum to 0.5, not 1.
+    silot_transport.errors.InputError: [plan-weights] the weights at target '1' sum to 0.5, not 1.
     """
     n = costs.size
     kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)

@@ -19,8 +19,11 @@ from .mixing import Mixture, Shape
 # Sources above which no table of all their sets is made, entries of all such tables, and faces
 # to solve: some 10 seconds.
 SOURCES, ENTRIES, FACES = 20, 2**25, 2**20
+# Of the weights at one target, for which there is one choice of sources only.
 _ONE_GAP, _ONE_SECONDS = 1e-7, 20.0
+# Linear programs that are solved, each with more tangents, before the first mixed-integer one.
 _RELAXED_ROUNDS = 40
+# Weights below this are the solver's rounding.
 _DUST = 1e-7
 
 
@@ -83,6 +86,7 @@ def outer_approximation(
     def seconds_left() -> float:
         return time_limit - (time.perf_counter() - began)
 
+    # Tangents of the relaxation cost a linear program each, and hold in the integer program too.
     for _ in range(_RELAXED_ROUNDS):
         relaxed = program.relaxed(max(seconds_left(), 0.01))
         if relaxed is None or seconds_left() < 0:
@@ -103,6 +107,7 @@ def outer_approximation(
         best = min(best, plan, key=lambda assignment: assignment.value)
         if best.value - bound <= gap * max(1.0, abs(best.value)):
             break
+        # Tangents where the program erred, and where the completed plan lies.
         new = program.refine(solution.x)
         if not new | program.refine_at(plan.weights):
             break  # tangents are exact here: the gap is the solver's own
@@ -184,6 +189,7 @@ class _Program:
         for j, shape in enumerate(self.shapes):
             k = counts[j]
             if k and shape.scale > 0:
+                # Without any tangent the program would take the convex part for nothing.
                 for point in (*np.eye(k), np.full(k, 1.0 / k)):
                     self._tangent(j, point, force=True)
 
@@ -229,6 +235,7 @@ class _Program:
         slope = shape.matrix @ point
         square = max(float(point @ slope), 0.0)
         if shape.root:
+            # The root has no slope at 0, where two mixtures match exactly.
             if square <= 1e-18 * max(float(np.trace(shape.matrix)), 1e-300):
                 return False
             slope, value = shape.scale * slope / np.sqrt(square), shape.scale * np.sqrt(square)

@@ -133,21 +133,11 @@ def _law(answer: Answer) -> Chance:
 
 @dataclass(frozen=True, eq=False)
 class ChanceLevels:
-    """What distances of pairs are by chance, where their holders have one law.
+    """What distances of pairs are by chance, where their holders have one law, (N, N)."""
 
-    Attributes
-    ----------
-    level
-        What all distances of one law stay below in 95 % of cases (N, N); 0 where nothing is known.
-    spread
-        Standard deviation of such a distance (N, N).
-    has_level
-        Whether the level of the pair is known (N, N).
-    """
-
-    level: Array = field(repr=False)
-    spread: Array = field(repr=False)
-    has_level: npt.NDArray[np.bool_] = field(repr=False)
+    level: Array = field(repr=False)  # what 95 % of matrices stay below, 0 where not known
+    spread: Array = field(repr=False)  # standard deviation of such a distance
+    has_level: npt.NDArray[np.bool_] = field(repr=False)  # whether the level is known
 
     @property
     def aside(self) -> npt.NDArray[np.bool_]:
@@ -347,16 +337,8 @@ def clustering_of(
 ) -> Clustering:
     """Group the holders of a matrix of distances.
 
-    Parameters
-    ----------
-    matrix
-        All distances.
-    options
-        How holders are grouped.
-    laws
-        By holder, what two samples of its law show, where that is known.
-    chances
-        The run that told them.
+    ``laws`` are what two samples of each holder's law show, where that is known, and ``chances``
+    is the run that asked for them.
 
     Raises
     ------

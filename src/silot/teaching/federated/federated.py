@@ -367,7 +367,11 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
     batch: int = option("Of stochastic gradient descent.", count(), default=10)
     rate: float = option("Of stochastic gradient descent.", number(above=0), default=0.01)
     momentum: float = option(
-        "Of stochastic gradient descent.", number(least=0), default=0.9, flag=False
+        "Of stochastic gradient descent.",
+        part("number"),
+        default=0.9,
+        code="option-training",
+        flag=False,
     )
     held_out: float = option(
         "Part of a holder's labelled records that accuracies are measured on, and no model is "
@@ -407,10 +411,6 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
 
     def fit(self) -> None:
         super().fit()
-        if not self.momentum < 1:
-            raise InputError(
-                f"momentum is {self.momentum!r}; it must be below 1.", code="option-training"
-            )
         if self.algorithm != "fedavg" and self.model == "logistic":
             check_head(ModelSpec("logistic", (1,), 2), self.algorithm)
 

@@ -94,31 +94,19 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    r"""Distances between holders, and what chance has to do with them.
+    r"""Distances between holders (N, N), and what chance has to do with them.
 
-    Attributes
-    ----------
-    values, lower, upper
-        Distances (N, N), and where they may lie.
-    level
-        What they stay below by chance (N, N), 0 where that is not known.
-    spread
-        Standard deviation of them by sampling (N, N).
-    p
-        Order of the distance.
-    ratio
-        Standard deviation of the logarithm of values whose bounds are an interval of 95 %,
-        0 for values whose bounds are certified (N, N).
-    aside
-        Holders of whom nothing tells what chance makes, where it is told of others (N,): they
-        part nobody, and join the group that is nearest on average.
+    Bounds are certified where ``ratio`` is 0. Elsewhere they are an interval of 95 %, and ``ratio``
+    is the standard deviation of the logarithm of the value. Holders ``aside`` are those whose level
+    is not known while that of others is: they part nobody, and join the group that is nearest on
+    average.
     """
 
     values: Array = field(repr=False)
     lower: Array = field(repr=False)
     upper: Array = field(repr=False)
-    level: Array = field(repr=False)
-    spread: Array = field(repr=False)
+    level: Array = field(repr=False)  # what distances stay below by chance, 0 where not known
+    spread: Array = field(repr=False)  # standard deviation of distances by sampling
     p: int
     ratio: Array = field(repr=False)
     aside: Flags = field(repr=False)
@@ -293,18 +281,10 @@ def _joined(values: Array, kept: Codes, grouped: Grouped) -> Codes:
 
 @dataclass(frozen=True, eq=False)
 class Certainty:
-    """How often matrices as they might be as well give the same groups.
+    """How often matrices as they might be as well give the same groups."""
 
-    Attributes
-    ----------
-    groups
-        Share that gives as many groups.
-    holders
-        By holder, share in which it is in the same group (N,).
-    """
-
-    groups: float
-    holders: Array = field(repr=False)
+    groups: float  # share that gives as many groups
+    holders: Array = field(repr=False)  # by holder, share in which it is in the same group (N,)
 
 
 def certainty(apart: Apart, grouped: Grouped, options: Grouping) -> Certainty | None:

@@ -35,26 +35,14 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Counted:
-    """What one device told of its records.
+    """What one device disclosed of its records."""
 
-    Attributes
-    ----------
-    counts
-        Labelled records of every class.
-    labelled, unlabelled
-        Records with and without a label.
-    dimension
-        Numbers of a record.
-    centre, variance
-        Mean of all its numbers, and the sum of its features' variances.
-    """
-
-    counts: dict[str, int]
+    counts: dict[str, int]  # labelled records of every class
     labelled: int
     unlabelled: int
-    dimension: int
-    centre: float
-    variance: float
+    dimension: int  # numbers of a record
+    centre: float  # mean of all its numbers
+    variance: float  # sum of its features' variances
 
     @property
     def records(self) -> int:
@@ -77,26 +65,14 @@ class Trained:
 
 @dataclass
 class Devices:
-    """Devices of one run, by name and in the order of names, and why some are left out.
-
-    Attributes
-    ----------
-    counted
-        Devices that take part.
-    missing
-        Devices that do not.
-    excluded
-        Devices that take part and may be no source.
-    quorum
-        Fewest devices that must take part.
-    columns
-        Mean and variance of every column, of the devices that told them.
-    """
+    """Devices of one run, by name, and why others take no part."""
 
     counted: dict[str, Counted] = field(default_factory=dict[str, Counted])
+    # Devices that take no part, and those that take part and may be no source.
     missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
     excluded: dict[str, Failure] = field(default_factory=dict[str, Failure])
     quorum: int = 2
+    # Mean and variance of every column, of the devices that disclosed them.
     columns: dict[str, tuple[Array, Array]] = field(default_factory=dict[str, tuple[Array, Array]])
 
     @property

@@ -43,24 +43,14 @@ def shared_size(spec: ModelSpec, algorithm: str) -> int:
 
 @dataclass(frozen=True)
 class InRound:
-    """How a holder trains within one round.
+    """How a holder trains within one round, by stochastic gradient descent."""
 
-    Attributes
-    ----------
-    passes, head_passes
-        Over its records: with the shared part, and to fit a head to it first.
-    batch, rate, momentum
-        Of stochastic gradient descent.
-    seed
-        Of the batches.
-    """
-
-    passes: float
-    head_passes: float
+    passes: float  # over its records, with the shared part
+    head_passes: float  # over its records, to fit a head to the shared part first
     batch: int
     rate: float
     momentum: float
-    seed: int
+    seed: int  # of the batches
 
     def steps(self, records: int, passes: float) -> int:
         """How many batches there are in so many passes."""
@@ -97,23 +87,8 @@ def personal(spec: ModelSpec, body: Array, points: Array, codes: Codes, how: InR
 
     The head starts at 0: it is a function of body and records, so that no holder keeps anything
     between rounds, a site that starts again goes on, and a holder that never took part gets its
-    model in the same way.
-
-    Parameters
-    ----------
-    spec
-        The architecture.
-    body
-        Parameters of all layers but the last.
-    points, codes
-        Records as they enter the model (n, inputs), and their classes (n,).
-    how
-        ``head_passes`` over the records.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (P,).
+    model in the same way. ``body`` are the parameters of all layers but the last, and ``points``
+    enter the model as they are.
     """
     model = np.concatenate([body, np.zeros(head_size(spec))])
     inner = _network.body_outputs(spec, model, points)

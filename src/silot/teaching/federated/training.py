@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import real, whole
+from silot_transport._check import whole
 
 from ...errors import InputError, MismatchError
+from ...options import number, part
 from . import _network
 from .spec import Array, ModelSpec
 
@@ -185,15 +186,9 @@ def train(
     start = _parameters(spec, parameters)
     inputs = _inputs(spec, points)
     labels = _codes(spec, codes, len(inputs))
-    rate = real(rate, "rate", "option-rate")
-    momentum = real(momentum, "momentum", "option-momentum")
-    passes = real(passes, "passes", "option-passes")
-    if not (rate > 0 and 0 <= momentum < 1 and passes >= 0):
-        raise InputError(
-            f"rate is {rate}, momentum {momentum}, passes {passes}; rate > 0, 0 <= momentum < 1 "
-            "and passes >= 0 are needed.",
-            code="option-training",
-        )
+    rate = number(above=0).of(rate, "rate", "option-training")
+    momentum = part("number").of(momentum, "momentum", "option-training")
+    passes = number(least=0).of(passes, "passes", "option-training")
     size = min(whole(batch, "batch", "option-batch"), len(inputs))
     steps = whole(iterations, "iterations", "option-iterations", least=0)
     steps = max(steps, math.ceil(passes * len(inputs) / size))
@@ -301,8 +296,8 @@ def cross_predictions(
         raise InputError(f"{len(inputs)} record cannot be split.", code="option-folds")
     order = np.random.default_rng([options.get("seed", 0), 4]).permutation(len(inputs))
     predictions = np.empty((len(inputs), spec.classes))
-    for part in range(folds):
-        out = order[part::folds]
+    for fold in range(folds):
+        out = order[fold::folds]
         others = np.setdiff1d(order, out)
         model = train(spec, parameters, inputs[others], labels[others], **options)
         predictions[out] = probabilities(spec, model, inputs[out])
