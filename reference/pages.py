@@ -72,7 +72,8 @@ def modules() -> Iterator[str]:
     """Packages that say what is public in them."""
     for found in pkgutil.iter_modules(silot.__path__, "silot."):
         name = found.name.rpartition(".")[2]
-        if name.startswith("_") or name == "cli" or not found.ispkg:
+        is_face = name in ("transport", "torch")
+        if name.startswith("_") or name == "cli" or not (found.ispkg or is_face):
             continue
         if getattr(importlib.import_module(found.name), "__all__", None):
             yield found.name

@@ -34,7 +34,7 @@ def test_every_public_name_has_its_place(pages: dict[str, str]) -> None:
     shown = {name for text in pages.values() for name in re.findall(r"^::: (\S+)$", text, re.M)}
     assert {f"silot.{name}" for name in made.public("silot")} <= shown
     packages = set(made.modules())
-    named = {"transport", "torch", "estimators", "privacy", "sketch", "federation", "records"}
+    named = {"transport", "torch", "estimators", "privacy", "distances", "federation", "records"}
     assert {f"silot.{name}" for name in named} <= packages
     for package in packages:
         assert {f"{package}.{name}" for name in made.public(package)} <= shown

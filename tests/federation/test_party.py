@@ -254,12 +254,12 @@ def test_the_file_that_reaches_records_reaches_no_concrete_question() -> None:
 @pytest.mark.parametrize(
     "planted_import",
     [
-        "from ..distances.questions.distances import Describe",
+        "from ..distances.questions import Describe",
         "def f():\n    from ..distances.sketches.questions import CountRecords",
         "from ..distillation import questions",
         "from silot.distances.questions import decode_classes",
         # By way of another module.
-        "from ..distances.parts import Cloud",
+        "from ..distances.methods import Pairwise",
         "from ..distances.direct import direct",
     ],
 )

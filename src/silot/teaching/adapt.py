@@ -203,13 +203,6 @@ class Features(Labelled):
         default=None,
         flag=False,
     )
-    domain_weight: float = option(
-        "Of the matching: error per unit of distance.",
-        number(least=0),
-        default=1.0,
-        code="option-matching",
-        flag=False,
-    )
 
     def ask_features(
         self,

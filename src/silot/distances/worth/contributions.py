@@ -300,8 +300,8 @@ class _Run:
             answers.update((yield self._build_questions(target, fewer, with_error=False)))
         present = self.centre.keep_present(answers, tuple(weights), notes.missing)
         for name in present:
-            code = refused.get(name, "few-records") if intervals else ""
-            notes.add_error(name, required(answers, name), code)
+            reason = refused.get(name, "few-records") if intervals else ""
+            notes.add_error(name, required(answers, name), reason)
         distances = {
             name: read_distance(required(answers, name), name, self._aim, self.options.seed)
             for name in present
@@ -493,13 +493,13 @@ class Notes:
     unknown_errors: dict[str, str] = field(default_factory=dict[str, str])
     parts: dict[str, Parts | Failure] = field(default_factory=dict[str, "Parts | Failure"])
 
-    def add_error(self, name: str, answer: Answer, code: str) -> None:
+    def add_error(self, name: str, answer: Answer, reason: str) -> None:
         """Add the error that a holder sent of its distance, or the code of why it sent none."""
         error = Sampled.of(answer)
         if error is not None:
             self.sampled[name] = error
-        elif code:
-            self.unknown_errors[name] = code
+        elif reason:
+            self.unknown_errors[name] = reason
 
     def describe(self, items: tuple[Contribution, ...]) -> str:
         """Describe in a status who is close by chance, has other classes, or sent no error."""
