@@ -285,7 +285,7 @@ def monte_carlo_shapley(
     (True, True)
     """
     tolerance = check_not_negative(tolerance, "tolerance", "option-tolerance")
-    truncation = check_not_negative(truncation, "truncation", code="option-truncation")
+    truncation = check_not_negative(truncation, "truncation", "option-truncation")
     most = whole(max_permutations, "max_permutations", "option-permutations", least=2)
     seed = check_seed(seed, "seed", "option-seed")
     # Orders are drawn over ``game.order``: the order of the caller changes nothing.
