@@ -295,7 +295,7 @@ def test_a_site_says_how_it_writes_its_columns(tmp_path: Path) -> None:
 def test_public_records_need_neither_weights_nor_labels(tmp_path: Path) -> None:
     frame = pl.DataFrame([GOOD], schema=HEADER, orient="row").drop("w", "ill")
     frame.write_csv(tmp_path / "a.csv")
-    found = read_by_schema(tmp_path / "a.csv", SCHEMA, whole=False).measure
+    found = read_by_schema(tmp_path / "a.csv", SCHEMA, complete=False).measure
     assert not found.labelled
     assert found.schema == SCHEMA
 

@@ -178,7 +178,7 @@ class Columns(Flags):
                 path,
                 schema,
                 site,
-                whole=whole,
+                complete=whole,
                 tell=lambda share: bar.update(task, completed=round(100 * share)),
             )
         for problem in found.fit.problems:

@@ -156,7 +156,7 @@ def apply_command(
     way, contract = None if site is None else Site.load(site), Schema.load(schema)
     with _reading(table) as step:
         found = read_by_schema(
-            table, contract, way, whole=not public,
+            table, contract, way, complete=not public,
             tell=step,
         )  # fmt: skip
     for problem in found.fit.problems:

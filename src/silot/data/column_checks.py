@@ -67,18 +67,20 @@ def numbers_by_name(column: str) -> bool:
     )
 
 
-def identifiers(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+def identifiers(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
     """Columns that number records: whole numbers, distinct, by name, by rows, or without gaps."""
-    whole = np.all([np.all(each.ordered == np.rint(each.ordered), axis=0) for each in looks], 0)
+    integral = np.all(
+        [np.all(sample.ordered == np.rint(sample.ordered), axis=0) for sample in samples], axis=0
+    )
     numbering = np.array([numbers_by_name(column) for column in columns])
-    distinct = np.any([_distinct(each) >= _DISTINCT for each in looks], axis=0)
-    found: list[Finding] = []
-    for k in np.flatnonzero(whole & (numbering | distinct)).tolist():
-        why = {each.name: _numbering(columns[k], each, k) for each in looks}
+    distinct = np.any([_distinct(sample) >= _DISTINCT for sample in samples], axis=0)
+    findings: list[Finding] = []
+    for k in np.flatnonzero(integral & (numbering | distinct)).tolist():
+        why = {sample.name: _numbering(columns[k], sample, k) for sample in samples}
         holders = tuple(name for name, reason in why.items() if reason)
         reason = next((reason for reason in why.values() if reason), "")
         if not holders:
-            every = np.concatenate([each.ordered[:, k] for each in looks])
+            every = np.concatenate([sample.ordered[:, k] for sample in samples])
             holders = tuple(why) if _dense(every) else ()
             reason = "whole numbers without gaps, each of them once"
         if holders:
@@ -86,26 +88,26 @@ def identifiers(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]
                 f"{columns[k]!r} of {holders_in_words(holders)} looks like a record number "
                 f"({reason}). It is no measurement: leave the column out."
             )
-            found.append(Finding(columns[k], holders, "identifier", sentence, True))
-    return found
+            findings.append(Finding(columns[k], holders, "identifier", sentence, True))
+    return findings
 
 
-def _distinct(each: Looks) -> Array:
+def _distinct(sample: Looks) -> Array:
     """Which part of each column differs from the row before it, in order."""
-    return (np.diff(each.ordered, axis=0) > 0).sum(axis=0) / max(len(each.ordered) - 1, 1)
+    return (np.diff(sample.ordered, axis=0) > 0).sum(axis=0) / max(len(sample.ordered) - 1, 1)
 
 
-def _numbering(column: str, each: Looks, k: int) -> str:
+def _numbering(column: str, sample: Looks, k: int) -> str:
     """Why a column of whole numbers seems to number the records of a holder, if it does."""
-    ordered = each.ordered[:, k]
-    if not each.enough:
+    ordered = sample.ordered[:, k]
+    if not sample.enough:
         return ""
     distinct = float((np.diff(ordered) > 0).mean())
     if numbers_by_name(column) and distinct >= 0.3:
         return "by its name, and whole numbers"
     if distinct < _DISTINCT:
         return ""
-    steps = np.diff(each.records[:, k])
+    steps = np.diff(sample.records[:, k])
     if np.all(steps >= 0) or np.all(steps <= 0):
         return "whole numbers in the order of the rows"
     return "whole numbers without gaps, each of them once" if _dense(ordered) else ""
@@ -122,13 +124,13 @@ def _dense(values: Array) -> bool:
     )
 
 
-def sentinels(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+def sentinels(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
     """Values that stand for a missing one: repeated or a code in use, and far from all others."""
     grouped: dict[tuple[int, float], dict[str, tuple[int, float]]] = {}
-    for each in looks:
-        if each.enough:
-            for k, value, count, far in _far_values(each):
-                grouped.setdefault((k, value), {})[each.name] = count, far
+    for sample in samples:
+        if sample.enough:
+            for k, value, count, far in _far_values(sample):
+                grouped.setdefault((k, value), {})[sample.name] = count, far
     return [_sentinel(columns[k], value, at) for (k, value), at in grouped.items()]
 
 
@@ -137,23 +139,23 @@ def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) ->
     names = tuple(at)
     count, far = sum(count for count, _ in at.values()), min(far for _, far in at.values())
     numbers = {"count": float(count), "gap": far}
-    told = "one value"
+    what = "one value"
     if is_missing_code(value) or value == 0:
         # A code is nobody's measurement.
-        told, numbers["value"] = f"the value {value:g}", value
+        what, numbers["value"] = f"the value {value:g}", value
     times = "once" if count == 1 else f"{count:,} times"
     sentence = (
-        f"{column!r} of {holders_in_words(names)} has {told} {times}, {far:.3g} spreads away from "
+        f"{column!r} of {holders_in_words(names)} has {what} {times}, {far:.3g} spreads away from "
         "all others: a code for missing values? Drop or fill those records."
     )
     return Finding(column, names, "sentinel", sentence, True, numbers)
 
 
-def _far_values(each: Looks) -> Iterable[tuple[int, float, int, float]]:
+def _far_values(sample: Looks) -> Iterable[tuple[int, float, int, float]]:
     """Columns with a value at an end that is like a code; its count, and gap in spreads."""
     for sign in (1.0, -1.0):
         # Both ends alike: of the negated values the largest come first.
-        ordered = each.ordered if sign > 0 else -each.ordered[::-1]
+        ordered = sample.ordered if sign > 0 else -sample.ordered[::-1]
         rows = len(ordered)
         gaps = np.diff(ordered[: max(int(_MISSING_MOST * rows), 1) + 1], axis=0)
         if not len(gaps):
@@ -165,15 +167,15 @@ def _far_values(each: Looks) -> Iterable[tuple[int, float, int, float]]:
         ends = np.take_along_axis(ordered, np.stack([place, place + 1]), axis=0)
         below = (ends[0] < 0) & (ends[1] > 0) & (sign > 0)
         for k in np.flatnonzero((gap > 0) & (below | (gap >= _FAR_REPEATED * spread))).tolist():
-            outer, rest = ordered[: place[k] + 1, k], ordered[place[k] + 1 :, k]
+            outer, inner = ordered[: place[k] + 1, k], ordered[place[k] + 1 :, k]
             values = np.unique(sign * outer)
             if len(values) > _CODE_VALUES:
                 continue
-            unit, many = _unit_of(sign * rest, float(spread[k]))
+            unit, many = _unit_of(sign * inner, float(spread[k]))
             far = float(gap[k]) / unit if unit > 0 else 0.0
             for value in values.tolist():
                 # Of all rows: the ends of a sample may be in it twice.
-                rows = each.records[each.records[:, k] == value]
+                rows = sample.records[sample.records[:, k] == value]
                 # A record that is there twice is no value that is written for many.
                 written = len(rows) if rows.shape[1] == 1 else len(np.unique(rows, axis=0))
                 coded = many and written > 1 and below[k] and is_missing_code(value)
@@ -192,9 +194,9 @@ def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
     return np.maximum(at(0.75) - at(0.25), (at(0.95) - at(0.05)) / 3)
 
 
-def _unit_of(rest: Array, spread: float) -> tuple[float, bool]:
+def _unit_of(inner: Array, spread: float) -> tuple[float, bool]:
     """What gaps are measured by, and whether there are more values than codes of classes."""
-    kinds = np.unique(rest)
+    kinds = np.unique(inner)
     many = len(kinds) > FEW
     return (spread if many else max(spread, float(np.ptp(kinds)))), many
 
@@ -217,12 +219,12 @@ def is_missing_code(value: float) -> bool:
     return digits in {mark * n for mark in "987" for n in range(2 if mark == "9" else 3, 7)}
 
 
-def scales(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+def scales(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
     """Columns that are of another size at some holders, as in another unit; and where they lie."""
-    compared = [each for each in looks if each.enough]
+    compared = [sample for sample in samples if sample.enough]
     if len(compared) < 2:
         return []
-    stack = np.stack([each.quantiles for each in compared])
+    stack = np.stack([sample.quantiles for sample in compared])
     spreads = stack[:, 4] - stack[:, 2]
     # The middle one of all: however many have another unit, ratios are those of two holders.
     lead = np.argsort(stack[:, 3], axis=0, kind="stable")[(len(compared) - 1) // 2]
@@ -283,7 +285,7 @@ def _one_factor(first: Array, second: Array) -> float | None:
 def _by_chance(first: Array, second: Array) -> bool:
     """Whether two ordered samples may be of one law, by Kolmogorov and Smirnov."""
     every = np.concatenate([first, second])
-    below = [np.searchsorted(each, every, side="right") / len(each) for each in (first, second)]
+    below = [np.searchsorted(x, every, side="right") / len(x) for x in (first, second)]
     apart = float(np.abs(below[0] - below[1]).max())
     return apart < _CHANCE * float(np.sqrt(1 / len(first) + 1 / len(second)))
 
@@ -315,54 +317,55 @@ def _scale_finding(
     return Finding(column, tuple(names), kind, said, kind != "shift", numbers)
 
 
-def constants(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+def constants(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
     """Columns that say nothing at some holders."""
-    still = np.stack([each.ordered[0] == each.ordered[-1] for each in looks])
-    found: list[Finding] = []
+    still = np.stack([sample.ordered[0] == sample.ordered[-1] for sample in samples])
+    findings: list[Finding] = []
     for k in np.flatnonzero(still.any(axis=0)).tolist():
-        names = tuple(each.name for each, same in zip(looks, still[:, k], strict=True) if same)
-        if len(names) < len(looks) and not all(len(each.ordered) > 1 for each in looks):
+        names = tuple(samples[h].name for h in np.flatnonzero(still[:, k]))
+        if len(names) < len(samples) and not all(len(sample.ordered) > 1 for sample in samples):
             continue
-        where = "everywhere" if len(names) == len(looks) else f"of {holders_in_words(names)}"
+        where = "everywhere" if len(names) == len(samples) else f"of {holders_in_words(names)}"
         said = f"{columns[k]!r} {where} has one value only"
-        found.append(Finding(columns[k], names, "constant", said))
-    return found
+        findings.append(Finding(columns[k], names, "constant", said))
+    return findings
 
 
-def repetitions(looks: Sequence[Looks]) -> list[Finding]:
+def repetitions(samples: Sequence[Looks]) -> list[Finding]:
     """Records that are there several times at some holders, and not at others."""
-    share = {each.name: _repeated(each) for each in looks if each.enough}
+    share = {sample.name: _repeated(sample) for sample in samples if sample.enough}
     least = min(share.values(), default=0.0)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, part in share.items():
         if part >= _REPEATED_SAID and part > _REPEATED_MORE * least:
-            told = f"{100 * part:.0f} % of the records of {name!r} are there several times"
-            if len(share) > 1:
-                told += f"; at another holder {100 * least:.2g} %. Drop the copies."
+            sentence = f"{100 * part:.0f} % of the records of {name!r} are there several times"
+            compared = len(share) > 1
+            if compared:
+                sentence += f"; at another holder {100 * least:.2g} %. Drop the copies."
             numbers = {"share": part, "least": least}
-            found.append(Finding("records", (name,), "repeated", told, len(share) > 1, numbers))
-    return found
+            findings.append(Finding("records", (name,), "repeated", sentence, compared, numbers))
+    return findings
 
 
-def _repeated(each: Looks) -> float:
+def _repeated(sample: Looks) -> float:
     """Which part of the different records is there several times.
 
     None of those that may be alike by themselves, where no column has many values.
     """
-    varied = np.diff(each.ordered, axis=0) > 0
+    varied = np.diff(sample.ordered, axis=0) > 0
     # The same sum for the same record, whatever the others are; two others share it by accident.
-    sums = np.zeros(len(each.records))
-    for k, factor in enumerate(np.random.default_rng(0).normal(size=each.records.shape[1])):
-        sums += factor * each.records[:, k]
+    sums = np.zeros(len(sample.records))
+    for k, factor in enumerate(np.random.default_rng(0).normal(size=sample.records.shape[1])):
+        sums += factor * sample.records[:, k]
     times = np.unique(sums, return_counts=True)[1]
-    if 2 * (varied.sum(axis=0).max() + 1) < min(len(times), len(each.ordered)):
+    if 2 * (varied.sum(axis=0).max() + 1) < min(len(times), len(sample.ordered)):
         return 0.0
     return float((times > 1).mean()) if (times > 1).sum() >= _REPEATED_FEW else 0.0
 
 
-def duplicates(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+def duplicates(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
     """Columns that say what another one says: they count twice in every distance."""
-    most = max(looks, key=lambda each: len(each.ordered))
+    most = max(samples, key=lambda sample: len(sample.ordered))
     if not 2 <= len(columns) <= _PAIRED or len(most.records) < 2 * FEW:
         return []
     rows = most.records[

@@ -76,14 +76,14 @@ def conversion(source: str, target: str, substance: str = "") -> tuple[float, fl
     if source == target:
         return 1.0, 0.0
     units = _registry()
-    here, there = _unit(source), _unit(target)
+    origin, goal = _unit(source), _unit(target)
     context: tuple[Any, ...] = ()
     options: dict[str, Any] = {}
     if mass := _molar_mass(substance):
         context, options = ("chemistry",), {"mw": units.Quantity(mass, "g/mol")}
     try:
         zero, one = (
-            float(units.Quantity(value, here).to(there, *context, **options).magnitude)
+            float(units.Quantity(value, origin).to(goal, *context, **options).magnitude)
             for value in (0.0, 1.0)
         )
     except Exception as error:
@@ -93,7 +93,7 @@ def conversion(source: str, target: str, substance: str = "") -> tuple[float, fl
         raise InputError(
             f"{source!r} and {target!r} do not measure the same.{cure}", code="unit-mismatch"
         ) from None
-    if units.Unit(here).dimensionality == units.Unit("kelvin").dimensionality:
+    if units.Unit(origin).dimensionality == units.Unit("kelvin").dimensionality:
         return one - zero, zero
     return one, 0.0
 
@@ -108,9 +108,9 @@ def _molar_mass(substance: str) -> float:
 def _unit(name: str) -> str:
     """What pint calls a unit of UCUM."""
     tokens = re.split(r"([./*()]|\*\*|\^)", re.sub(r"\{[^}]*\}", "", name).strip())
-    told = "".join(_UCUM.get(token.strip(), token) for token in tokens).replace(".", "*")
+    text = "".join(_UCUM.get(token.strip(), token) for token in tokens).replace(".", "*")
     # A count such as 10*9/L: powers of ten are numbers, which a unit of pint has not.
-    text = re.sub(r"^/", "1/", told) or "dimensionless"
+    text = re.sub(r"^/", "1/", text) or "dimensionless"
     try:
         _registry().Unit(text)
     except Exception:  # noqa: BLE001 - the parser of units raises of many kinds

@@ -153,8 +153,8 @@ def encode(column: Feature, fields: Fields, writing: Writing) -> Encoded:
     if column.missing != "indicator":
         return read.encoded
     flag = np.where(read.missing, column.weight, 0.0)
-    found = read.encoded
-    return Encoded(np.column_stack([found.coordinates, flag]), found.misfits, found.numbers)
+    encoded = read.encoded
+    return Encoded(np.column_stack([encoded.coordinates, flag]), encoded.misfits, encoded.numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,12 +175,12 @@ def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
         values = writing.factor * values + writing.offset
     inside = _inside(Numbers(values, read.unread), column, *column.range)
     filled = np.where(np.isnan(inside.values), fill_of(column), inside.values)
-    found = _coordinates(column, filled)
+    coordinates = _coordinates(column, filled)
     outside = (values < column.range[0]) | (values > column.range[1])
     # As they are written, in whatever unit.
     coded = sum(value == 0 or is_missing_code(value) for value in read.values[outside].tolist())
     misfits = inside.misfits + Misfits(fraction=fraction, coded=coded)
-    return _Read(Encoded(found, misfits, values), inside.missing)
+    return _Read(Encoded(coordinates, misfits, values), inside.missing)
 
 
 def fill_of(column: Number) -> float:
@@ -214,8 +214,8 @@ def _length(column: Number) -> float:
     low, high = column.range
     if column.spread is None:
         return 1.0
-    whole = math.log(high) - math.log(low) if column.transform == "log" else high - low
-    return whole / column.spread if column.transform != "rank" else 1.0
+    length = math.log(high) - math.log(low) if column.transform == "log" else high - low
+    return length / column.spread if column.transform != "rank" else 1.0
 
 
 def _shares(values: Array, quantiles: Array) -> Array:
@@ -243,12 +243,12 @@ def _date(column: Date, fields: Fields, writing: Writing) -> _Read:
     fill = _fill(column, 0.5 * first + 0.5 * last)
     values = np.where(np.isnan(kept), fill, kept)
     if column.period is not None:
-        found = _circle(_turns(values, column.period), column.weight)
+        coordinates = _circle(_turns(values, column.period), column.weight)
     else:
-        found = column.weight * ((np.minimum(values, last) - first) / (last - first))[:, None]
+        coordinates = column.weight * ((np.minimum(values, last) - first) / (last - first))[:, None]
     outside = np.floor(read.values[(days < first) | (days > last)]).tolist()
     misfits = inside.misfits + Misfits(coded=sum(day in _NO_DAYS for day in outside))
-    return _Read(Encoded(found, misfits), inside.missing)
+    return _Read(Encoded(coordinates, misfits), inside.missing)
 
 
 def _turns(days: Array, period: str) -> Array:
@@ -257,8 +257,8 @@ def _turns(days: Array, period: str) -> Array:
         return days
     if period == "week":
         return days / 7.0
-    whole = np.floor(days).astype("datetime64[D]")
-    years = whole.astype("datetime64[Y]")
+    midnights = np.floor(days).astype("datetime64[D]")
+    years = midnights.astype("datetime64[Y]")
     start = years.astype("datetime64[D]").astype(np.float64)
     end = (years + np.timedelta64(1, "Y")).astype("datetime64[D]").astype(np.float64)
     return (days - start) / (end - start)
@@ -327,10 +327,10 @@ def _category(column: YesNo | Category | Ordered, fields: Fields, writing: Writi
 def _one_of(column: YesNo | Category | Ordered, codes: Codes, count: int) -> Array:
     """Coordinates of categories by their codes; those that are negative are none."""
     if isinstance(column, Category):
-        found = np.zeros((len(codes), count))
+        coordinates = np.zeros((len(codes), count))
         rows = np.flatnonzero(codes >= 0)
-        found[rows, codes[rows]] = column.weight / np.sqrt(2.0)
-        return found
+        coordinates[rows, codes[rows]] = column.weight / np.sqrt(2.0)
+        return coordinates
     steps = np.where(codes >= 0, codes / (count - 1), 0.5)
     return column.weight * steps[:, None]
 

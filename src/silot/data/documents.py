@@ -74,7 +74,7 @@ class _Once(yaml.SafeLoader):
         # Before merged mappings (<<) are written into this one, which happens once or more.
         if id(node) not in self._checked:
             self._checked.add(id(node))
-            seen: set[str] = set()
+            keys: set[str] = set()
             named = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
             for key, _ in node.value:
                 if not isinstance(key, yaml.ScalarNode):
@@ -82,21 +82,21 @@ class _Once(yaml.SafeLoader):
                 # YAML reads yes and no as true and false; a column has fields of these names.
                 if "kind" in named and key.value in ("yes", "no"):
                     key.tag = "tag:yaml.org,2002:str"
-                if key.value in seen:
+                if key.value in keys:
                     raise yaml.MarkedYAMLError(
                         problem=f"{key.value[:40]!r} is given twice", problem_mark=key.start_mark
                     )
-                seen.add(key.value)
+                keys.add(key.value)
         super().flatten_mapping(node)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in fields:
             raise _TwiceError(f"{key[:40]!r} is given twice")
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
 def read_fields(path: Path) -> dict[str, Any]:
@@ -191,10 +191,10 @@ class Document(BaseModel):
         try:
             return cls.model_validate(body)
         except ValidationError as error:
-            told = complaint(error, body, [*cls.__pydantic_fields__])
-            place = ".".join(told.place)
+            problem = complaint(error, body, [*cls.__pydantic_fields__])
+            place = ".".join(problem.place)
             raise InputError(
-                f"{cls.called}{', ' * bool(place)}{place}: {told.message}", code=cls.wrong
+                f"{cls.called}{', ' * bool(place)}{place}: {problem.message}", code=cls.wrong
             ) from None
 
     @overload
@@ -247,23 +247,23 @@ def complaint(error: ValidationError, body: Any, fields: Collection[str] = ()) -
     A misspelt field is missing and unknown: the second is told, for it tells more; and which
     ``fields`` there are, if it is none of the body's own.
     """
-    found = error.errors(include_url=False)
-    places = [_place(body, each["loc"], each["type"]) for each in found]
-    kinds = [each["type"] for each in found]
+    errors = error.errors(include_url=False)
+    places = [_place(body, item["loc"], item["type"]) for item in errors]
+    kinds = [item["type"] for item in errors]
     if "extra_forbidden" in kinds:
         place = places[kinds.index("extra_forbidden")]
-        known = f"; there are {', '.join(fields)}" if fields and len(place) == 1 else ""
-        message = f"there is no such field{known}. Check its spelling, or leave it out."
+        choices = f"; there are {', '.join(fields)}" if fields and len(place) == 1 else ""
+        message = f"there is no such field{choices}. Check its spelling, or leave it out."
         return Complaint("unknown", place, message)
     # A field of several types has errors for each: those inside it come from the type it is of.
-    inside = [each for each in places if each[: len(places[0])] == places[0]]
+    inside = [inner for inner in places if inner[: len(places[0])] == places[0]]
     place = max(inside, key=len)
-    here = [each for each, where in zip(found, places, strict=True) if where == place]
+    here = [item for item, where in zip(errors, places, strict=True) if where == place]
     first = here[0]
     if first["type"] == "missing":
         entry = isinstance(first["loc"][-1], int)
         return Complaint("value" if entry else "missing", place, "it is missing.")
-    types = [_TYPES.get(each["type"].split("_")[0], "") for each in here]
+    types = [_TYPES.get(item["type"].split("_")[0], "") for item in here]
     return Complaint("value", place, _sentence(first, [name for name in types if name]) + ".")
 
 
@@ -278,9 +278,9 @@ def _sentence(error: Any, types: Sequence[str]) -> str:
         return f"{types[0]} is needed"
     if not types:
         return "it is of no kind that is needed here"
-    given = error["input"]
-    fraction = isinstance(given, float) and "a number" not in types and not given.is_integer()
-    came = "a fraction" if fraction else _arrived(given)
+    value = error["input"]
+    fraction = isinstance(value, float) and "a number" not in types and not value.is_integer()
+    came = "a fraction" if fraction else _arrived(value)
     wanted = " or ".join(dict.fromkeys(types))
     if came in types:
         return f"{wanted} is needed, and this one is out of range"
@@ -301,8 +301,8 @@ def _place(body: Any, location: Sequence[int | str], kind: str) -> tuple[str, ..
     """Where in the document; pydantic also names types, which are in no document."""
     parts: list[str] = []
     for depth, part in enumerate(location):
-        known = part in body if isinstance(body, Mapping) else _within(body, part)
-        if known:
+        is_entry = part in body if isinstance(body, Mapping) else _within(body, part)
+        if is_entry:
             body = body[part]
         elif not (kind == "missing" and depth == len(location) - 1):
             continue

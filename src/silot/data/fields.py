@@ -56,7 +56,7 @@ def as_numbers(column: Fields, sentinels: Collection[str] = (), *, comma: bool =
         numbers = _typed_numbers(column, frozenset(sentinels), comma)
     else:
         numbers = _text_numbers(column, frozenset(sentinels), comma)
-    codes = [number for each in sentinels if (number := number_of(each)) is not None]
+    codes = [number for sentinel in sentinels if (number := number_of(sentinel)) is not None]
     values = numbers.values
     if codes:
         values = np.where(np.isin(values, codes), np.nan, values)
@@ -152,8 +152,8 @@ def as_days(column: Fields, form: str, sentinels: Collection[str] = ()) -> Numbe
 
 def hashes(column: Fields) -> Codes:
     """A number for each field that is there; other fields share one but for one pair in 2^64."""
-    there = [value for value in _values(column) if value is not None and value != ""]
-    return np.fromiter(map(hash, there), np.int64, len(there))
+    values = [value for value in _values(column) if value is not None and value != ""]
+    return np.fromiter(map(hash, values), np.int64, len(values))
 
 
 def _looked_up(column: Fields, place: Callable[[str], int]) -> Codes:
@@ -166,16 +166,16 @@ def _looked_up(column: Fields, place: Callable[[str], int]) -> Codes:
 
 def _each(column: Fields, read: Callable[[Any], T]) -> list[T]:
     """What is read of every field, once for all that are the same."""
-    known: dict[Any, T] = {}
+    results: dict[Any, T] = {}
     fields: list[T] = []
     for value in _values(column):
         # Values of other types may be equal, as 1.0 and True, and are not read alike.
         if type(value) not in (str, int):
             fields.append(read(value))
             continue
-        if value not in known:
-            known[value] = read(value)
-        fields.append(known[value])
+        if value not in results:
+            results[value] = read(value)
+        fields.append(results[value])
     return fields
 
 

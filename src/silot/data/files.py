@@ -131,9 +131,9 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
             code="file-unreadable",
         ) from None
     if "X" not in arrays:
-        found = ", ".join(sorted(arrays)) or "nothing"
+        names = ", ".join(sorted(arrays)) or "nothing"
         raise FileError(
-            f"{file.name} holds {found}; an array named X is needed (and y, w if any).",
+            f"{file.name} holds {names}; an array named X is needed (and y, w if any).",
             code="file-columns",
         )
     return arrays

@@ -70,8 +70,8 @@ class Looks:
         rows = records = points if weights.all() else points[weights > 0]
         if len(records) > ROWS:
             # With the ends of all: what is far outside may be in few rows.
-            some = np.linspace(0, len(records) - 1, ROWS).astype(int)
-            rows = np.vstack([records[some], records.min(axis=0), records.max(axis=0)])
+            places = np.linspace(0, len(records) - 1, ROWS).astype(int)
+            rows = np.vstack([records[places], records.min(axis=0), records.max(axis=0)])
         ordered = np.sort(rows, axis=0)
         places = [round(q * (len(ordered) - 1)) for q in _QUANTILES]
         return cls(name, records, ordered, ordered[places])
@@ -90,5 +90,5 @@ class Looks:
 def holders_in_words(names: Sequence[str]) -> str:
     """Some holders in a sentence."""
     quoted = [repr(name) for name in names[:3]]
-    rest = len(names) - len(quoted)
-    return ", ".join(quoted) + (f" and {rest} more" if rest else "")
+    others = len(names) - len(quoted)
+    return ", ".join(quoted) + (f" and {others} more" if others else "")

@@ -92,16 +92,16 @@ class Fit:
     @property
     def problems(self) -> list[Problem]:
         """All that is to be said, what refuses the table first."""
-        said: list[Problem] = []
+        problems: list[Problem] = []
         parts: dict[str, Feature | Label] = {**self.schema.used}
         if self.schema.label is not None:
             parts[self.schema.label.column] = self.schema.label
         for name, part in parts.items():
-            said += self._of_column(name, part)
+            problems += self._of_column(name, part)
         if self.schema.weight is not None:
-            said += self._of_weights(self.schema.weight.column)
-        said += self._of_records()
-        return sorted(said, key=lambda problem: not problem.refused)
+            problems += self._of_weights(self.schema.weight.column)
+        problems += self._of_records()
+        return sorted(problems, key=lambda problem: not problem.refused)
 
     def check(self) -> None:
         """Raise where the table cannot be used.
@@ -115,16 +115,16 @@ class Fit:
         refused = [problem for problem in self.problems if problem.refused]
         if refused:
             more = f" And {len(refused) - _NAMED} more." if len(refused) > _NAMED else ""
-            said = " ".join(problem.sentence for problem in refused[:_NAMED])
+            sentences = " ".join(problem.sentence for problem in refused[:_NAMED])
             units = all(problem.kind == "unit" for problem in refused)
             raise InputError(
-                f"the table does not fit the schema. {said}{more}",
+                f"the table does not fit the schema. {sentences}{more}",
                 code="schema-unit" if units else "schema-fit",
             )
 
     def _of_column(self, name: str, part: Feature | Label) -> list[Problem]:
         counts = self.misfits[name]
-        said = [
+        problems = [
             self._of_unread(name, part, counts.unread),
             self._problem(
                 name, "fraction", counts.fraction,
@@ -156,12 +156,12 @@ class Fit:
             coded = counts.coded if 2 * counts.coded >= counts.outside else 0
             if part.outside == "missing":
                 coded = 0
-            said.append(self._problem(name, "sentinel", coded, words))
+            problems.append(self._problem(name, "sentinel", coded, words))
             unit = self._of_unit(name, part)
-            said.append(unit)
+            problems.append(unit)
             if coded < counts.outside and (unit is None or not unit.refused):
-                said.append(self._of_range(name, part, counts))
-        return [problem for problem in said if problem is not None]
+                problems.append(self._of_range(name, part, counts))
+        return [problem for problem in problems if problem is not None]
 
     def _problem(
         self, name: str, kind: str, count: int, sentence: str, *, refused: bool = True
@@ -183,15 +183,15 @@ class Fit:
         return self._problem(name, "unread", count, words)
 
     def _of_others(self, name: str, counts: Misfits) -> Problem | None:
-        there = self.records - counts.missing
-        if counts.other == there and there >= _ENOUGH:
+        present = self.records - counts.missing
+        if counts.other == present and present >= _ENOUGH:
             words = (
                 "records are other: none has a category of the schema. If they are written in "
                 "other ways here, name them in the codes of a site file."
             )
             return self._problem(name, "other", counts.other, words)
         words = "records are other: do they have categories that the schema should name?"
-        many = counts.other if counts.other > _MOST_OTHER * there else 0
+        many = counts.other if counts.other > _MOST_OTHER * present else 0
         return self._problem(name, "other", many, words, refused=False)
 
     def _of_missing(self, name: str, part: Feature | Label, count: int) -> Problem | None:
@@ -226,9 +226,9 @@ class Fit:
     def _of_range(self, name: str, part: Number | Date, counts: Misfits) -> Problem | None:
         # What the schema counts as missing is missing, however many; but not all there is.
         most = 1.0 if part.outside == "missing" else _MOST_OUTSIDE
-        there = self._there(part, counts)
+        present = self._there(part, counts)
         far = part.outside == "refuse" or counts.outside > most * self.records
-        far = far or (there >= _ENOUGH and counts.outside == there)
+        far = far or (present >= _ENOUGH and counts.outside == present)
         cut = "are cut to it" if part.outside == "clip" else "count as missing"
         cure = ": is it in another unit, or are there codes for missing values?" if far else ""
         where = f"lie out of the range ({counts.below} below, {counts.above} above)"
@@ -246,16 +246,16 @@ class Fit:
             numbers = numbers[numbers != 0]
         if not len(numbers):
             return None
-        there = self._there(part, counts)
+        present = self._there(part, counts)
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)).tolist()
         quartiles = (low, middle, high)
-        found = suspected(name, part, quartiles, counts.outside / there)
-        found = found or suspected_few(name, part, quartiles, strays, there)
-        if found is None:
+        suspicion = suspected(name, part, quartiles, counts.outside / present)
+        suspicion = suspicion or suspected_few(name, part, quartiles, strays, present)
+        if suspicion is None:
             return None
-        strong = found.strong and there >= _ENOUGH and name not in self.stated
-        words = f"Column {name!r}: {found.sentence}"
-        return Problem(name, "unit", found.count or there, words, strong)
+        strong = suspicion.strong and present >= _ENOUGH and name not in self.stated
+        words = f"Column {name!r}: {suspicion.sentence}"
+        return Problem(name, "unit", suspicion.count or present, words, strong)
 
     def _there(self, part: Number | Date, counts: Misfits) -> int:
         """Numbers or days that are written, in the range or not."""
@@ -265,39 +265,39 @@ class Fit:
 
     def _of_weights(self, name: str) -> list[Problem]:
         counts = self.misfits[name]
-        said: list[Problem] = []
+        problems: list[Problem] = []
         wrong = counts.unread + counts.missing + counts.below
         if wrong:
             words = (
                 f"Weight column {name!r}: {wrong} of {self.records} are no weights of 0 or more."
             )
-            said.append(Problem(name, "unread", wrong, words, refused=True))
+            problems.append(Problem(name, "unread", wrong, words, refused=True))
         if counts.above:
             words = (
                 f"Weight column {name!r}: {counts.above} of {self.records} are above the limit "
                 "and are cut to it."
             )
-            said.append(Problem(name, "outside", counts.above, words, refused=False))
-        return said
+            problems.append(Problem(name, "outside", counts.above, words, refused=False))
+        return problems
 
     def _of_records(self) -> list[Problem]:
-        said: list[Problem] = []
+        problems: list[Problem] = []
         if self.extra:
             names = ", ".join(map(repr, self.extra[:_NAMED]))
             more = f" and {len(self.extra) - _NAMED} more" if len(self.extra) > _NAMED else ""
             words = f"Left out, for the schema does not name them: {names}{more}."
-            said.append(Problem("", "extra", len(self.extra), words, refused=False))
+            problems.append(Problem("", "extra", len(self.extra), words, refused=False))
         if self.repeated:
             words = f"{self.repeated} of {self.records} records are equal to an earlier one."
-            said.append(Problem("", "repeated", self.repeated, words, refused=False))
+            problems.append(Problem("", "repeated", self.repeated, words, refused=False))
         for name, count in self.shared_identifiers.items():
             if count:
                 words = (
                     f"Column {name!r}: {count} of {self.records} records have the identifier of an "
                     "earlier one. A guarantee for one record is none for who has several."
                 )
-                said.append(Problem(name, "repeated", count, words, refused=False))
-        return said
+                problems.append(Problem(name, "repeated", count, words, refused=False))
+        return problems
 
 
 def _what(part: Feature | Label) -> str:

@@ -284,15 +284,15 @@ def _by_schema(file: Path, schema: Schema, site: Site | None) -> Measure:
 
 def _of_coordinates(file: Path, schema: Schema) -> Measure:
     """Records that were read by a schema before: the same one."""
-    found = _from_npz(file)
-    if found.schema is None:
+    measure = _from_npz(file)
+    if measure.schema is None:
         raise FileError(
             f"{file.name} does not say by which schema its records were read. Give the table, or "
             "write it with `silot schema apply`.",
             code="schema-npz",
         )
-    check_schemas({file.name: found.schema, "the schema given": schema})
-    return found
+    check_schemas({file.name: measure.schema, "the schema given": schema})
+    return measure
 
 
 def _from_npz(file: Path) -> Measure:

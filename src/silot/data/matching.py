@@ -31,11 +31,11 @@ def matched(measures: Mapping[str, Measure], last: Collection[str] = ()) -> dict
         return dict(measures)
     lead, order = next(iter(named.items()))
     for other, columns in named.items():
-        here, there = set(order), set(columns)
-        if here != there:
+        ours, theirs = set(order), set(columns)
+        if ours != theirs:
             raise MismatchError(
                 f"{lead!r} and {other!r} have other columns: "
-                f"{_only(lead, here - there)}{_only(other, there - here)}"
+                f"{_only(lead, ours - theirs)}{_only(other, theirs - ours)}"
                 "rename them, or choose the features that both have.",
                 code="columns-mismatch",
             )

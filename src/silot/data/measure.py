@@ -187,13 +187,13 @@ def _rebuilt(
     return Measure(points, masses, labels, columns, schema=schema)
 
 
-def _counts(given: npt.ArrayLike | None, size: int) -> Array:
+def _counts(weights: npt.ArrayLike | None, size: int) -> Array:
     """What each record counts for: its weight as given, 1 without weights.
 
     A release must not depend on the sum of all weights, nor on whether all are equal: every
     record changes either.
     """
-    return np.ones(size) if given is None else as_array(given, "weights", np.float64).copy()
+    return np.ones(size) if weights is None else as_array(weights, "weights", np.float64).copy()
 
 
 def _as_labels(labels: npt.ArrayLike, size: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.str_]]:
@@ -246,14 +246,14 @@ def _missing(raw: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def _names(labels: Iterable[Any]) -> list[str]:
-    found: dict[tuple[type, Any], str] = {}
+    known_names: dict[tuple[type, Any], str] = {}
     names: list[str] = []
     for label in labels:
         # With its type: a float and an integer may be equal and only one of them have a name.
         key = (type(label), label if isinstance(label, Hashable) else repr(label))
-        if key not in found:
-            found[key] = label_name(label)
-        names.append(found[key])
+        if key not in known_names:
+            known_names[key] = label_name(label)
+        names.append(known_names[key])
     return names
 
 

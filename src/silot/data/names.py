@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 Quartiles = tuple[float, float, float]
@@ -36,11 +36,6 @@ class Limits:
     low: float
     high: float
     substance: str = ""
-
-    def concerns(self, tokens: Iterable[str]) -> bool:
-        """Whether a name of these words says so."""
-        there = set(tokens)
-        return any(words <= there for words in self.words)
 
 
 def _of(*texts: str) -> tuple[frozenset[str], ...]:
@@ -100,22 +95,22 @@ def tokens(name: str) -> list[str]:
     return re.findall(r"[^\W_]+", split)
 
 
-def coded(name: str) -> bool:
+def is_code_name(name: str) -> bool:
     """Whether whole numbers of that name are likely to be codes of categories."""
     return bool(_CODED & set(tokens(name)))
 
 
-def address(name: str) -> bool:
+def is_address_name(name: str) -> bool:
     """Whether digits of that name are codes of places."""
     return bool(_ADDRESS & set(tokens(name)))
 
 
-def dated(name: str) -> bool:
+def is_date_name(name: str) -> bool:
     """Whether whole numbers of that name may be days."""
     return bool(_DATED & set(tokens(name)))
 
 
-def numbered(name: str) -> bool:
+def is_identifier_name(name: str) -> bool:
     """Whether texts of that name are likely to say whose record it is."""
     words = tokens(name)
     return bool(_NUMBERED & set(words)) or words in (["name"], ["patient"], ["patient", "name"])
@@ -141,25 +136,33 @@ def unit_of(name: str) -> str:
 
 
 def limits_of(name: str, unit: str, quartiles: Quartiles) -> Limits | None:
-    """Public limits of a column by its name and unit; where none is said, by its numbers."""
-    words = tokens(name)
-    fits = [each for each in LIMITS if each.concerns(words)]
+    """Return public limits of a column by its name and unit, or by its numbers without a unit."""
     if unit:
-        fits = [each for each in fits if each.unit == unit]
-    else:
-        fits = [each for each in fits if each.unit in _ALWAYS or each.substance in _BY_NUMBERS]
-    return _inside(fits, quartiles)
-
-
-def possible(name: str, quartiles: Quartiles) -> Limits | None:
-    """Limits of what the name says is measured, in the one unit that the numbers can be in."""
-    words = tokens(name)
-    unit = unit_of(name)
-    return _inside(
-        [each for each in LIMITS if each.concerns(words) and unit in ("", each.unit)], quartiles
+        return _limits(name, quartiles, lambda limits: limits.unit == unit)
+    return _limits(
+        name,
+        quartiles,
+        lambda limits: limits.unit in _ALWAYS or limits.substance in _BY_NUMBERS,
     )
 
 
-def _inside(limits: Iterable[Limits], quartiles: Quartiles) -> Limits | None:
-    fits = [each for each in limits if each.low <= quartiles[0] and quartiles[2] <= each.high]
+def possible_limits(name: str, quartiles: Quartiles) -> Limits | None:
+    """Return limits of what the name says is measured, in the one unit the numbers can be in."""
+    unit = unit_of(name)
+    return _limits(name, quartiles, lambda limits: unit in ("", limits.unit))
+
+
+def _limits(
+    name: str, quartiles: Quartiles, is_possible: Callable[[Limits], bool]
+) -> Limits | None:
+    """Return the only possible limits that the name speaks of and that hold the quartiles."""
+    words = set(tokens(name))
+    fits = [
+        limits
+        for limits in LIMITS
+        if any(needed <= words for needed in limits.words)
+        and is_possible(limits)
+        and limits.low <= quartiles[0]
+        and quartiles[2] <= limits.high
+    ]
     return fits[0] if len(fits) == 1 else None

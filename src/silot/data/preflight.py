@@ -12,7 +12,7 @@ import numpy as np
 from .column_checks import constants, duplicates, identifiers, repetitions, scales, sentinels
 from .column_kinds import Number
 from .findings import Finding, Looks, holders_in_words
-from .names import possible
+from .names import possible_limits
 from .unit_check import Suspicion, suspected_few
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 _MOST = 0.5
 
 
-def mixtures(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+def mixtures(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
     """Few numbers that cannot be, by what the name says is measured, and are in another unit."""
-    compared = [each for each in looks if each.enough]
-    found: list[Finding] = []
+    compared = [sample for sample in samples if sample.enough]
+    findings: list[Finding] = []
     for k, column in enumerate(columns if compared else ()):
         # The middle one of all, as other units are told.
-        order = sorted(compared, key=lambda each: (float(each.quantiles[3, k]), each.name))
+        order = sorted(compared, key=lambda sample: (float(sample.quantiles[3, k]), sample.name))
         low, middle, high = order[(len(order) - 1) // 2].quantiles[2:5, k].tolist()
-        limits = possible(column, (low, middle, high))
+        limits = possible_limits(column, (low, middle, high))
         if limits is None:
             continue
         number = Number(
@@ -39,23 +39,23 @@ def mixtures(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
             range=(limits.low, limits.high),
         )  # fmt: skip
         grouped: dict[str, dict[str, Suspicion]] = {}
-        for each in compared:
-            values = each.records[:, k]
+        for sample in compared:
+            values = sample.records[:, k]
             far = values[(values < limits.low) | (values > limits.high)]
             few = suspected_few(column, number, (low, middle, high), far, len(values))
-            if few is not None and few.unit and few.count <= _MOST * len(each.records):
-                grouped.setdefault(few.unit, {})[each.name] = few
-        found += [_finding(column, unit, limits.unit, few) for unit, few in grouped.items()]
-    return found
+            if few is not None and few.unit and few.count <= _MOST * len(sample.records):
+                grouped.setdefault(few.unit, {})[sample.name] = few
+        findings += [_finding(column, unit, limits.unit, few) for unit, few in grouped.items()]
+    return findings
 
 
-def _finding(column: str, unit: str, rest: str, few: Mapping[str, Suspicion]) -> Finding:
-    count = sum(each.count for each in few.values())
-    said = (
-        f"{count:,} values of {column!r} of {holders_in_words(tuple(few))} cannot be in {rest}, as "
-        f"the rest seems to be, and would fit in {unit}. Bring the column to one unit."
+def _finding(column: str, unit: str, expected: str, few: Mapping[str, Suspicion]) -> Finding:
+    count = sum(suspicion.count for suspicion in few.values())
+    sentence = (
+        f"{count:,} values of {column!r} of {holders_in_words(tuple(few))} cannot be in "
+        f"{expected}, as the rest seems to be, and would fit in {unit}. Bring the column to one unit."
     )
-    return Finding(column, tuple(few), "unit", said, True, {"count": float(count)})
+    return Finding(column, tuple(few), "unit", sentence, True, {"count": float(count)})
 
 
 _NAMED_CLASSES = 3
@@ -64,9 +64,9 @@ _NAMED_CLASSES = 3
 def classes(measures: Mapping[str, Measure]) -> list[Finding]:
     """What was noticed of the classes of the holders that have some."""
     kinds = {
-        name: set(each.names[each.masses > 0].tolist())
-        for name, each in measures.items()
-        if each.names is not None
+        name: set(measure.names[measure.masses > 0].tolist())
+        for name, measure in measures.items()
+        if measure.names is not None
     }
     return [*_codings(kinds), *_alone(kinds)] if len(kinds) > 1 else []
 
@@ -81,11 +81,11 @@ def _codings(kinds: Mapping[str, set[str]]) -> list[Finding]:
     if not alike:
         return []
     who = tuple(dict.fromkeys(name for ways in alike for names in ways.values() for name in names))
-    told = " and ".join(
+    spellings = " and ".join(
         f"{kind!r} ({holders_in_words(names)})" for kind, names in sorted(alike[0].items())[:3]
     )
     more = f", and {len(alike) - 1} more such pairs" if len(alike) > 1 else ""
-    sentence = f"labels {told} look like one class{more}. Write labels alike everywhere."
+    sentence = f"labels {spellings} look like one class{more}. Write labels alike everywhere."
     return [Finding("labels", who, "coding", sentence, True, {"classes": float(len(alike))})]
 
 
@@ -101,17 +101,16 @@ def _plain(kind: str) -> str:
 
 def _alone(kinds: Mapping[str, set[str]]) -> list[Finding]:
     """Classes that one holder has alone."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, own in kinds.items():
         alone = sorted(own.difference(*(other for who, other in kinds.items() if who != name)))
         if alone:
-            told = ", ".join(map(repr, alone[:_NAMED_CLASSES]))
-            told += f" and {len(alone) - _NAMED_CLASSES} more" if len(alone) > 3 else ""
-            said = f"labels: only {name!r} has {told}"
-            found.append(
-                Finding("labels", (name,), "classes", said, numbers={"count": float(len(alone))})
-            )
-    return found
+            listed = ", ".join(map(repr, alone[:_NAMED_CLASSES]))
+            listed += f" and {len(alone) - _NAMED_CLASSES} more" if len(alone) > 3 else ""
+            sentence = f"labels: only {name!r} has {listed}"
+            numbers = {"count": float(len(alone))}
+            findings.append(Finding("labels", (name,), "classes", sentence, numbers=numbers))
+    return findings
 
 
 # One column with more of the variance than this is what distances are about.
@@ -149,8 +148,8 @@ class Preflight:
     >>> rng = np.random.default_rng(0)
     >>> x, y = rng.normal(5.0, 1.0, (50, 1)), rng.normal(90.0, 18.0, (50, 1))
     >>> wards = {name: Measure(z, columns=["glucose"]) for name, z in (("a", x), ("b", y))}
-    >>> found = Preflight.of(wards)
-    >>> found.flags[0].kind, found.flags[0].column, found.flags[0].holders
+    >>> flag = Preflight.of(wards).flags[0]
+    >>> flag.kind, flag.column, flag.holders
     ('unit', 'glucose', ('b',))
     """
 
@@ -169,26 +168,27 @@ class Preflight:
         Preflight or None
             ``None`` where a schema says what the columns are, and for arrays of many columns.
         """
-        if any(getattr(each, "schema", None) is not None for each in measures.values()):
+        if any(getattr(measure, "schema", None) is not None for measure in measures.values()):
             return None
         if not measures:
             return cls({}, (), (), tuple(unseen), False) if unseen else None
         columns, named = _columns(measures)
         if not named and len(columns) > _ARRAY_COLUMNS:
             return None
-        looks = [
-            Looks.of(name, each.points, each.weights)
-            for name, each in measures.items()
-            if each.dimension == len(columns)
+        samples = [
+            Looks.of(name, measure.points, measure.weights)
+            for name, measure in measures.items()
+            if measure.dimension == len(columns)
         ]
-        shares = _shares(columns, looks)
-        found = [*_findings(columns, looks, named=named), *classes(measures)]
+        shares = _shares(columns, samples)
+        findings = [*_findings(columns, samples, named=named), *classes(measures)]
         if named:
-            found += _domination(shares, {each.column for each in found if each.flag}, looks)
-        found.sort(key=lambda each: not each.flag)
-        seen = cls(shares, tuple(found), tuple(measures), tuple(unseen), named)
+            explained = {finding.column for finding in findings if finding.flag}
+            findings += _domination(shares, explained, samples)
+        findings.sort(key=lambda finding: not finding.flag)
+        preflight = cls(shares, tuple(findings), tuple(measures), tuple(unseen), named)
         # Arrays are what their owner made of them: only what is odd is said of them.
-        return seen if named or seen.flags or unseen else None
+        return preflight if named or preflight.flags or unseen else None
 
     @classmethod
     def together(cls, every: Sequence[Preflight | None]) -> Preflight | None:
@@ -196,48 +196,44 @@ class Preflight:
 
         Shares are those of the first of them.
         """
-        seen = [each for each in every if each is not None]
-        if len(seen) < 2:
-            return seen[0] if seen else None
+        preflights = [preflight for preflight in every if preflight is not None]
+        if len(preflights) < 2:
+            return preflights[0] if preflights else None
+        findings = {one.sentence: one for part in preflights for one in part.findings}.values()
         return replace(
-            seen[0],
-            findings=tuple(
-                sorted(
-                    {f.sentence: f for each in seen for f in each.findings}.values(),
-                    key=lambda each: not each.flag,
-                )
-            ),
-            holders=tuple(dict.fromkeys(name for each in seen for name in each.holders)),
-            unseen=tuple(dict.fromkeys(name for each in seen for name in each.unseen)),
+            preflights[0],
+            findings=tuple(sorted(findings, key=lambda finding: not finding.flag)),
+            holders=tuple(dict.fromkeys(name for part in preflights for name in part.holders)),
+            unseen=tuple(dict.fromkeys(name for part in preflights for name in part.unseen)),
         )
 
     @property
     def flags(self) -> tuple[Finding, ...]:
         """What puts in doubt what follows from the numbers."""
-        return tuple(each for each in self.findings if each.flag)
+        return tuple(finding for finding in self.findings if finding.flag)
 
     @property
     def facts(self) -> tuple[Finding, ...]:
         """What was noticed beside."""
-        return tuple(each for each in self.findings if not each.flag)
+        return tuple(finding for finding in self.findings if not finding.flag)
 
     @property
     def where(self) -> str:
         """Which columns to look at, in a few words; none without flags."""
-        columns = list(dict.fromkeys(each.column for each in self.flags))
-        told = ", ".join(repr(name) for name in columns[:3])
-        return told + (f" and {len(columns) - 3} more" if len(columns) > 3 else "")
+        columns = list(dict.fromkeys(finding.column for finding in self.flags))
+        listed = ", ".join(repr(name) for name in columns[:3])
+        return listed + (f" and {len(columns) - 3} more" if len(columns) > 3 else "")
 
     def noticed(self, column: str) -> list[Finding]:
         """What was noticed of a column."""
-        return [each for each in self.findings if each.column == column]
+        return [finding for finding in self.findings if finding.column == column]
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
         return {
             "shares": dict(self.shares),
-            "flags": [each.to_dict() for each in self.flags],
-            "facts": [each.to_dict() for each in self.facts],
+            "flags": [finding.to_dict() for finding in self.flags],
+            "facts": [finding.to_dict() for finding in self.facts],
             "holders": list(self.holders),
             "unseen": list(self.unseen),
         }
@@ -245,45 +241,45 @@ class Preflight:
 
 def _columns(measures: Mapping[str, Measure]) -> tuple[tuple[str, ...], bool]:
     """Names of the columns, and whether they have some of their own."""
-    named = next((each.columns for each in measures.values() if each.columns), None)
-    width = max(each.dimension for each in measures.values())
+    named = next((measure.columns for measure in measures.values() if measure.columns), None)
+    width = max(measure.dimension for measure in measures.values())
     return named or tuple(f"column {k}" for k in range(width)), named is not None
 
 
-def _findings(columns: Sequence[str], looks: Sequence[Looks], *, named: bool) -> list[Finding]:
+def _findings(columns: Sequence[str], samples: Sequence[Looks], *, named: bool) -> list[Finding]:
     """What was noticed of columns, one by one and between holders."""
-    numbering = identifiers(columns, looks)
+    numbering = identifiers(columns, samples)
     if not named and len(columns) == 1:
         # Places on a line: nothing else is there that they could number.
         numbering = []
     return [
         *numbering,
-        *sentinels(columns, looks),
-        *scales(columns, looks),
-        *mixtures(columns, looks),
-        *(repetitions(looks) if named and len(columns) > 1 else []),
-        *constants(columns, looks),
-        *duplicates(columns, looks),
+        *sentinels(columns, samples),
+        *scales(columns, samples),
+        *mixtures(columns, samples),
+        *(repetitions(samples) if named and len(columns) > 1 else []),
+        *constants(columns, samples),
+        *duplicates(columns, samples),
     ]
 
 
-def _shares(columns: Sequence[str], looks: Sequence[Looks]) -> dict[str, float]:
+def _shares(columns: Sequence[str], samples: Sequence[Looks]) -> dict[str, float]:
     """Part of each column of the variance of all records together."""
     # Of numbers near the largest there are the squares are too large to sum.
-    size = max(float(np.abs(each.ordered).max()) for each in looks) or 1.0
-    count = sum(len(each.records) for each in looks)
-    means = [each.records.mean(axis=0) / size for each in looks]
-    parts = [len(each.records) / count for each in looks]
+    size = max(float(np.abs(sample.ordered).max()) for sample in samples) or 1.0
+    count = sum(len(sample.records) for sample in samples)
+    means = [sample.records.mean(axis=0) / size for sample in samples]
+    parts = [len(sample.records) / count for sample in samples]
     centre = sum(part * mean for part, mean in zip(parts, means, strict=True))
     total = np.zeros(len(columns))
-    for each, part, mean in zip(looks, parts, means, strict=True):
-        total += part * ((each.records / size).var(axis=0) + (mean - centre) ** 2)
+    for sample, part, mean in zip(samples, parts, means, strict=True):
+        total += part * ((sample.records / size).var(axis=0) + (mean - centre) ** 2)
     share = total / total.sum() if total.sum() > 0 else total
     return dict(zip(columns, share.tolist(), strict=True))
 
 
 def _domination(
-    shares: Mapping[str, float], explained: set[str], looks: Sequence[Looks]
+    shares: Mapping[str, float], explained: set[str], samples: Sequence[Looks]
 ) -> list[Finding]:
     """The column that distances are about, where there is one and nothing else explains it."""
     column = max(shares, key=lambda name: shares[name])
@@ -293,7 +289,7 @@ def _domination(
         f"{column!r} has {percent_of(shares[column])} of the variance: distances are about this "
         "column alone. Scale the columns, or give a schema."
     )
-    names = tuple(each.name for each in looks)
+    names = tuple(sample.name for sample in samples)
     return [Finding(column, names, "domination", sentence, True, {"share": shares[column]})]
 
 

@@ -42,7 +42,7 @@ class Gathered:
         self.rows = _Rows(len(schema.features))
         self.masses = _Rows(1)
         self.labels: list[str] = []
-        described = [*schema.used, *(each.column for each in (schema.label, schema.weight) if each)]
+        described = [*schema.used, *(part.column for part in (schema.label, schema.weight) if part)]
         self._misfits = {name: Misfits() for name in described}
         self._samples: dict[str, _Sample] = {}
         self._strays: dict[str, _Rows] = {}
@@ -230,7 +230,7 @@ def read_by_schema(
     schema: Contract,
     site: Site | None = None,
     *,
-    whole: bool = True,
+    complete: bool = True,
     tell: Tell | None = None,
     check: bool = True,
 ) -> Reading:
@@ -242,7 +242,7 @@ def read_by_schema(
         A .csv, .csv.gz or .parquet.
     schema, site
         The contract, and how this site writes its columns.
-    whole
+    complete
         Whether labels and weights that the schema names must be there. Without, weights are left
         out, and labels where the table has none: public records.
     tell
@@ -258,7 +258,7 @@ def read_by_schema(
             code="schema-columns",
         )
     try:
-        reader = _Reader(schema, site or Site(), read_names(file, kind), whole=whole)
+        reader = _Reader(schema, site or Site(), read_names(file, kind), complete=complete)
         return reader.read(read_blocks(file, kind, reader.wanted), tell, check=check)
     except InputError as error:
         if file.name in error.message:
@@ -280,7 +280,7 @@ class _Reader:
     """Reads the records of one table, block by block."""
 
     def __init__(
-        self, schema: Contract, site: Site, names: Sequence[str], *, whole: bool = True
+        self, schema: Contract, site: Site, names: Sequence[str], *, complete: bool = True
     ) -> None:
         self._schema = schema
         self._site = site
@@ -289,9 +289,9 @@ class _Reader:
             name: site.columns[name].source or name if name in site.columns else name
             for name in _described(schema)
         }
-        self._weight = schema.weight if whole else None
+        self._weight = schema.weight if complete else None
         self._label = schema.label
-        if self._label and not whole and self._sources[self._label.column] not in names:
+        if self._label and not complete and self._sources[self._label.column] not in names:
             self._label = None
         self._check_there(names)
         self._ways = [
@@ -305,14 +305,14 @@ class _Reader:
         ]
         used = {self._sources[name] for name in (*self._needed, *self._identifiers)}
         self.wanted = used & set(names)
-        known = set(self._sources.values())
-        self._extra = tuple(name for name in names if name not in known)
+        sources = set(self._sources.values())
+        self._extra = tuple(name for name in names if name not in sources)
 
     @property
     def _needed(self) -> list[str]:
         """Columns without which no record can be read."""
         others = (self._label, self._weight)
-        return [*self._schema.used, *(each.column for each in others if each)]
+        return [*self._schema.used, *(part.column for part in others if part)]
 
     def _check_site(self) -> None:
         odd = [name for name in self._site.columns if name not in _described(self._schema)]
@@ -344,7 +344,7 @@ class _Reader:
                 tell(min(block.share, 1.0))
         if gathered.rows.size == 0:
             raise InputError("the table has names of columns and no record.", code="measure-empty")
-        stated = frozenset(name for name, each in self._site.columns.items() if each.unit)
+        stated = frozenset(name for name, column in self._site.columns.items() if column.unit)
         fit = replace(gathered.fit(self._schema, self._extra), stated=stated)
         if check:
             fit.check()
@@ -357,11 +357,11 @@ class _Reader:
         parts: list[Array] = []
         for way in self._ways:
             writing = replace(way.writing, comma=comma)
-            found = encode(way.column, block.columns[way.source], writing)
-            gathered.count(way.name, found.misfits)
-            if found.numbers is not None and isinstance(way.column, Number):
-                gathered.sample(way.name, found.numbers, way.column.range)
-            parts.append(found.coordinates)
+            encoded = encode(way.column, block.columns[way.source], writing)
+            gathered.count(way.name, encoded.misfits)
+            if encoded.numbers is not None and isinstance(way.column, Number):
+                gathered.sample(way.name, encoded.numbers, way.column.range)
+            parts.append(encoded.coordinates)
         gathered.rows.add(np.hstack(parts))
         label, weight = self._label, self._weight
         if label is not None:
@@ -379,7 +379,7 @@ class _Reader:
 
 def _described(schema: Contract) -> list[str]:
     """All columns a schema speaks of."""
-    return [*schema.columns, *(each.column for each in (schema.label, schema.weight) if each)]
+    return [*schema.columns, *(part.column for part in (schema.label, schema.weight) if part)]
 
 
 def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
@@ -393,16 +393,16 @@ def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list
     texts: list[str] = []
     alike, odd = Alike({*classes, *codes}), Counter[str]()
     for name in names:
-        known = fallback if name is None else classes.get(codes.get(name, name))
-        if known is None:
+        label_text = fallback if name is None else classes.get(codes.get(name, name))
+        if label_text is None:
             odd[name or ""] += 1
-            known = "other"
-        texts.append(known)
+            label_text = "other"
+        texts.append(label_text)
     like = sum(count for name, count in odd.items() if alike(name))
-    rest = odd.total() - like
+    unlike = odd.total() - like
     if label.other:
-        return texts, Misfits(missing=absent, other=rest, alike=like)
-    return texts, Misfits(missing=absent, unknown=rest, alike=like)
+        return texts, Misfits(missing=absent, other=unlike, alike=like)
+    return texts, Misfits(missing=absent, unknown=unlike, alike=like)
 
 
 def _masses(column: Fields, weight: Weight, comma: bool) -> tuple[Array, Misfits]:

@@ -75,7 +75,7 @@ class Contract(Document):
     @cached_property
     def used(self) -> Mapping[str, Feature]:
         """The columns that are features, by name."""
-        return {k: each for k, each in self.columns.items() if not isinstance(each, LeftOut)}
+        return {k: column for k, column in self.columns.items() if not isinstance(column, LeftOut)}
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Contract(Document):
         from .coordinates import coordinate_names
 
         return tuple(
-            name for column, each in self.used.items() for name in coordinate_names(column, each)
+            name for column, part in self.used.items() for name in coordinate_names(column, part)
         )
 
     @cached_property
@@ -92,7 +92,7 @@ class Contract(Document):
         from .coordinates import coordinate_names
 
         return tuple(
-            column for column, each in self.used.items() for _ in coordinate_names(column, each)
+            column for column, part in self.used.items() for _ in coordinate_names(column, part)
         )
 
     @property
@@ -106,7 +106,7 @@ class Contract(Document):
     def _box(self) -> tuple[Array, Array]:
         from .coordinates import corners
 
-        sides = [corners(each) for each in self.used.values()]
+        sides = [corners(column) for column in self.used.values()]
         return np.concatenate([low for low, _ in sides]), np.concatenate([h for _, h in sides])
 
     @property
@@ -128,8 +128,8 @@ class Contract(Document):
     def _deciding(self) -> dict[str, str]:
         """What decides coordinates, by column, in one way of writing."""
         parts: dict[str, str] = {}
-        for name, each in self.used.items():
-            shown = each.model_dump(mode="json", exclude_defaults=True)
+        for name, column in self.used.items():
+            shown = column.model_dump(mode="json", exclude_defaults=True)
             parts[name] = _canonical({k: v for k, v in shown.items() if k not in _FOR_PEOPLE})
         return parts
 
@@ -153,10 +153,10 @@ class Contract(Document):
         ``"label"`` and ``"weight"`` among them where these differ, and ``"order of columns"``
         where that alone does.
         """
-        here, there = self._deciding, other._deciding
-        names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+        ours, theirs = self._deciding, other._deciding
+        names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         names += [what for what, text in self._others.items() if text != other._others[what]]
-        if not names and list(here) != list(there):
+        if not names and list(ours) != list(theirs):
             names = ["order of columns"]
         return names
 
@@ -166,11 +166,11 @@ class Contract(Document):
         if not self.read_off or self.confirmed_by:
             return ""
         many = len(self.read_off)
-        some = ", ".join(self.read_off[:4]) + (f" and {many - 4} more" if many > 4 else "")
+        listed = ", ".join(self.read_off[:4]) + (f" and {many - 4} more" if many > 4 else "")
         return (
             f"{many} {'entry of the schema was' if many == 1 else 'entries of the schema were'} "
             "read off a site's "
-            f"private data ({some}) and nobody has confirmed them as public: they may tell about "
+            f"private data ({listed}) and nobody has confirmed them as public: they may tell about "
             "its records. Replace them by public knowledge and put a name in confirmed_by."
         )
 
@@ -182,9 +182,9 @@ def _plain(body: Any) -> Any:
     """The same entries, whole numbers without a point."""
     if isinstance(body, Mapping):
         entries = cast("Mapping[str, Any]", body)
-        return {key: _plain(each) for key, each in entries.items()}
+        return {key: _plain(entry) for key, entry in entries.items()}
     if isinstance(body, list):
-        return [_plain(each) for each in cast("list[Any]", body)]
+        return [_plain(entry) for entry in cast("list[Any]", body)]
     return neat(body) if isinstance(body, float) else body
 
 

@@ -55,26 +55,26 @@ def writing_of(name: str, column: Feature, site: Site) -> Writing:
     """How a site writes a column."""
     if name not in site.columns:
         return Writing()
-    given = site.columns[name]
+    entry = site.columns[name]
     factor, offset = 1.0, 0.0
-    if given.unit:
+    if entry.unit:
         if not isinstance(column, Number) or not column.unit:
             raise InputError(
                 f"the site file gives a unit of {name!r}, and the schema has none to convert to.",
                 code="site-invalid",
             )
-        factor, offset = conversion(given.unit, column.unit, column.substance)
-    if given.codes and not isinstance(column, YesNo | Category | Ordered):
+        factor, offset = conversion(entry.unit, column.unit, column.substance)
+    if entry.codes and not isinstance(column, YesNo | Category | Ordered):
         raise InputError(
             f"the site file gives codes of {name!r}, which has no categories.", code="site-invalid"
         )
-    if given.format and not isinstance(column, Date):
+    if entry.format and not isinstance(column, Date):
         raise InputError(
             f"the site file gives a format of {name!r}, which has no days.", code="site-invalid"
         )
-    codes = {label_name(text): _target(name, column, v) for text, v in given.codes.items()}
-    sentinels = tuple(label_name(value) for value in given.sentinels)
-    return Writing(factor, offset, codes, given.format, sentinels)
+    codes = {label_name(text): _target(name, column, v) for text, v in entry.codes.items()}
+    sentinels = tuple(label_name(value) for value in entry.sentinels)
+    return Writing(factor, offset, codes, entry.format, sentinels)
 
 
 def _target(name: str, column: Feature, value: Any) -> str:

@@ -58,9 +58,9 @@ class Table:
         column = self.columns[name]
         if isinstance(column, nw.Series):
             # A column of missing values only has no type; its NaN are reported as such.
-            known = column.dtype.is_numeric() or column.dtype == nw.Boolean
+            is_numeric = column.dtype.is_numeric() or column.dtype == nw.Boolean
             # What stands in brackets is left out: categories are values of the data.
-            odd = not known and column.null_count() < len(column)
+            odd = not is_numeric and column.null_count() < len(column)
             return str(column.dtype).split("(")[0] if odd else None
         numbers = map(self._number, column)
         odd = [row for row, number in enumerate(numbers) if number is None]
@@ -77,20 +77,20 @@ class Table:
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
     def _number(self, text: str) -> float | None:
-        found = number_of(text)
-        return number_of(text.replace(",", ".")) if found is None and self.comma else found
+        number = number_of(text)
+        return number_of(text.replace(",", ".")) if number is None and self.comma else number
 
     def values(self, name: str) -> list[Any]:
         """Fields of a column one by one, ``None`` where missing."""
         column = self.columns[name]
         if isinstance(column, Texts):
             return [None if value in MISSING else value for value in column]
-        found = _with_none(column)
+        fields = _with_none(column)
         if column.dtype.is_float():
             # In the type of the column: to a float32, Python gives digits it does not have.
             kind = np.float64 if column.dtype == nw.Float64 else np.float32
-            return [None if value is None or value != value else kind(value) for value in found]
-        return found
+            return [None if value is None or value != value else kind(value) for value in fields]
+        return fields
 
     def texts(self, name: str) -> list[str | None]:
         """Fields of a column as texts, ``None`` where there is nothing; "NA" is a text here."""
@@ -109,8 +109,8 @@ class Table:
         """Raise where a column is named that is not there."""
         absent = [name for name in wanted if name not in self.columns]
         if absent:
-            there = listing([self.called(name) for name in self.columns])
-            text = f"there is no column {absent[0]!r}; there is {there}."
+            names = listing([self.called(name) for name in self.columns])
+            text = f"there is no column {absent[0]!r}; there is {names}."
             raise FileError(text, code="file-columns")
 
     def parts(
@@ -146,10 +146,10 @@ class Table:
                 f"weight column {weights!r} is not numeric ({why}).", code="weights-dtype"
             )
         masses = None if weights is None else self.numbers(weights)
-        found = None if labels is None else self.values(labels)
-        if found is not None and missing_label is not None:
-            found = [missing_label if label is None else label for label in found]
-        return Parts(points, masses, found, names)
+        kinds = None if labels is None else self.values(labels)
+        if kinds is not None and missing_label is not None:
+            kinds = [missing_label if label is None else label for label in kinds]
+        return Parts(points, masses, kinds, names)
 
     def _feature_columns(
         self,
@@ -207,13 +207,13 @@ def check_marks(
     if not comma or not names:
         return
     point, mark = (
-        np.any([[each in text for text in columns[name]] for name in names], 0) for each in ".,"
+        np.any([[sign in text for text in columns[name]] for name in names], 0) for sign in ".,"
     )
     odd = np.flatnonzero(point & mark)
     if len(odd):
         with_point, with_comma = (
-            listing([repr(name) for name in names if each in columns[name][odd[0]]])
-            for each in ".,"
+            listing([repr(name) for name in names if sign in columns[name][odd[0]]])
+            for sign in ".,"
         )
         raise InputError(
             f"{len(odd)} record(s) have both points and commas in their numbers, the first in "
@@ -279,10 +279,10 @@ def _with_none(column: nw.Series[Any]) -> list[Any]:
 def number_of(text: str) -> float | None:
     """The number a field says, NaN where it is missing, ``None`` where it says no number."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return _NUMBERS.get(text.strip().lower())
-    return None if "_" in text else found
+    return None if "_" in text else number
 
 
 def may_be_value(name: str) -> bool:

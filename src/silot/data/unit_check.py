@@ -107,10 +107,10 @@ def suspected_few(
     >>> print(suspected_few("temp", column, (36.4, 36.8, 37.5), few, 104).sentence)
     4 of 104 numbers would fit as [degF]: in [degF], where the schema has Cel? Use one unit.
     """
-    found = few_converted(quartiles, few, _ways(name, column)) if len(few) else None
-    if found is None:
+    best = few_converted(quartiles, few, _ways(name, column)) if len(few) else None
+    if best is None:
         return None
-    way, count = found
+    way, count = best
     words = (
         f"{count} of {records} numbers would fit {_how(way)}: {_sentence(way, column)} Use one "
         "unit."
@@ -122,10 +122,10 @@ def suspected_few(
 def _ways(name: str, column: Number) -> list[Way]:
     """Conversions that lead to the unit of the schema."""
     return [
-        (each, turned)
-        for each in CONVERSIONS
+        (rule, turned)
+        for rule in CONVERSIONS
         for turned in (False, True)
-        if _applies(each, name, column, turned=turned)
+        if _applies(rule, name, column, turned=turned)
     ]
 
 
@@ -137,14 +137,14 @@ def _odd(column: Number, quartiles: Quartiles, outside: float) -> bool:
     return outside > _OUTSIDE or not low - far <= quartiles[1] <= high + far
 
 
-def _applies(each: Conversion, name: str, column: Number, *, turned: bool) -> bool:
+def _applies(rule: Conversion, name: str, column: Number, *, turned: bool) -> bool:
     """Whether the conversion leads to the unit of the schema."""
-    if not each.words:
+    if not rule.words:
         return True
-    named = each.concerns(name) or each.concerns(column.substance)
+    named = rule.concerns(name) or rule.concerns(column.substance)
     if not column.unit:
         return named
-    return (named or each.quantity in _ANY_NAME) and _same(each.of if turned else each.to, column)
+    return (named or rule.quantity in _ANY_NAME) and _same(rule.of if turned else rule.to, column)
 
 
 def _same(unit: str, column: Number) -> bool:
@@ -171,23 +171,23 @@ def _off(column: Number, converted: Iterable[float]) -> float | None:
 
 def _how(way: Way) -> str:
     """What brings numbers to the unit of the schema."""
-    each, turned = way
-    if each.offset:
+    rule, turned = way
+    if rule.offset:
         return f"as {_source(way)}"
-    return f"{'divided' if turned else 'multiplied'} by {each.factor:.4g}"
+    return f"{'divided' if turned else 'multiplied'} by {rule.factor:.4g}"
 
 
 def _source(way: Way) -> str:
-    each, turned = way
-    source = each.to if turned else each.of
+    rule, turned = way
+    source = rule.to if turned else rule.of
     return _UCUM.get(source, source)
 
 
 def _sentence(way: Way, column: Number) -> str:
     if not way[0].words:
         return "in another unit, or without a decimal point?"
-    there = f"the schema has {column.unit}" if column.unit else "the schema names no unit"
-    return f"in {_source(way)}, where {there}?"
+    expected = f"the schema has {column.unit}" if column.unit else "the schema names no unit"
+    return f"in {_source(way)}, where {expected}?"
 
 
 def _cure(name: str, column: Number) -> str:

@@ -172,38 +172,38 @@ def conversion_between(
 
     Examples
     --------
-    >>> found = conversion_between("glucose", (85.0, 105.0, 128.0), (4.7, 5.8, 7.1))
-    >>> found.quantity, found.of, found.to
+    >>> rule = conversion_between("glucose", (85.0, 105.0, 128.0), (4.7, 5.8, 7.1))
+    >>> rule.quantity, rule.of, rule.to
     ('glucose', 'mmol/L', 'mg/dL')
     >>> conversion_between("glucose", (85.0, 105.0, 128.0), (84.0, 104.0, 129.0)) is None
     True
     """
     fits = [
-        (not each.concerns(column), off, k)
-        for k, each in enumerate(CONVERSIONS)
+        (not rule.concerns(column), off, k)
+        for k, rule in enumerate(CONVERSIONS)
         for low, high in ((first, second), (second, first))
-        if (off := _off(each, low, high, named=each.concerns(column))) is not None
+        if (off := _off(rule, low, high, named=rule.concerns(column))) is not None
     ]
     return CONVERSIONS[min(fits)[2]] if fits else None
 
 
 def _off(
-    each: Conversion, low: Sequence[float], high: Sequence[float], *, named: bool
+    rule: Conversion, low: Sequence[float], high: Sequence[float], *, named: bool
 ) -> float | None:
     """How far ``high`` is from ``low`` converted; ``None`` where it does not fit."""
     spread, other = low[2] - low[0], high[2] - high[0]
-    if spread <= 0 or other <= 0 or not _near(other / spread, each.factor, _SPREAD):
+    if spread <= 0 or other <= 0 or not _near(other / spread, rule.factor, _SPREAD):
         return None
-    if each.offset:
+    if rule.offset:
         # In units of the spread: zero means nothing here.
-        away = abs(each.factor * low[1] + each.offset - high[1]) / other
+        away = abs(rule.factor * low[1] + rule.offset - high[1]) / other
         return away if named and away < 1.0 and abs(high[1] - low[1]) > 5.0 * spread else None
-    small = not each.clear
+    small = not rule.clear
     if low[1] * high[1] <= 0 or (small and not named):
         return None
     ratio = high[1] / low[1]
-    fits = _near(ratio, each.factor, _MEDIAN_SMALL if small else _MEDIAN)
-    return abs(math.log(ratio / each.factor)) if fits else None
+    fits = _near(ratio, rule.factor, _MEDIAN_SMALL if small else _MEDIAN)
+    return abs(math.log(ratio / rule.factor)) if fits else None
 
 
 def _near(ratio: float, factor: float, most: float) -> bool:
@@ -233,9 +233,9 @@ def few_converted(
 
     Examples
     --------
-    >>> ways = [(each, True) for each in CONVERSIONS if each.to == "[degF]"]
-    >>> (found, _), count = few_converted((36.5, 37, 37.5), np.array([97.8, 98.6, 99.5]), ways)
-    >>> found.in_words, count
+    >>> ways = [(rule, True) for rule in CONVERSIONS if rule.to == "[degF]"]
+    >>> (rule, _), count = few_converted((36.5, 37, 37.5), np.array([97.8, 98.6, 99.5]), ways)
+    >>> rule.in_words, count
     ('Cel and [degF] of temperature (factor 1.8, and 32 added)', 3)
     """
     low, _, high = quartiles
@@ -246,15 +246,15 @@ def few_converted(
     with np.errstate(all="ignore"):
         near, far = np.power(np.float64(high) / low, (_NEAR_ENDS, _FAR_ENDS))
         few = few[(few < low / far) | (few > high * far)]
-        there = [(way, way_of(way, few)) for way in ways]
-        fits = [(int(((x > low / near) & (x < high * near)).sum()), way) for way, x in there]
+        candidates = [(way, way_of(way, few)) for way in ways]
+        fits = [(int(((x > low / near) & (x < high * near)).sum()), way) for way, x in candidates]
     count, way = max(fits, key=lambda fit: fit[0], default=(0, None))
     return (way, count) if way and count >= max(_FEWEST, _MOST_OF * len(few)) else None
 
 
 def way_of(way: Way, value: Any) -> Any:
     """A number, or an array of them, converted one way or back."""
-    each, turned = way
+    rule, turned = way
     if turned:
-        return (value - each.offset) / each.factor
-    return each.factor * value + each.offset
+        return (value - rule.offset) / rule.factor
+    return rule.factor * value + rule.offset

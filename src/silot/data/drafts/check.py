@@ -58,8 +58,8 @@ def _check(
         return SchemaCheck(schema, 0, tuple(absent), {}, source)
     fit = read(part, way).fit
     counts = {
-        name: {kind: count for kind, count in vars(each).items() if count}
-        for name, each in fit.misfits.items()
+        name: {kind: count for kind, count in vars(misfits).items() if count}
+        for name, misfits in fit.misfits.items()
     }
     problems = sorted([*absent, *fit.problems], key=lambda problem: not problem.refused)
     return SchemaCheck(schema, fit.records, tuple(problems), counts, source)
@@ -69,10 +69,10 @@ def _there(
     names: Sequence[str], schema: Schema, site: Site
 ) -> tuple[Schema | None, Site, list[Problem]]:
     """The schema and the site of the columns that are there, and what is absent."""
-    sources = {name: each.source for name, each in site.columns.items() if each.source}
+    sources = {name: part.source for name, part in site.columns.items() if part.source}
     absent = [name for name in schema.used if sources.get(name, name) not in names]
     others = {"label": schema.label, "weight": schema.weight}
-    named = {what: each.column for what, each in others.items() if each}
+    named = {what: part.column for what, part in others.items() if part}
     gone = {what: name for what, name in named.items() if sources.get(name, name) not in names}
     problems = [
         Problem(
@@ -85,7 +85,7 @@ def _there(
         return schema, site, []
     if len(absent) == len(schema.used):
         return None, site, problems
-    columns = {name: each for name, each in schema.columns.items() if name not in absent}
+    columns = {name: column for name, column in schema.columns.items() if name not in absent}
     part = Schema.of(
         {**schema.model_dump(), "columns": {k: v.model_dump() for k, v in columns.items()},
          **dict.fromkeys(gone)}

@@ -67,7 +67,7 @@ class _Drafting:
     read_off: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        here = {each.source or name: name for name, each in self.site.columns.items()}
+        here = {column.source or name: name for name, column in self.site.columns.items()}
         self.sources = {here.get(source, source): source for source in self.names}
         absent = [name for name in self.roles.named if name not in self.sources]
         if absent:
@@ -99,8 +99,8 @@ class _Drafting:
             start = gathered.rows
             gathered.add({n: block.columns[s] for n, s in self.sources.items()}, block.height)
             numbers = [
-                self.sources[name] for name, each in gathered.columns.items()
-                if each.numbers.read > 0.5 * each.there
+                self.sources[name] for name, column in gathered.columns.items()
+                if column.numbers.read > 0.5 * column.value_count
             ]  # fmt: skip
             check_marks(block.columns, numbers, comma, start)
             if tell is not None:
@@ -113,37 +113,37 @@ class _Drafting:
         """How this site writes a column; units are those of the site."""
         if name not in self.site.columns:
             return Writing(comma=comma)
-        each = self.site.columns[name]
-        codes = {label_name(text): label_name(value) for text, value in each.codes.items()}
-        sentinels = tuple(label_name(value) for value in each.sentinels)
-        return Writing(codes=codes, format=each.format, sentinels=sentinels, comma=comma)
+        entry = self.site.columns[name]
+        codes = {label_name(text): label_name(value) for text, value in entry.codes.items()}
+        sentinels = tuple(label_name(value) for value in entry.sentinels)
+        return Writing(codes=codes, format=entry.format, sentinels=sentinels, comma=comma)
 
     def draft(self, profile: TableProfile, name: str, title: str) -> Draft:
         body: dict[str, Any] = {"name": title, "columns": self._columns(profile)}
         for what, entry in (("label", self._label), ("weight", self._weight)):
-            if (found := entry(profile)) is not None:
-                body[what] = found
+            if (part := entry(profile)) is not None:
+                body[what] = part
         body["read_off"] = self.read_off
-        if all(each["kind"] in ("text", "identifier") for each in body["columns"].values()):
+        if all(column["kind"] in ("text", "identifier") for column in body["columns"].values()):
             raise InputError(
                 f"{name}: no column can be a feature: all are left out, as text, identifiers or "
                 "without a value. Write the schema by hand (docs/schema.md).",
                 code="schema-columns",
             )
-        self.notes += _same(profile, {n for n, each in body["columns"].items()
-                                      if each["kind"] not in ("text", "identifier")})  # fmt: skip
-        missing = {name: each.missing for name, each in profile.columns.items()}
+        self.notes += _same(profile, {n for n, column in body["columns"].items()
+                                      if column["kind"] not in ("text", "identifier")})  # fmt: skip
+        missing = {name: column.missing for name, column in profile.columns.items()}
         notes = sorted(self.notes, key=lambda note: not note.refused)
         return Draft(Schema.of(body), tuple(notes), profile.rows, missing, source=name)
 
     def _columns(self, profile: TableProfile) -> dict[str, Any]:
         columns: dict[str, Any] = {}
-        taken: set[str] = set()
-        for name, each in profile.columns.items():
+        used_names: set[str] = set()
+        for name, column in profile.columns.items():
             if name in (self.roles.label, self.roles.weight):
                 continue
-            proposal = self._proposal(name, each)
-            entries = self._parted(proposal, taken)
+            proposal = self._proposal(name, column)
+            entries = self._parted(proposal, used_names)
             columns[name] = entries
             self.notes += proposal.notes
             self.read_off += proposal.read_off
@@ -157,36 +157,38 @@ class _Drafting:
         if stated and stated.format and proposal.entries["kind"] == "date":
             # The site file says how it writes them.
             proposal.entries.pop("format", None)
-            proposal.read_off = [each for each in proposal.read_off if not each.endswith(".format")]
+            proposal.read_off = [
+                entry for entry in proposal.read_off if not entry.endswith(".format")
+            ]
         return proposal
 
-    def _parted(self, proposal: Proposal, taken: set[str]) -> dict[str, Any]:
+    def _parted(self, proposal: Proposal, used_names: set[str]) -> dict[str, Any]:
         """Entries of a column whose coordinates have names of their own."""
         other = "b" if proposal.name == "a" else "a"
-        made = Schema.of({"columns": {proposal.name: proposal.entries, other: {"kind": "yes/no"}}})
-        column: Feature | LeftOut = made.columns[proposal.name]
+        trial = Schema.of({"columns": {proposal.name: proposal.entries, other: {"kind": "yes/no"}}})
+        column: Feature | LeftOut = trial.columns[proposal.name]
         if isinstance(column, LeftOut):
             return proposal.entries
         coordinates = set(coordinate_names(proposal.name, column))
-        if coordinates & taken:
+        if coordinates & used_names:
             proposal.leave_out("text", "its coordinates would have names of another column's")
             proposal.notes.clear()
             proposal.note("name", "its coordinates would be called as those of another column. It "
                           "is left out: rename it.")  # fmt: skip
-        taken |= coordinates
+        used_names |= coordinates
         return proposal.entries
 
     def _label(self, profile: TableProfile) -> dict[str, Any] | None:
         if not self.roles.label:
             return None
-        proposal, each = Proposal(self.roles.label), profile.columns[self.roles.label]
-        words = unknown_words(each.names)
-        names = dict(each.names)
+        proposal, column = Proposal(self.roles.label), profile.columns[self.roles.label]
+        words = unknown_words(column.names)
+        names = dict(column.names)
         classes, other = listed_names(names)
-        if each.many or not len(classes) > 0 or len(names) > _MOST_CLASSES:
+        if column.many or not len(classes) > 0 or len(names) > _MOST_CLASSES:
             raise InputError(
                 f"column {self.roles.label!r} has no public classes: "
-                f"{'many' if each.many else f'{len(names):,}'} different labels, "
+                f"{'many' if column.many else f'{len(names):,}'} different labels, "
                 f"{len(classes)} of them of 10 records or more.",
                 code="schema-label",
             )
@@ -198,7 +200,7 @@ class _Drafting:
             proposal.note("rare", "rare labels are not listed: they are other.")
         if words:
             proposal.note("sentinel", f"{len(words)} of its classes may say: not known.")
-        if each.missing:
+        if column.missing:
             entries |= {"classes": [*classes, "none"], "missing": "none"}
             self.read_off.append("label.missing")
         note_alike(proposal, names, classes)
@@ -256,18 +258,18 @@ def draft_of_frame(data: Any, roles: Roles, site: Site | None = None, *, title: 
 
 def _same(profile: TableProfile, features: set[str]) -> list[Note]:
     """Columns that say what another one says."""
-    kept = {name: each for name, each in profile.columns.items() if name in features}
-    numeric = [n for n, each in kept.items() if each.numbers.read > 0.5 * each.there]
+    kept = {name: column for name, column in profile.columns.items() if name in features}
+    numeric = [n for n, column in kept.items() if column.numbers.read > 0.5 * column.value_count]
     notes: list[Note] = []
     if len(numeric) > 1:
         rows = np.column_stack([_filled(kept[name].sample) for name in numeric])
         for finding in duplicates(numeric, [look(rows)]):
             other = finding.sentence.rpartition(" as ")[2]
             notes.append(Note(finding.column, "duplicate", _alike(finding.column, other)))
-    few = [name for name, each in kept.items() if not each.many and len(each.names) > 1]
+    few = [name for name, column in kept.items() if not column.many and len(column.names) > 1]
     for a, b in combinations(few[:_PAIRED], 2):
-        known = any(note.column == b for note in notes)
-        if not known and _one_to_one(kept[a], kept[b]):
+        has_note = any(note.column == b for note in notes)
+        if not has_note and _one_to_one(kept[a], kept[b]):
             notes.append(Note(b, "duplicate", _alike(b, repr(a))))
     return notes
 
@@ -280,8 +282,8 @@ def _alike(column: str, other: str) -> str:
 
 
 def _filled(values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
-    there = np.isfinite(values)
-    return np.where(there, values, np.median(values[there]) if there.any() else 0.0)
+    is_number = np.isfinite(values)
+    return np.where(is_number, values, np.median(values[is_number]) if is_number.any() else 0.0)
 
 
 def _one_to_one(a: ColumnProfile, b: ColumnProfile) -> bool:
@@ -295,7 +297,7 @@ def _one_to_one(a: ColumnProfile, b: ColumnProfile) -> bool:
 
 def named(notes: Iterable[Note]) -> Mapping[str, list[Note]]:
     """Notes by column."""
-    found: dict[str, list[Note]] = {}
+    by_column: dict[str, list[Note]] = {}
     for note in notes:
-        found.setdefault(note.column, []).append(note)
-    return found
+        by_column.setdefault(note.column, []).append(note)
+    return by_column

@@ -12,7 +12,16 @@ import numpy.typing as npt
 from ..column_checks import identifiers, is_missing_code, numbers_by_name, sentinels
 from ..column_kinds import Number
 from ..documents import EXACT, neat
-from ..names import Limits, Quartiles, address, coded, dated, limits_of, numbered, unit_of
+from ..names import (
+    Limits,
+    Quartiles,
+    is_address_name,
+    is_code_name,
+    is_date_name,
+    is_identifier_name,
+    limits_of,
+    unit_of,
+)
 from ..unit_check import Suspicion, suspected_few
 from .profile import ColumnProfile, Days, look
 from .proposals import (
@@ -48,7 +57,7 @@ def propose(name: str, profile: ColumnProfile, unit: str = "") -> Proposal:
     unit
         Its unit, where the site says it.
     """
-    if not profile.there:
+    if not profile.value_count:
         proposal = Proposal(name)
         proposal.note("empty", "no record has a value. It is left out.")
         return proposal.leave_out("text", "no record of the site of the draft has a value")
@@ -56,7 +65,7 @@ def propose(name: str, profile: ColumnProfile, unit: str = "") -> Proposal:
         proposal = Proposal(name)
         proposal.note("text", "it is of a type that no kind of column reads. It is left out.")
         return proposal.leave_out("text", "of a type that is not read")
-    if numbered(name) and _distinct(profile) > 0.3:
+    if is_identifier_name(name) and _distinct(profile) > 0.3:
         proposal = Proposal(name)
         proposal.note("identifier", "its name says whose record it is. It is left out.")
         return proposal.leave_out("identifier", "by its name")
@@ -74,7 +83,7 @@ def _distinct(profile: ColumnProfile) -> float:
     """Part of the records, about, that have a value of their own."""
     if profile.many:
         return len(np.unique(profile.codes)) / max(len(profile.codes), 1)
-    return len(profile.names) / max(profile.there, 1)
+    return len(profile.names) / max(profile.value_count, 1)
 
 
 def _by_codes(name: str, profile: ColumnProfile) -> bool:
@@ -84,20 +93,25 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
     kinds = set(profile.names)
     if kinds == {"0", "1"}:
         return True
-    if profile.numbers.unread or not profile.numbers.whole or len(kinds) > MOST_CATEGORIES:
+    if profile.numbers.unread or not profile.numbers.all_integers or len(kinds) > MOST_CATEGORIES:
         # What has zeros in front is no number.
-        return address(name) or profile.padded > 0.1 * profile.there
-    few = 1 < len(kinds) <= 2 and coded(name)
-    return few or coded(name) or address(name) or profile.padded > 0.1 * profile.there
+        return is_address_name(name) or profile.padded > 0.1 * profile.value_count
+    few = 1 < len(kinds) <= 2 and is_code_name(name)
+    return (
+        few
+        or is_code_name(name)
+        or is_address_name(name)
+        or profile.padded > 0.1 * profile.value_count
+    )
 
 
 def _form(name: str, profile: ColumnProfile) -> str | None:
     """How the days of a column are written, where it is one of days."""
     words = unknown_words(profile.numbers.texts)
-    there = profile.there - sum(profile.numbers.texts[text] for text in words)
+    values = profile.value_count - sum(profile.numbers.texts[text] for text in words)
     # Eight digits can be read as a day, and are a number where the name says nothing of days.
-    digits = profile.numbers.read > 0 and not dated(name)
-    fits = {form: days for form, days in profile.days.items() if days.read >= MOST * there > 0}
+    digits = profile.numbers.read > 0 and not is_date_name(name)
+    fits = {form: days for form, days in profile.days.items() if days.read >= MOST * values > 0}
     if digits or not fits:
         return None
     most = max(days.read for days in fits.values())
@@ -118,7 +132,7 @@ def _days(name: str, profile: ColumnProfile, form: str) -> Proposal:
     swapped = [other for other in profile.days if _swapped(form, other)]
     if any(profile.days[other].read == days.read for other in swapped):
         proposal.note("date", "day and month may be the other way round: look at its format.")
-    unread = profile.there - days.read - sum(profile.numbers.texts[text] for text in words)
+    unread = profile.value_count - days.read - sum(profile.numbers.texts[text] for text in words)
     _unread(proposal, profile, unread, "days in the way of others")
     propose_missing(proposal, profile, words)
     return proposal
@@ -138,9 +152,9 @@ class _Kept:
     @classmethod
     def of(cls, profile: ColumnProfile, codes: list[float]) -> _Kept:
         """Those that stand for no missing value."""
-        there = np.isfinite(profile.sample) & ~np.isin(profile.sample, codes)
+        is_value = np.isfinite(profile.sample) & ~np.isin(profile.sample, codes)
         ends = sorted(value for value in profile.numbers.ends if value not in codes)
-        return cls(profile.sample[there], ends)
+        return cls(profile.sample[is_value], ends)
 
     @property
     def quartiles(self) -> Quartiles:
@@ -168,10 +182,10 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
             for value in kept.ends
             if not limits.low <= value <= limits.high and (value == 0 or is_missing_code(value))
         ]
-        rest = _Kept.of(profile, codes)
-        kept = rest if rest.ends else kept
-    whole = profile.numbers.whole and max(abs(kept.ends[0]), abs(kept.ends[-1])) < EXACT
-    proposal.enter("kind", "integer" if whole else "number", public=True)
+        possible = _Kept.of(profile, codes)
+        kept = possible if possible.ends else kept
+    integers = profile.numbers.all_integers and max(abs(kept.ends[0]), abs(kept.ends[-1])) < EXACT
+    proposal.enter("kind", "integer" if integers else "number", public=True)
     span, public = _range(proposal, limits, kept)
     if not (math.isfinite(span[1] - span[0]) and span[0] < span[1]):
         proposal.note("name", "its numbers are too large for a range. It is left out.")
@@ -179,7 +193,7 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     low = _tail(proposal, kept.sample, span[0])
     proposal.enter("range", [low, span[1]], public=public and low == span[0])
     _typical(proposal, kept)
-    _looks(proposal, profile, kept, whole=whole)
+    _looks(proposal, profile, kept, integers=integers)
     unread = profile.numbers.unread - sum(profile.numbers.texts[text] for text in words)
     _unread(proposal, profile, unread, "numbers")
     propose_missing(proposal, profile, [*words, *map(_written, sorted(codes))])
@@ -206,10 +220,10 @@ def _unread(proposal: Proposal, profile: ColumnProfile, count: int, what: str) -
         )  # fmt: skip
 
 
-def _looks(proposal: Proposal, profile: ColumnProfile, kept: _Kept, *, whole: bool) -> None:
+def _looks(proposal: Proposal, profile: ColumnProfile, kept: _Kept, *, integers: bool) -> None:
     if kept.ends[0] == kept.ends[-1]:
         proposal.note("constant", "all records have one value.")
-    elif whole and not profile.many and len(profile.names) <= FEW:
+    elif integers and not profile.many and len(profile.names) <= FEW:
         proposal.note(
             "codes", f"{len(profile.names)} whole numbers only. If they are codes of categories, "
             "write kind: category, or ordered, with their names."
@@ -218,7 +232,7 @@ def _looks(proposal: Proposal, profile: ColumnProfile, kept: _Kept, *, whole: bo
 
 def _codes(name: str, profile: ColumnProfile) -> list[float]:
     """Numbers that stand for missing values: codes in use, far from all others."""
-    ends, found = profile.numbers.ends, list[float]()
+    ends, sentinel_values = profile.numbers.ends, list[float]()
     values = profile.sample[np.isfinite(profile.sample)]
     if len(values) < profile.numbers.read:
         # What is rare may be in no sample: the ends are of all records.
@@ -227,7 +241,7 @@ def _codes(name: str, profile: ColumnProfile) -> list[float]:
         repeated = [np.repeat(value, min(count, most)) for value, count in ends.items()]
         values = np.concatenate([values, *repeated])
     for _ in range(3):
-        kept = values[~np.isin(values, found)]
+        kept = values[~np.isin(values, sentinel_values)]
         if not len(kept) or not float(kept.max()) - float(kept.min()) < math.inf:
             break
         new = [
@@ -237,13 +251,13 @@ def _codes(name: str, profile: ColumnProfile) -> list[float]:
         ]
         if not new:
             break
-        found += new
-    return sorted(set(found))
+        sentinel_values += new
+    return sorted(set(sentinel_values))
 
 
 def _identifier(name: str, profile: ColumnProfile, kept: _Kept) -> str:
     values, ends = kept.sample, kept.ends
-    if not profile.numbers.whole:
+    if not profile.numbers.all_integers:
         return ""
     distinct = len(np.unique(values)) / len(values)
     if len(values) < FEW:
@@ -265,11 +279,11 @@ def _limits(proposal: Proposal, unit: str, kept: _Kept) -> Limits | None:
         if named:
             proposal.enter("unit", named, public=True)
         return None
-    told = not named and bool(limits.substance)
-    proposal.enter("unit", limits.unit, public=not told)
+    guessed = not named and bool(limits.substance)
+    proposal.enter("unit", limits.unit, public=not guessed)
     if limits.substance:
         proposal.enter("substance", limits.substance, public=True)
-    if told:
+    if guessed:
         proposal.note("unit", f"its unit is told by its numbers ({limits.unit}): confirm it.")
     return limits
 

@@ -50,7 +50,7 @@ class Numbers:
     ----------
     read, unread
         Fields that are numbers, and that are neither numbers nor missing.
-    whole
+    all_integers
         Whether all numbers are whole.
     ends
         How often the smallest and the largest distinct numbers are there.
@@ -60,18 +60,18 @@ class Numbers:
 
     read: int = 0
     unread: int = 0
-    whole: bool = True
+    all_integers: bool = True
     ends: dict[float, int] = field(default_factory=dict[float, int])
     texts: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, values: Array, weights: npt.NDArray[np.int64]) -> None:
-        there = np.isfinite(values)
+        is_number = np.isfinite(values)
         # Adding zero makes one of the two zeros.
-        kept, counts = values[there] + 0.0, weights[there]
+        kept, counts = values[is_number] + 0.0, weights[is_number]
         if not kept.size:
             return
         self.read += int(counts.sum())
-        self.whole = self.whole and bool(np.all(kept == np.floor(kept)))
+        self.all_integers = self.all_integers and bool(np.all(kept == np.floor(kept)))
         distinct, place = np.unique(kept, return_inverse=True)
         sums = np.bincount(place.ravel(), counts).astype(np.int64)
         for k in {
@@ -94,11 +94,11 @@ class Days:
     last: float = -np.inf
 
     def add(self, days: Array, weights: npt.NDArray[np.int64]) -> None:
-        there = np.isfinite(days)
-        if there.any():
-            self.read += int(weights[there].sum())
-            self.first = min(self.first, float(days[there].min()))
-            self.last = max(self.last, float(days[there].max()))
+        is_day = np.isfinite(days)
+        if is_day.any():
+            self.read += int(weights[is_day].sum())
+            self.first = min(self.first, float(days[is_day].min()))
+            self.last = max(self.last, float(days[is_day].max()))
 
 
 class ColumnProfile:
@@ -135,7 +135,7 @@ class ColumnProfile:
         self._writing = writing
 
     @property
-    def there(self) -> int:
+    def value_count(self) -> int:
         """Fields with a value."""
         return self.rows - self.missing
 
@@ -183,13 +183,13 @@ class ColumnProfile:
     def _date(
         self, texts: list[str], weights: npt.NDArray[np.int64], empty: npt.NDArray[np.bool_]
     ) -> None:
-        there = np.flatnonzero(~empty)
-        if self._formats == () or not len(there):
+        places = np.flatnonzero(~empty)
+        if self._formats == () or not len(places):
             return
-        fields = [texts[k] for k in there]
+        fields = [texts[k] for k in places]
         if not self._writing.format:
             shaped = [bool(_DAY.fullmatch(text.strip())) for text in fields]
-            self.shaped += int(weights[there][shaped].sum())
+            self.shaped += int(weights[places][shaped].sum())
             if self._formats is None and np.mean(shaped) < 0.5:
                 self._formats = ()
                 return
@@ -202,7 +202,7 @@ class ColumnProfile:
             read = {form: days for form, days in read.items() if np.isfinite(days).mean() >= 0.5}
             self._formats = tuple(read)
         for form, days in read.items():
-            self.days.setdefault(form, Days()).add(days, weights[there])
+            self.days.setdefault(form, Days()).add(days, weights[places])
 
     def _add_typed(self, column: nw.Series[Any]) -> None:
         kind = column.dtype
@@ -236,14 +236,14 @@ class ColumnProfile:
             )
             self.codes = np.zeros(len(self.sample), dtype=np.int64)
             return
-        some: Any
+        fields: Any
         if isinstance(column, nw.Series):
             places = range(len(column))[rows]
-            some = column[list(places)] if len(places) < len(column) else column
+            fields = column[list(places)] if len(places) < len(column) else column
         else:
-            some = column[rows]
-        read = as_numbers(some, self._writing.sentinels, comma=self._writing.comma)
-        texts = some.to_list() if isinstance(some, nw.Series) else some
+            fields = column[rows]
+        read = as_numbers(fields, self._writing.sentinels, comma=self._writing.comma)
+        texts = fields.to_list() if isinstance(fields, nw.Series) else fields
         codes = np.fromiter((hash(text) for text in texts), np.int64, len(texts))
         self.sample = np.concatenate([self.sample, read.values])
         self.codes = np.concatenate([self.codes, codes])
@@ -268,8 +268,8 @@ class TableProfile:
         for name, profile in self.columns.items():
             profile.add(fields[name], rows)
         self.rows += height
-        taken = len(range(height)[rows])
-        self._next += taken * self._step - height
+        count = len(range(height)[rows])
+        self._next += count * self._step - height
         sizes = [len(profile.sample) for profile in self.columns.values()]
         while sizes and sizes[0] > _SAMPLE:
             # Every other one from now on, and of those that are kept.

@@ -151,7 +151,7 @@ def _text(proposal: Proposal, profile: ColumnProfile, names: Mapping[str, int]) 
     if of >= FEW and distinct >= MOST * of and not any(" " in text.strip() for text in names):
         proposal.note("identifier", "almost every record has another text. It is left out.")
         return proposal.leave_out("identifier", "a text for each record")
-    if profile.shaped >= 0.9 * profile.there > 0:
+    if profile.shaped >= 0.9 * profile.value_count > 0:
         proposal.note(
             "date", "its fields look like days that are not all written in one way. It is left "
             "out: write them in one."
@@ -223,8 +223,8 @@ def _scale(name: str, names: Mapping[str, int]) -> list[str]:
     if len(names) < 2:
         return []
     for steps in (_of_scales, _roman, _stepped, _bands):
-        if found := steps(name, names):
-            return found
+        if steps_in_order := steps(name, names):
+            return steps_in_order
     return []
 
 
@@ -233,8 +233,8 @@ def _of_scales(_: str, names: Mapping[str, int]) -> list[str]:
     fits = [scale for scale in _SCALES if set(kinds) <= set(scale)]
     if not fits or len(kinds) < len(names):
         return []
-    some = next(iter(names))
-    style = str.upper if some.isupper() else str.capitalize if some[0].isupper() else str.lower
+    sample = next(iter(names))
+    style = str.upper if sample.isupper() else str.capitalize if sample[0].isupper() else str.lower
     return [kinds.get(word, style(word)) for word in min(fits, key=len)]
 
 
@@ -249,16 +249,16 @@ def _stepped(name: str, names: Mapping[str, int]) -> list[str]:
     parted = {re.fullmatch(r"(.*?[ _-]?)(\d|[IVX]+)", text) for text in names}
     if None in parted:
         return []
-    stems = {each[1] for each in parted if each}
+    stems = {match[1] for match in parted if match}
     stem = next(iter(stems))
     if len(stems) > 1 or not (_STEPPED & {*tokens(stem), *tokens(name)} or stem == "T"):
         return []
-    steps = {each[2] for each in parted if each}
+    steps = {match[2] for match in parted if match}
     if all(step.isdigit() for step in steps):
         numbers = sorted(map(int, steps))
         return [f"{stem}{k}" for k in range(numbers[0], numbers[-1] + 1)] if stem else []
-    found = _roman("", dict.fromkeys(steps, 1))
-    return [f"{stem}{step}" for step in found]
+    numerals = _roman("", dict.fromkeys(steps, 1))
+    return [f"{stem}{step}" for step in numerals]
 
 
 def _bands(_: str, names: Mapping[str, int]) -> list[str]:
@@ -266,8 +266,8 @@ def _bands(_: str, names: Mapping[str, int]) -> list[str]:
     parted = [re.fullmatch(r"([\[(]?)(\d+)(-)(\d+)([\])]?)", text) for text in names]
     if None in parted or len(names) < 3:
         return []
-    found = [each.groups() for each in parted if each]
-    pairs = sorted((int(low), int(high)) for _, low, _, high, _ in found)
+    bands = [match.groups() for match in parted if match]
+    pairs = sorted((int(low), int(high)) for _, low, _, high, _ in bands)
     first, last, wide = pairs[0], pairs[-1], pairs[0][1] - pairs[0][0]
     steps = {b[0] - a[0] for a, b in pairwise(pairs)}
     step = min(steps)
@@ -275,6 +275,6 @@ def _bands(_: str, names: Mapping[str, int]) -> list[str]:
         return []
     if any(other % step for other in steps):
         return []
-    opened, _, _, _, closed = found[0]
+    opened, _, _, _, closed = bands[0]
     every = [f"{opened}{low}-{low + wide}{closed}" for low in range(first[0], last[0] + 1, step)]
     return every if set(names) <= set(every) and len(every) <= MOST_CATEGORIES else []

@@ -110,7 +110,7 @@ class SchemaCheck(Shown):
             "records": self.records,
             "hash": self.schema.hash,
             "problems": [vars(problem) for problem in self.problems],
-            "counts": {name: dict(each) for name, each in self.counts.items()},
+            "counts": {name: dict(kinds) for name, kinds in self.counts.items()},
         }
 
     def to_json(self) -> str:
