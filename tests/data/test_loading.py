@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import silot
 from silot import Schema
 from silot.data.loading import column_names, load_identifiers, load_images, load_measure
-from silot.data.texts import Texts
+from silot.data.tables import Texts
 from silot.errors import ExtraError, FileError, InputError, MismatchError, SilotError
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, seeds
 from tests.tiers import examples

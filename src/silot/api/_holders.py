@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.matching import matched
+from ..data.matching import match_columns
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..data.reading import Schema
@@ -213,7 +213,7 @@ def checked_measures(
     # What is wrong with the caller's own is not said of a holder "coordinator".
     called = {MINE if name == COORDINATOR else name: name for name in holders}
     read = {each: measure_named(each, holders[name], column) for each, name in called.items()}
-    measures = matched(read, [each for each, name in called.items() if name in last])
+    measures = match_columns(read, [each for each, name in called.items() if name in last])
     first_name, first = next(iter(measures.items()))
     for name, measure in measures.items():
         if measure.dimension != first.dimension:

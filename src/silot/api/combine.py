@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..data.matching import check_schemas, matched
+from ..data.matching import check_schemas, match_columns
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..distances.sketches.release_file import ReleaseFile, check_alike, digest_public_records
@@ -146,7 +146,9 @@ def run_releases(
         mine = read_data(validation, first.schema, "validation", first.terms.classes is not None)
         check_schemas({"the releases": first.schema, "validation": mine.schema})
         if mine.columns is not None and first.terms.columns is not None:
-            mine = matched({PUBLIC: _head(first), "validation": mine}, ["validation"])["validation"]
+            mine = match_columns({PUBLIC: _head(first), "validation": mine}, ["validation"])[
+                "validation"
+            ]
         own = Own(mine)
     periods = {name: each.terms.period for name, each in releases.items()}
     named = {name: period for name, period in periods.items() if period is not None}

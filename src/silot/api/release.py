@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..data.files import check_whole
-from ..data.matching import check_schemas, matched
+from ..data.matching import check_schemas, match_columns
 from ..data.measure import Data, Measure
 from ..data.reading import Schema, read_frame
 from ..data.schema import Contract
@@ -259,7 +259,7 @@ def read_data(data: Data, schema: Contract | None, name: str, labels: bool) -> M
 def _matched(name: str, records: Measure, public: Measure) -> tuple[Measure, Measure]:
     """Records with their columns in the order of the public ones, which all sites have."""
     check_schemas({name: records.schema, PUBLIC: public.schema})
-    found = matched({PUBLIC: public, name: records}, [name])
+    found = match_columns({PUBLIC: public, name: records}, [name])
     return found[name], found[PUBLIC]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..data.matching import matched
+from ..data.matching import match_columns
 from ..data.measure import Covariance, Data, Embedding, Measure
 from ..distances.methods import check_method_options
 from ..distances.sketches.release_options import Private
@@ -175,7 +175,7 @@ def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure])
     if not measures:
         # Holders of a federation see for themselves whether theirs fit.
         return found
-    matched({**measures, name: found})
+    match_columns({**measures, name: found})
     first, measure = next(iter(measures.items()))
     if found.dimension != measure.dimension:
         raise MismatchError(

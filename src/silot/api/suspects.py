@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..data.matching import matched
+from ..data.matching import match_columns
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..distances.sketches.release_options import Private
@@ -141,6 +141,6 @@ class _Owner:
                 code="dimension-mismatch",
             )
         if self.public.columns is not None and given.columns is not None:
-            given = matched({PUBLIC: self.public, name: given}, (name,))[name]
+            given = match_columns({PUBLIC: self.public, name: given}, (name,))[name]
         found = with_columns(self.inner.screen(Own(given), name, fdr), self.public)
         return found.with_preflight(Preflight.of({name: given, PUBLIC: self.public}))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from silot_transport._check import flag, real
 
-from ..data.matching import matched
+from ..data.matching import match_columns
 from ..data.measure import Data, Measure
 from ..distances.questions import Records
 from ..errors import InputError, MismatchError
@@ -231,7 +231,7 @@ def _read(
     measures = {name: Measure.of(data) for name, data in everything.items() if data is not None}
     # Their columns are brought into the order of the holders' columns.
     last = (COORDINATOR, _OUTSIDERS, _PUBLIC)
-    return {name: _records(measure) for name, measure in matched(measures, last).items()}
+    return {name: _records(measure) for name, measure in match_columns(measures, last).items()}
 
 
 def _records(measure: Measure) -> tuple[Array, Labels | None]:

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ..data.files import known_file, read_arrays
+from ..data.names import listing
 from ..data.table_files import read_table
-from ..data.tables import Table, listing
+from ..data.tables import Table
 from ..distillation import LabelCodes, LabelSpace
 from ..distillation.questions import Inputs, check_inputs
 from ..distillation.text import PAIR

@@ -13,7 +13,7 @@ import typer
 
 from ..api._holders import RESERVED
 from ..data.loading import column_names, load_measure
-from ..data.matching import matched
+from ..data.matching import match_columns
 from ..data.measure import Measure
 from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
@@ -261,7 +261,7 @@ class Tables(Columns):
             if self.labels and not loaded[name].labelled:
                 cure = "Name the column with --label-column." if table else "Save them as y."
                 raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
-        return matched(loaded)
+        return match_columns(loaded)
 
     def _all_by_schema(self, paths: Mapping[str, Path], schema: Schema) -> dict[str, Measure]:
         if self.labels and schema.label is None:
@@ -270,7 +270,7 @@ class Tables(Columns):
             )
         if schema.warning:
             tell(f"{schema.name or 'schema'}: {schema.warning}")
-        return matched({name: self.by_schema(path, schema) for name, path in paths.items()})
+        return match_columns({name: self.by_schema(path, schema) for name, path in paths.items()})
 
 
 @dataclass(frozen=True, kw_only=True)

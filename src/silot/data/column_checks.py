@@ -1,78 +1,152 @@
-"""What is odd about the columns of tables: record numbers, codes for missing values, other units.
+"""Checks of tables without a schema: record numbers, codes for missing values, other units.
 
-Every check looks at all holders at once, and tells what it sees as findings.
+Each check takes the samples of all holders and returns findings.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from silot_transport._check import Array
 
-from .findings import FEW, ROWS, Finding, Looks, holders_in_words
+from .names import listing
 from .units import Conversion, conversion_between
 
 Flags = npt.NDArray[np.bool_]
 
+# Rows of a holder that quantiles are computed from, evenly spaced.
+ROWS = 4096
+# Quantiles of fewer records are not compared.
+FEW = 10
+_QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 _QUARTILES = slice(2, 5)
 
-# Whole numbers of which so large a part are distinct may number records.
+# Whole numbers may number records if at least this part of them is distinct.
 _DISTINCT = 0.95
-# Whole numbers of some hundred records that are all distinct and fill their range this densely.
+# Distinct whole numbers of this many records that fill their range this densely number them.
 _DENSE, _DENSE_RECORDS = 0.8, 20
 _NUMBERING = {"id", "ids", "uid", "uuid", "guid", "pid", "mrn", "ssn", "identifier", "rowid"}
 _NUMBERING |= {"rownum", "pseudonym"}
-# An index may be one of the body's mass: these count alone, or beside what is counted.
+# An index may also be one of body mass: these words count alone, or beside what is counted.
 _NUMBERED = {"no", "nr", "num", "number", "key", "index", "idx"}
 _COUNTED = {"patient", "case", "record", "row", "encounter", "visit", "admission", "subject"}
 _COUNTED |= {"person", "customer", "client", "sample", "unnamed"}
 
-# A gap in spreads of the rest: of a code in use that is repeated, and of zero; of one that may be a
-# measurement or is among codes of classes; of others, and of a code that is there once.
+# Gaps, in spreads of the other values, from which a value counts as a code for a missing one: a
+# repeated code in use, or zero; a code that may be a measurement or lies among codes of classes;
+# another repeated value, or a code that occurs once.
 _FAR_REPEATED, _FAR_CLASSES, _FAR_VALUE = 1.0, 3.0, 10.0
 _CODES = {9.0, 2147483647.0, 2147483648.0, 32767.0, 32768.0, 65535.0, 4294967295.0}
 _CODE_VALUES = 3
 _MISSING_MOST = 0.5
 
-# Ratios of two holders that are said, and those that are flagged.
+# Ratios of two holders that are reported as facts, and those that are flagged.
 _SCALE, _SPREAD, _EVEN = 5.0, 10.0, 1.6
 _SHIFT_SAID, _SPREAD_SAID = 2.0, 2.0
 _ALIKE = 1e-3
-# Distance of two empirical laws, in their standard errors: one law exceeds it in 1 of 10,000 cases.
+# Two samples from the same distribution differ by more than this many standard errors in 1 of
+# 10,000 cases (Kolmogorov and Smirnov).
 _CHANCE = 2.225
 _PAIRED = 128
-# Part of the records that are there before: from where it is said, and more than elsewhere by this.
+# A part of repeated records is reported from here on, if it is this many times that of others.
 _REPEATED_SAID, _REPEATED_MORE = 0.05, 10.0
 _REPEATED_FEW = 5
 
 
-def _tokens(column: str) -> list[str]:
+@dataclass(frozen=True)
+class Finding:
+    """What a check noticed about a column of one or more holders.
+
+    Attributes
+    ----------
+    column
+        The column, or ``"labels"`` or ``"records"``.
+    holders
+        The holders whose column it is about.
+    kind
+        ``identifier``, ``sentinel``, ``unit``, ``scale``, ``domination``, ``coding``, ``shift``,
+        ``constant``, ``duplicate``, ``repeated`` or ``classes``.
+    sentence
+        The finding in words, with the column and the holders.
+    flag
+        Whether it puts what follows from the numbers in doubt; otherwise it is a fact.
+    numbers
+        The figures behind it.
+    """
+
+    column: str
+    holders: tuple[str, ...]
+    kind: str
+    sentence: str
+    flag: bool = False
+    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields by name, ready for JSON."""
+        return {
+            "column": self.column,
+            "holders": list(self.holders),
+            "kind": self.kind,
+            "sentence": self.sentence,
+            "numbers": dict(self.numbers),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class HolderSample:
+    """The records of one holder, a sample of them with each column sorted, and its quantiles."""
+
+    name: str
+    records: Array = field(repr=False)
+    ordered: Array = field(repr=False)
+    quantiles: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, name: str, points: Array, weights: Array) -> HolderSample:
+        """Sample the records (n, d) of positive weight."""
+        rows = records = points if weights.all() else points[weights > 0]
+        if len(records) > ROWS:
+            # With the extremes of all records, since few rows may hold what is far outside.
+            places = np.linspace(0, len(records) - 1, ROWS).astype(int)
+            rows = np.vstack([records[places], records.min(axis=0), records.max(axis=0)])
+        ordered = np.sort(rows, axis=0)
+        places = [round(q * (len(ordered) - 1)) for q in _QUANTILES]
+        return cls(name, records, ordered, ordered[places])
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether there are enough records to compare."""
+        return len(self.ordered) >= FEW
+
+
+def holders_in_words(names: Sequence[str]) -> str:
+    """Return holders as a part of a sentence, the first three by name."""
+    return listing([repr(name) for name in names], 3)
+
+
+def is_numbering_name(column: str) -> bool:
+    """Return whether the name of a column says that it numbers something."""
     split = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", column).lower()
-    return re.findall(r"[a-z]+", split)
-
-
-def numbers_by_name(column: str) -> bool:
-    """Whether the name of a column says that it numbers something."""
-    tokens = _tokens(column)
-    counted = any(token in _COUNTED for token in tokens)
-    numbered = any(token in _NUMBERED for token in tokens)
+    tokens = re.findall(r"[a-z]+", split)
+    words = set(tokens)
     return (
-        any(token in _NUMBERING for token in tokens)
-        or (counted and (numbered or len(tokens) == 1))
+        bool(_NUMBERING & words)
+        or (bool(_COUNTED & words) and (bool(_NUMBERED & words) or len(tokens) == 1))
         or tokens in (["index"], ["idx"])
     )
 
 
-def identifiers(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
-    """Columns that number records: whole numbers, distinct, by name, by rows, or without gaps."""
+def find_identifiers(columns: Sequence[str], samples: Sequence[HolderSample]) -> list[Finding]:
+    """Find columns that number records, by their names, the order of the rows or missing gaps."""
     integral = np.all(
         [np.all(sample.ordered == np.rint(sample.ordered), axis=0) for sample in samples], axis=0
     )
-    numbering = np.array([numbers_by_name(column) for column in columns])
+    numbering = np.array([is_numbering_name(column) for column in columns])
     distinct = np.any([_distinct(sample) >= _DISTINCT for sample in samples], axis=0)
     findings: list[Finding] = []
     for k in np.flatnonzero(integral & (numbering | distinct)).tolist():
@@ -92,18 +166,18 @@ def identifiers(columns: Sequence[str], samples: Sequence[Looks]) -> list[Findin
     return findings
 
 
-def _distinct(sample: Looks) -> Array:
-    """Which part of each column differs from the row before it, in order."""
+def _distinct(sample: HolderSample) -> Array:
+    """Return the part of the sorted values of each column that differ from the one before."""
     return (np.diff(sample.ordered, axis=0) > 0).sum(axis=0) / max(len(sample.ordered) - 1, 1)
 
 
-def _numbering(column: str, sample: Looks, k: int) -> str:
-    """Why a column of whole numbers seems to number the records of a holder, if it does."""
+def _numbering(column: str, sample: HolderSample, k: int) -> str:
+    """Return why a column of whole numbers seems to number the records, or an empty text."""
     ordered = sample.ordered[:, k]
-    if not sample.enough:
+    if not sample.is_comparable:
         return ""
     distinct = float((np.diff(ordered) > 0).mean())
-    if numbers_by_name(column) and distinct >= 0.3:
+    if is_numbering_name(column) and distinct >= 0.3:
         return "by its name, and whole numbers"
     if distinct < _DISTINCT:
         return ""
@@ -114,7 +188,7 @@ def _numbering(column: str, sample: Looks, k: int) -> str:
 
 
 def _dense(values: Array) -> bool:
-    """Whether whole numbers are all distinct and nearly fill their range."""
+    """Return whether whole numbers are nearly all distinct and nearly fill their range."""
     distinct = np.unique(values)
     wide = float(distinct[-1] - distinct[0]) + 1
     return (
@@ -124,24 +198,24 @@ def _dense(values: Array) -> bool:
     )
 
 
-def sentinels(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
-    """Values that stand for a missing one: repeated or a code in use, and far from all others."""
+def find_sentinels(columns: Sequence[str], samples: Sequence[HolderSample]) -> list[Finding]:
+    """Find values that stand for missing ones: repeated, or a code in use, and far from others."""
     grouped: dict[tuple[int, float], dict[str, tuple[int, float]]] = {}
     for sample in samples:
-        if sample.enough:
+        if sample.is_comparable:
             for k, value, count, far in _far_values(sample):
                 grouped.setdefault((k, value), {})[sample.name] = count, far
     return [_sentinel(columns[k], value, at) for (k, value), at in grouped.items()]
 
 
 def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) -> Finding:
-    """A value that is far from all others, with its count and distance by holder."""
+    """Report a value that is far from all others, by its count and distance at each holder."""
     names = tuple(at)
     count, far = sum(count for count, _ in at.values()), min(far for _, far in at.values())
     numbers = {"count": float(count), "gap": far}
     what = "one value"
     if is_missing_code(value) or value == 0:
-        # A code is nobody's measurement.
+        # A code may be shown, as it is nobody's measurement.
         what, numbers["value"] = f"the value {value:g}", value
     times = "once" if count == 1 else f"{count:,} times"
     sentence = (
@@ -151,10 +225,10 @@ def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) ->
     return Finding(column, names, "sentinel", sentence, True, numbers)
 
 
-def _far_values(sample: Looks) -> Iterable[tuple[int, float, int, float]]:
-    """Columns with a value at an end that is like a code; its count, and gap in spreads."""
+def _far_values(sample: HolderSample) -> Iterable[tuple[int, float, int, float]]:
+    """Yield columns whose extreme value is like a code, the value, its count and gap in spreads."""
     for sign in (1.0, -1.0):
-        # Both ends alike: of the negated values the largest come first.
+        # Negated, the largest values come first: both ends are treated alike.
         ordered = sample.ordered if sign > 0 else -sample.ordered[::-1]
         rows = len(ordered)
         gaps = np.diff(ordered[: max(int(_MISSING_MOST * rows), 1) + 1], axis=0)
@@ -163,7 +237,7 @@ def _far_values(sample: Looks) -> Iterable[tuple[int, float, int, float]]:
         place = np.argmax(gaps, axis=0)
         gap = np.take_along_axis(gaps, place[None], axis=0)[0]
         spread = _spread_above(ordered, place + 1)
-        # Below zero is far enough where nothing else is: no measurement is there.
+        # A value below zero is far enough where all others are above: it is no measurement.
         ends = np.take_along_axis(ordered, np.stack([place, place + 1]), axis=0)
         below = (ends[0] < 0) & (ends[1] > 0) & (sign > 0)
         for k in np.flatnonzero((gap > 0) & (below | (gap >= _FAR_REPEATED * spread))).tolist():
@@ -174,9 +248,9 @@ def _far_values(sample: Looks) -> Iterable[tuple[int, float, int, float]]:
             unit, many = _unit_of(sign * inner, float(spread[k]))
             far = float(gap[k]) / unit if unit > 0 else 0.0
             for value in values.tolist():
-                # Of all rows: the ends of a sample may be in it twice.
+                # Among all records, since a sample may hold its extremes twice.
                 rows = sample.records[sample.records[:, k] == value]
-                # A record that is there twice is no value that is written for many.
+                # A repeated record is not a value that is written for many records.
                 written = len(rows) if rows.shape[1] == 1 else len(np.unique(rows, axis=0))
                 coded = many and written > 1 and below[k] and is_missing_code(value)
                 if coded or far >= _far_enough(value, repeated=written > 1, many=many):
@@ -184,7 +258,7 @@ def _far_values(sample: Looks) -> Iterable[tuple[int, float, int, float]]:
 
 
 def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
-    """Spread of each column from a row on: of heavy tails more than the quartiles tell."""
+    """Return the spread of each column from a row on; heavy tails count more than quartiles."""
     last = len(ordered) - 1
 
     def at(q: float) -> Array:
@@ -195,14 +269,14 @@ def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
 
 
 def _unit_of(inner: Array, spread: float) -> tuple[float, bool]:
-    """What gaps are measured by, and whether there are more values than codes of classes."""
+    """Return the unit of gaps, and whether the values are too many to be codes of classes."""
     kinds = np.unique(inner)
     many = len(kinds) > FEW
     return (spread if many else max(spread, float(np.ptp(kinds)))), many
 
 
 def _far_enough(value: float, *, repeated: bool, many: bool) -> float:
-    """From how many spreads away a value is like a code for a missing one."""
+    """Return from how many spreads away a value counts as a code for a missing one."""
     if not repeated:
         return _FAR_VALUE if is_missing_code(value) else np.inf
     if is_missing_code(value):
@@ -211,7 +285,7 @@ def _far_enough(value: float, *, repeated: bool, many: bool) -> float:
 
 
 def is_missing_code(value: float) -> bool:
-    """Whether a number is one that people and programs write for a missing one: -999, 9999, -1."""
+    """Return whether people and programs write a number for a missing one: -999, 9999, -1."""
     size = abs(value)
     if size in _CODES or value == -1.0 or size >= 1e29:
         return True
@@ -219,14 +293,14 @@ def is_missing_code(value: float) -> bool:
     return digits in {mark * n for mark in "987" for n in range(2 if mark == "9" else 3, 7)}
 
 
-def scales(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
-    """Columns that are of another size at some holders, as in another unit; and where they lie."""
-    compared = [sample for sample in samples if sample.enough]
+def find_scales(columns: Sequence[str], samples: Sequence[HolderSample]) -> list[Finding]:
+    """Find columns whose size or place differs between holders, as in another unit."""
+    compared = [sample for sample in samples if sample.is_comparable]
     if len(compared) < 2:
         return []
     stack = np.stack([sample.quantiles for sample in compared])
     spreads = stack[:, 4] - stack[:, 2]
-    # The middle one of all: however many have another unit, ratios are those of two holders.
+    # The holder of the middle median leads, so ratios compare two holders however many differ.
     lead = np.argsort(stack[:, 3], axis=0, kind="stable")[(len(compared) - 1) // 2]
     reference = np.take_along_axis(stack, lead[None, None], axis=0)[0]
     width = reference[4] - reference[2]
@@ -238,7 +312,7 @@ def scales(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
     for h, k in np.argwhere(odd & (width > 0) & (spreads > 0)).tolist():
         if h != lead[k]:
             kind, unit = _scaled(columns[k], stack[h, :, k], reference[:, k])
-            if kind != "shift" and _by_chance(
+            if kind != "shift" and _same_distribution(
                 compared[h].ordered[:, k], compared[lead[k]].ordered[:, k]
             ):
                 kind, unit = "shift", None
@@ -247,7 +321,9 @@ def scales(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
         _scale_finding(
             columns[k], [compared[h].name for h in who], compared[to].name, kind, unit,
             {
-                "median_ratio": _ratio(stack[who[0], 3, k], reference[3, k]),
+                "median_ratio": (
+                    float(stack[who[0], 3, k] / reference[3, k]) if reference[3, k] else 0.0
+                ),
                 "spread_ratio": float(ratio[who[0], k]),
                 "shift": float(moved[who[0], k]),
             },
@@ -256,15 +332,11 @@ def scales(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _ratio(a: float, b: float) -> float:
-    return float(a / b) if b else 0.0
-
-
 def _scaled(column: str, first: Array, second: Array) -> tuple[str, Conversion | None]:
-    """What kind of difference there is between the quantiles of two holders."""
+    """Return the kind of difference between the quantiles of two holders, and the conversion."""
     unit = conversion_between(column, first[_QUARTILES].tolist(), second[_QUARTILES].tolist())
     size = _one_factor(first[1:6], second[1:6])
-    # Another unit multiplies all by one number; another law may come near in its quartiles.
+    # Another unit multiplies all by one number; another distribution may come near in quartiles.
     if unit is not None and (size is not None or unit.concerns(column)):
         return "unit", unit
     wide = float((first[4] - first[2]) / (second[4] - second[2]))
@@ -274,16 +346,16 @@ def _scaled(column: str, first: Array, second: Array) -> tuple[str, Conversion |
 
 
 def _one_factor(first: Array, second: Array) -> float | None:
-    """By what all of some quantiles differ, if it is one number."""
+    """Return the factor between two sets of quantiles, if it is one for all of them."""
     if not np.all(first * second > 0):
         return None
     ratios = np.abs(first / second)
-    even = ratios.max() <= _EVEN * ratios.min()
-    return float(np.exp(np.log(ratios).mean())) if even else None
+    is_even = ratios.max() <= _EVEN * ratios.min()
+    return float(np.exp(np.log(ratios).mean())) if is_even else None
 
 
-def _by_chance(first: Array, second: Array) -> bool:
-    """Whether two ordered samples may be of one law, by Kolmogorov and Smirnov."""
+def _same_distribution(first: Array, second: Array) -> bool:
+    """Return whether two sorted samples may be from the same distribution (Kolmogorov-Smirnov)."""
     every = np.concatenate([first, second])
     below = [np.searchsorted(x, every, side="right") / len(x) for x in (first, second)]
     apart = float(np.abs(below[0] - below[1]).max())
@@ -302,23 +374,23 @@ def _scale_finding(
     ratio, wide, shift = numbers["median_ratio"], numbers["spread_ratio"], numbers["shift"]
     both = f"{of} has {ratio:.3g} times the median and {wide:.3g} times the spread of {reference!r}"
     if unit is not None:
-        said = f"{both}, as between {unit.in_words}. Bring the column to one unit."
+        sentence = f"{both}, as between {unit.in_words}. Bring the column to one unit."
         numbers = {**numbers, "factor": unit.factor}
     elif kind == "scale":
-        # Of centred numbers medians have no ratio that means anything.
+        # The ratio of medians of centred numbers means nothing.
         even = ratio > 0 and 1 / _EVEN <= ratio / wide <= _EVEN
         what = both if even else f"{of} has {wide:.3g} times the spread of {reference!r}"
-        said = f"{what}: another unit, or another law. Look at the column."
+        sentence = f"{what}: another unit, or another law. Look at the column."
     else:
-        said = (
+        sentence = (
             f"{of}: {wide:.3g} times the spread of {reference!r}, and a median that is {shift:.3g} "
             "of its spreads away"
         )
-    return Finding(column, tuple(names), kind, said, kind != "shift", numbers)
+    return Finding(column, tuple(names), kind, sentence, kind != "shift", numbers)
 
 
-def constants(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
-    """Columns that say nothing at some holders."""
+def find_constants(columns: Sequence[str], samples: Sequence[HolderSample]) -> list[Finding]:
+    """Find columns that have one value only at a holder."""
     still = np.stack([sample.ordered[0] == sample.ordered[-1] for sample in samples])
     findings: list[Finding] = []
     for k in np.flatnonzero(still.any(axis=0)).tolist():
@@ -326,14 +398,14 @@ def constants(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]
         if len(names) < len(samples) and not all(len(sample.ordered) > 1 for sample in samples):
             continue
         where = "everywhere" if len(names) == len(samples) else f"of {holders_in_words(names)}"
-        said = f"{columns[k]!r} {where} has one value only"
-        findings.append(Finding(columns[k], names, "constant", said))
+        sentence = f"{columns[k]!r} {where} has one value only"
+        findings.append(Finding(columns[k], names, "constant", sentence))
     return findings
 
 
-def repetitions(samples: Sequence[Looks]) -> list[Finding]:
-    """Records that are there several times at some holders, and not at others."""
-    share = {sample.name: _repeated(sample) for sample in samples if sample.enough}
+def find_repetitions(samples: Sequence[HolderSample]) -> list[Finding]:
+    """Find records that occur several times at a holder, and not at others."""
+    share = {sample.name: _repeated(sample) for sample in samples if sample.is_comparable}
     least = min(share.values(), default=0.0)
     findings: list[Finding] = []
     for name, part in share.items():
@@ -347,13 +419,13 @@ def repetitions(samples: Sequence[Looks]) -> list[Finding]:
     return findings
 
 
-def _repeated(sample: Looks) -> float:
-    """Which part of the different records is there several times.
+def _repeated(sample: HolderSample) -> float:
+    """Return the part of the distinct records that occur several times.
 
-    None of those that may be alike by themselves, where no column has many values.
+    It is 0 where records may coincide by themselves, since no column has many values.
     """
     varied = np.diff(sample.ordered, axis=0) > 0
-    # The same sum for the same record, whatever the others are; two others share it by accident.
+    # Equal records have equal random combinations; different ones share one by accident only.
     sums = np.zeros(len(sample.records))
     for k, factor in enumerate(np.random.default_rng(0).normal(size=sample.records.shape[1])):
         sums += factor * sample.records[:, k]
@@ -363,14 +435,13 @@ def _repeated(sample: Looks) -> float:
     return float((times > 1).mean()) if (times > 1).sum() >= _REPEATED_FEW else 0.0
 
 
-def duplicates(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
-    """Columns that say what another one says: they count twice in every distance."""
+def find_duplicates(columns: Sequence[str], samples: Sequence[HolderSample]) -> list[Finding]:
+    """Find columns that repeat another one, and so count twice in every distance."""
     most = max(samples, key=lambda sample: len(sample.ordered))
     if not 2 <= len(columns) <= _PAIRED or len(most.records) < 2 * FEW:
         return []
-    rows = most.records[
-        np.linspace(0, len(most.records) - 1, min(ROWS, len(most.records))).astype(int)
-    ]
+    count = len(most.records)
+    rows = most.records[np.linspace(0, count - 1, min(ROWS, count)).astype(int)]
     with np.errstate(all="ignore"):
         centred = rows - rows.mean(axis=0)
         unit = centred / np.sqrt((centred**2).sum(axis=0))

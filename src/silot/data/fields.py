@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .alike import Alike
 from .label_names import label_name
 from .tables import MISSING, number_of
 
@@ -30,6 +30,35 @@ _SECONDS = 86_400.0
 _NO_NAME = "\0"
 # Numbers that stand for what is none of the names, among codes: like one of them, another, missing.
 ALIKE, UNREAD, EMPTY = -3, -2, -1
+
+
+class Alike:
+    """Whether a text is like one of some names, and none of them.
+
+    Examples
+    --------
+    >>> alike = Alike(["type 2", "1"])
+    >>> alike("Type-2"), alike("01"), alike("-1"), alike("type 2"), alike("type 3")
+    (True, True, False, False, False)
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+        self._plain = {plain(name) for name in self._names}
+
+    def __call__(self, text: str) -> bool:
+        return text not in self._names and plain(text) in self._plain
+
+
+def plain(text: str) -> str | float:
+    """What is left of a name without case, blanks, signs and zeros in front.
+
+    Numbers are what they are: -1 is not 1, and <5 is not >5.
+    """
+    number = number_of(text)
+    if number is not None and number == number:
+        return number
+    return re.sub(r"[\s_.,;:/'\"()-]+", "", text.casefold()) or text
 
 
 @dataclass(frozen=True, eq=False)

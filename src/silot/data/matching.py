@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import MismatchError
+from .names import listing
 
 if TYPE_CHECKING:
     from .measure import Measure
     from .schema import Contract
 
 
-def matched(measures: Mapping[str, Measure], last: Collection[str] = ()) -> dict[str, Measure]:
-    """Measures whose columns have one order, that of the first by name whose columns are named.
+def match_columns(
+    measures: Mapping[str, Measure], last: Collection[str] = ()
+) -> dict[str, Measure]:
+    """Bring the columns of measures into the order of the first by name that has column names.
 
-    The columns of measures without names of columns count by their place. Those of ``last`` come
-    after all others: they are no holder's.
+    Columns of measures without column names count by their place. The measures of ``last`` come
+    after all others in this choice: they belong to no holder.
 
     Raises
     ------
@@ -31,11 +34,17 @@ def matched(measures: Mapping[str, Measure], last: Collection[str] = ()) -> dict
         return dict(measures)
     lead, order = next(iter(named.items()))
     for other, columns in named.items():
-        ours, theirs = set(order), set(columns)
-        if ours != theirs:
+        only = "".join(
+            f"{listing([repr(column) for column in sorted(own)])} in {holder!r} only; "
+            for holder, own in (
+                (lead, set(order).difference(columns)),
+                (other, set(columns).difference(order)),
+            )
+            if own
+        )
+        if only:
             raise MismatchError(
-                f"{lead!r} and {other!r} have other columns: "
-                f"{_only(lead, ours - theirs)}{_only(other, theirs - ours)}"
+                f"{lead!r} and {other!r} have other columns: {only}"
                 "rename them, or choose the features that both have.",
                 code="columns-mismatch",
             )
@@ -57,10 +66,9 @@ def check_schemas(schemas: Mapping[str, Contract | None]) -> None:
     MismatchError
         ``schema-mismatch``, with the columns that differ.
     """
-    read = {name: schema for name, schema in schemas.items() if schema is not None}
-    if not read:
+    lead, first = next(((n, s) for n, s in schemas.items() if s is not None), ("", None))
+    if first is None:
         return
-    lead, first = next(iter(read.items()))
     for other, schema in schemas.items():
         if schema is None:
             raise MismatchError(
@@ -69,19 +77,9 @@ def check_schemas(schemas: Mapping[str, Contract | None]) -> None:
                 code="schema-mismatch",
             )
         if schema.hash != first.hash:
+            columns = listing([repr(name) for name in first.differing(schema)])
             raise MismatchError(
-                f"{lead!r} and {other!r} were read by other schemas; they differ in "
-                f"{_listing(map(repr, first.differing(schema)))}. Agree on one schema.",
+                f"{lead!r} and {other!r} were read by other schemas; they differ in {columns}. "
+                "Agree on one schema.",
                 code="schema-mismatch",
             )
-
-
-def _only(holder: str, columns: Collection[str]) -> str:
-    """Which columns one holder alone has."""
-    return f"{_listing(map(repr, sorted(columns)))} in {holder!r} only; " if columns else ""
-
-
-def _listing(texts: Iterable[str]) -> str:
-    from .tables import listing
-
-    return listing(list(texts))

@@ -16,6 +16,7 @@ from silot_transport.moments import centred_root, thin_root
 
 from ..errors import FileError, InputError, MismatchError
 from .label_names import label_name
+from .names import listing
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
@@ -423,7 +424,5 @@ def _where(points: Any, columns: tuple[str, ...]) -> str:
     if array.dtype.kind != "f" or array.ndim != 2 or array.shape[1] != len(columns):
         return ""
     counts = (~np.isfinite(array)).sum(axis=0)
-    from .tables import listing
-
     odd = [f"{columns[k]!r} ({counts[k]})" for k in np.flatnonzero(counts)]
     return f" By columns: {listing(odd)}." if odd else ""

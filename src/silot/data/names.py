@@ -1,9 +1,9 @@
-"""What the name of a column tells: its unit, what is measured, and limits that are public."""
+"""Read units and public limits from the names of columns, and list names in a sentence."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Quartiles = tuple[float, float, float]
@@ -87,6 +87,12 @@ _NUMBERED = {
     "id", "ids", "uid", "uuid", "guid", "pid", "mrn", "ssn", "identifier", "pseudonym", "email",
     "phone", "fullname", "surname", "firstname", "lastname", "iban",
 }  # fmt: skip
+
+
+def listing(texts: Sequence[str], most: int = 12) -> str:
+    """Return the first texts in one line, and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def tokens(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What tables look like that come without a schema, before anything is made of them."""
+"""Check tables that come without a schema, before anything is computed from them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .column_checks import constants, duplicates, identifiers, repetitions, scales, sentinels
+from .column_checks import (
+    Finding,
+    HolderSample,
+    find_constants,
+    find_duplicates,
+    find_identifiers,
+    find_repetitions,
+    find_scales,
+    find_sentinels,
+    holders_in_words,
+)
 from .column_kinds import Number
-from .findings import Finding, Looks, holders_in_words
-from .names import possible_limits
+from .names import listing, possible_limits
 from .unit_check import Suspicion, suspected_few
 
 if TYPE_CHECKING:
     from .measure import Measure
 
-
-# Of so large a part of the numbers the column is in another unit, or in two.
+# Where more than this part of the numbers would fit in another unit, the whole column is in it.
 _MOST = 0.5
+_NAMED_CLASSES = 3
+# Distances are about one column if it has more of the variance than this.
+_DOMINATES = 0.9
+# Arrays of more columns than this are pictures or embeddings: their columns are no quantities.
+_ARRAY_COLUMNS = 64
 
 
-def mixtures(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
-    """Few numbers that cannot be, by what the name says is measured, and are in another unit."""
-    compared = [sample for sample in samples if sample.enough]
+def find_mixtures(columns: Sequence[str], samples: Sequence[HolderSample]) -> list[Finding]:
+    """Find a few impossible numbers of a quantity that would be possible in another unit."""
+    compared = [sample for sample in samples if sample.is_comparable]
     findings: list[Finding] = []
     for k, column in enumerate(columns if compared else ()):
-        # The middle one of all, as other units are told.
+        # The holder of the middle median leads, as in the check of scales.
         order = sorted(compared, key=lambda sample: (float(sample.quantiles[3, k]), sample.name))
         low, middle, high = order[(len(order) - 1) // 2].quantiles[2:5, k].tolist()
         limits = possible_limits(column, (low, middle, high))
@@ -45,34 +58,32 @@ def mixtures(columns: Sequence[str], samples: Sequence[Looks]) -> list[Finding]:
             few = suspected_few(column, number, (low, middle, high), far, len(values))
             if few is not None and few.unit and few.count <= _MOST * len(sample.records):
                 grouped.setdefault(few.unit, {})[sample.name] = few
-        findings += [_finding(column, unit, limits.unit, few) for unit, few in grouped.items()]
+        findings += [_mixture(column, unit, limits.unit, few) for unit, few in grouped.items()]
     return findings
 
 
-def _finding(column: str, unit: str, expected: str, few: Mapping[str, Suspicion]) -> Finding:
+def _mixture(column: str, unit: str, expected: str, few: Mapping[str, Suspicion]) -> Finding:
     count = sum(suspicion.count for suspicion in few.values())
     sentence = (
         f"{count:,} values of {column!r} of {holders_in_words(tuple(few))} cannot be in "
-        f"{expected}, as the rest seems to be, and would fit in {unit}. Bring the column to one unit."
+        f"{expected}, as the rest seems to be, and would fit in {unit}. Bring the column to one "
+        "unit."
     )
     return Finding(column, tuple(few), "unit", sentence, True, {"count": float(count)})
 
 
-_NAMED_CLASSES = 3
-
-
-def classes(measures: Mapping[str, Measure]) -> list[Finding]:
-    """What was noticed of the classes of the holders that have some."""
+def _check_classes(measures: Mapping[str, Measure]) -> list[Finding]:
+    """Compare the classes of the holders that have labels."""
     kinds = {
         name: set(measure.names[measure.masses > 0].tolist())
         for name, measure in measures.items()
         if measure.names is not None
     }
-    return [*_codings(kinds), *_alone(kinds)] if len(kinds) > 1 else []
+    return [*_find_spellings(kinds), *_find_own_classes(kinds)] if len(kinds) > 1 else []
 
 
-def _codings(kinds: Mapping[str, set[str]]) -> list[Finding]:
-    """Classes that are called alike but for signs, spaces, case or zeros in front."""
+def _find_spellings(kinds: Mapping[str, set[str]]) -> list[Finding]:
+    """Find classes whose names differ in signs, spaces, case or zeros in front only."""
     holders: dict[str, dict[str, list[str]]] = {}
     for name, own in kinds.items():
         for kind in own:
@@ -90,56 +101,49 @@ def _codings(kinds: Mapping[str, set[str]]) -> list[Finding]:
 
 
 def _plain(kind: str) -> str:
-    """What is left of a class without signs, spaces, case and zeros in front."""
+    """Return the name of a class without signs, spaces, case and zeros in front."""
     try:
         float(kind)
     except ValueError:
         return re.sub(r"[\W_]+", "", kind.casefold()).lstrip("0")
-    # Numbers are what they are: -1 and 1 differ.
+    # The sign of a number counts: -1 and 1 differ.
     return kind
 
 
-def _alone(kinds: Mapping[str, set[str]]) -> list[Finding]:
-    """Classes that one holder has alone."""
+def _find_own_classes(kinds: Mapping[str, set[str]]) -> list[Finding]:
+    """Find classes that only one holder has."""
     findings: list[Finding] = []
     for name, own in kinds.items():
         alone = sorted(own.difference(*(other for who, other in kinds.items() if who != name)))
         if alone:
-            listed = ", ".join(map(repr, alone[:_NAMED_CLASSES]))
-            listed += f" and {len(alone) - _NAMED_CLASSES} more" if len(alone) > 3 else ""
+            listed = listing([repr(kind) for kind in alone], _NAMED_CLASSES)
             sentence = f"labels: only {name!r} has {listed}"
             numbers = {"count": float(len(alone))}
             findings.append(Finding("labels", (name,), "classes", sentence, numbers=numbers))
     return findings
 
 
-# One column with more of the variance than this is what distances are about.
-_DOMINATES = 0.9
-# Arrays of more columns than this are pictures or embeddings: their columns are no quantities.
-_ARRAY_COLUMNS = 64
-
-
 @dataclass(frozen=True)
 class Preflight:
-    """What was seen of the data that the caller owns, without a schema.
+    """Findings about the tables that the caller owns and that have no schema.
 
-    It is computed beside a run, where the data are: no party is asked for it or told of it. A
-    *flag* puts in doubt what follows from the numbers; a fact is only said. Records of weight
-    zero are left out, other weights make no difference here.
+    It is computed beside a run, where the data are: no party receives a request for it, and nothing
+    of it is sent. A *flag* puts in doubt what follows from the numbers; a fact does not. Records
+    of weight zero are ignored, and other weights make no difference.
 
     Attributes
     ----------
     shares
-        Part of the variance of all records together, by column. Squared distances are sums over
-        columns: this is what each column counts for in them.
+        Each column's share of the variance of all records. Squared distances are sums over
+        columns, so this is how much each column counts in them.
     findings
-        What was noticed, flags first.
+        The findings, flags first.
     holders
-        Whose data were looked at.
+        Holders whose data were checked.
     unseen
-        Holders of a federation with data of their own: nobody looked at these.
+        Holders of a federation whose data were not checked, since they keep them.
     named
-        Whether columns have names of their own; others are called by their places.
+        Whether the columns have names; others are called by their places.
 
     Examples
     --------
@@ -161,7 +165,7 @@ class Preflight:
 
     @classmethod
     def of(cls, measures: Mapping[str, Measure], unseen: Sequence[str] = ()) -> Preflight | None:
-        """Look at measures that fit together, by the name of who has them.
+        """Check measures with the same columns, by the names of their holders.
 
         Returns
         -------
@@ -176,26 +180,23 @@ class Preflight:
         if not named and len(columns) > _ARRAY_COLUMNS:
             return None
         samples = [
-            Looks.of(name, measure.points, measure.weights)
+            HolderSample.of(name, measure.points, measure.weights)
             for name, measure in measures.items()
             if measure.dimension == len(columns)
         ]
         shares = _shares(columns, samples)
-        findings = [*_findings(columns, samples, named=named), *classes(measures)]
+        findings = [*_findings(columns, samples, named=named), *_check_classes(measures)]
         if named:
             explained = {finding.column for finding in findings if finding.flag}
             findings += _domination(shares, explained, samples)
         findings.sort(key=lambda finding: not finding.flag)
         preflight = cls(shares, tuple(findings), tuple(measures), tuple(unseen), named)
-        # Arrays are what their owner made of them: only what is odd is said of them.
+        # Of arrays without names only flags are reported: their owner prepared them.
         return preflight if named or preflight.flags or unseen else None
 
     @classmethod
     def together(cls, every: Sequence[Preflight | None]) -> Preflight | None:
-        """What was seen of several runs, of which each looked at data of its own.
-
-        Shares are those of the first of them.
-        """
+        """Join the findings of several runs, with the shares of the first one."""
         preflights = [preflight for preflight in every if preflight is not None]
         if len(preflights) < 2:
             return preflights[0] if preflights else None
@@ -209,27 +210,25 @@ class Preflight:
 
     @property
     def flags(self) -> tuple[Finding, ...]:
-        """What puts in doubt what follows from the numbers."""
+        """Return the findings that put in doubt what follows from the numbers."""
         return tuple(finding for finding in self.findings if finding.flag)
 
     @property
     def facts(self) -> tuple[Finding, ...]:
-        """What was noticed beside."""
+        """Return the other findings."""
         return tuple(finding for finding in self.findings if not finding.flag)
 
     @property
     def where(self) -> str:
-        """Which columns to look at, in a few words; none without flags."""
-        columns = list(dict.fromkeys(finding.column for finding in self.flags))
-        listed = ", ".join(repr(name) for name in columns[:3])
-        return listed + (f" and {len(columns) - 3} more" if len(columns) > 3 else "")
+        """Return the columns to look at in a few words; an empty text without flags."""
+        return listing([repr(name) for name in dict.fromkeys(f.column for f in self.flags)], 3)
 
     def noticed(self, column: str) -> list[Finding]:
-        """What was noticed of a column."""
+        """Return the findings about a column."""
         return [finding for finding in self.findings if finding.column == column]
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
+        """Return the fields by name, ready for JSON."""
         return {
             "shares": dict(self.shares),
             "flags": [finding.to_dict() for finding in self.flags],
@@ -240,32 +239,34 @@ class Preflight:
 
 
 def _columns(measures: Mapping[str, Measure]) -> tuple[tuple[str, ...], bool]:
-    """Names of the columns, and whether they have some of their own."""
+    """Return names of the columns, and whether a measure has them."""
     named = next((measure.columns for measure in measures.values() if measure.columns), None)
     width = max(measure.dimension for measure in measures.values())
     return named or tuple(f"column {k}" for k in range(width)), named is not None
 
 
-def _findings(columns: Sequence[str], samples: Sequence[Looks], *, named: bool) -> list[Finding]:
-    """What was noticed of columns, one by one and between holders."""
-    numbering = identifiers(columns, samples)
+def _findings(
+    columns: Sequence[str], samples: Sequence[HolderSample], *, named: bool
+) -> list[Finding]:
+    """Run all checks of columns."""
+    numbering = find_identifiers(columns, samples)
     if not named and len(columns) == 1:
-        # Places on a line: nothing else is there that they could number.
+        # Points on a line have no other column that they could number.
         numbering = []
     return [
         *numbering,
-        *sentinels(columns, samples),
-        *scales(columns, samples),
-        *mixtures(columns, samples),
-        *(repetitions(samples) if named and len(columns) > 1 else []),
-        *constants(columns, samples),
-        *duplicates(columns, samples),
+        *find_sentinels(columns, samples),
+        *find_scales(columns, samples),
+        *find_mixtures(columns, samples),
+        *(find_repetitions(samples) if named and len(columns) > 1 else []),
+        *find_constants(columns, samples),
+        *find_duplicates(columns, samples),
     ]
 
 
-def _shares(columns: Sequence[str], samples: Sequence[Looks]) -> dict[str, float]:
-    """Part of each column of the variance of all records together."""
-    # Of numbers near the largest there are the squares are too large to sum.
+def _shares(columns: Sequence[str], samples: Sequence[HolderSample]) -> dict[str, float]:
+    """Return each column's share of the variance of all records."""
+    # Scaled, since the squares of numbers near the largest float would overflow.
     size = max(float(np.abs(sample.ordered).max()) for sample in samples) or 1.0
     count = sum(len(sample.records) for sample in samples)
     means = [sample.records.mean(axis=0) / size for sample in samples]
@@ -279,9 +280,9 @@ def _shares(columns: Sequence[str], samples: Sequence[Looks]) -> dict[str, float
 
 
 def _domination(
-    shares: Mapping[str, float], explained: set[str], samples: Sequence[Looks]
+    shares: Mapping[str, float], explained: set[str], samples: Sequence[HolderSample]
 ) -> list[Finding]:
-    """The column that distances are about, where there is one and nothing else explains it."""
+    """Find a column with nearly all of the variance, unless another flag explains it."""
     column = max(shares, key=lambda name: shares[name])
     if len(shares) < 2 or shares[column] <= _DOMINATES or column in explained:
         return []
@@ -294,5 +295,5 @@ def _domination(
 
 
 def percent_of(share: float) -> str:
-    """A share as a percentage; only all of it is 100 %."""
+    """Return a share as a percentage, with 100 % for exactly all only."""
     return f"{min(100 * share, 99.9):.1f} %" if share < 1 else "100 %"

@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError
-from .alike import Alike
 from .column_kinds import Feature, Label, Number, Weight
 from .coordinates import Misfits, Writing, encode
-from .fields import Fields, as_names, as_numbers, hashes
+from .fields import Alike, Fields, as_names, as_numbers, hashes
 from .files import known_file
 from .fit import Fit
 from .label_names import label_name
 from .measure import Measure
+from .names import listing
 from .schema import Contract
 from .site import Site, SiteColumn, writing_of
 from .table_files import Block, frame_block, read_blocks, read_names
-from .tables import MISSING, check_marks, frame_table, listing
+from .tables import MISSING, check_marks, frame_table
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame

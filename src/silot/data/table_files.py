@@ -16,8 +16,8 @@ from typing import Any
 import narwhals as nw
 
 from ..errors import ExtraError, FileError
-from .tables import Table, errors_of_polars, listing, may_be_value, named, table_of
-from .texts import Texts
+from .names import listing
+from .tables import Table, Texts, errors_of_polars, may_be_value, named, table_of
 
 _DAMAGED_TABLE = (OSError, EOFError, ValueError, csv.Error, zlib.error)
 _GZIP = b"\x1f\x8b"

@@ -3,22 +3,57 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, NamedTuple
+from itertools import accumulate, islice, pairwise
+from typing import Any, NamedTuple, overload
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError
-from .texts import Texts
+from .names import listing
 
 # Fields of a table that mean "missing".
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 # What stands for a number, in any case, beside what Python reads as one.
 _NUMBERS = {**dict.fromkeys(map(str.lower, MISSING), float("nan")), "true": 1.0, "false": 0.0}
+
+
+class Texts(Sequence[str]):
+    """Texts one after another in one buffer: as strings, fields of a few letters take tenfold."""
+
+    def __init__(self) -> None:
+        self._letters = bytearray()
+        self._ends = array("q", [0])
+
+    def extend(self, texts: Iterable[str]) -> None:
+        """Add texts."""
+        coded = [text.encode() for text in texts]
+        self._ends.extend(islice(accumulate(map(len, coded), initial=self._ends[-1]), 1, None))
+        self._letters += b"".join(coded)
+
+    def __iter__(self) -> Iterator[str]:
+        letters = bytes(self._letters)
+        return (letters[start:end].decode() for start, end in pairwise(self._ends))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self[k] for k in range(*place.indices(len(self)))]
+        k = range(len(self))[place]
+        return self._letters[self._ends[k] : self._ends[k + 1]].decode()
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,11 +266,6 @@ class Parts(NamedTuple):
     weights: npt.NDArray[np.float64] | None
     labels: list[Any] | None
     columns: list[str]
-
-
-def listing(texts: Sequence[str]) -> str:
-    """Texts in one line, the first dozen of many."""
-    return ", ".join(texts[:12]) + (f" and {len(texts) - 12} more" if len(texts) > 12 else "")
 
 
 def frame_table(data: object) -> Table | None:

@@ -12,7 +12,7 @@ from typing import cast, runtime_checkable
 
 from silot_transport._check import real
 
-from ..data.matching import check_schemas, matched
+from ..data.matching import check_schemas, match_columns
 from ..data.measure import Data, Measure
 from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger
@@ -172,7 +172,7 @@ def _parties(holders: Mapping[str, Endpoint | Data]) -> dict[str, Endpoint]:
             parties[name] = holder
         else:
             owned[name] = Measure.of(holder)
-    for name, measure in matched(owned).items():
+    for name, measure in match_columns(owned).items():
         parties[name] = Holder(measure, Policy.open(), Ledger())
     return {name: parties[name] for name in holders}
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from silot import Schema, Site, check_schema, load_measure
-from silot.data.alike import Alike
 from silot.data.column_kinds import Number
+from silot.data.fields import Alike
 from silot.data.unit_check import suspected
 from silot.errors import InputError
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import FileError, InputError, SilotError
-from ..column_checks import duplicates
+from ..column_checks import find_duplicates
 from ..column_kinds import LONGEST, Feature, LeftOut
 from ..coordinates import Writing, coordinate_names
 from ..files import known_file
@@ -21,7 +21,7 @@ from ..site import Site
 from ..table_files import Block, frame_block, read_blocks, read_names
 from ..tables import check_marks, frame_table
 from .number_proposals import propose, weight_limit
-from .profile import ColumnProfile, TableProfile, look
+from .profile import ColumnProfile, TableProfile, sample_of
 from .proposals import Note, Proposal, listed_names, note_alike, unknown_words
 from .result import Draft
 
@@ -263,7 +263,7 @@ def _same(profile: TableProfile, features: set[str]) -> list[Note]:
     notes: list[Note] = []
     if len(numeric) > 1:
         rows = np.column_stack([_filled(kept[name].sample) for name in numeric])
-        for finding in duplicates(numeric, [look(rows)]):
+        for finding in find_duplicates(numeric, [sample_of(rows)]):
             other = finding.sentence.rpartition(" as ")[2]
             notes.append(Note(finding.column, "duplicate", _alike(finding.column, other)))
     few = [name for name, column in kept.items() if not column.many and len(column.names) > 1]

@@ -9,7 +9,12 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from ..column_checks import identifiers, is_missing_code, numbers_by_name, sentinels
+from ..column_checks import (
+    find_identifiers,
+    find_sentinels,
+    is_missing_code,
+    is_numbering_name,
+)
 from ..column_kinds import Number
 from ..documents import EXACT, neat
 from ..names import (
@@ -23,7 +28,7 @@ from ..names import (
     unit_of,
 )
 from ..unit_check import Suspicion, suspected_few
-from .profile import ColumnProfile, Days, look
+from .profile import ColumnProfile, Days, sample_of
 from .proposals import (
     FEW,
     MOST,
@@ -246,7 +251,7 @@ def _codes(name: str, profile: ColumnProfile) -> list[float]:
             break
         new = [
             finding.numbers["value"]
-            for finding in sentinels([name], [look(kept[:, None])])
+            for finding in find_sentinels([name], [sample_of(kept[:, None])])
             if finding.numbers.get("value")
         ]
         if not new:
@@ -262,11 +267,11 @@ def _identifier(name: str, profile: ColumnProfile, kept: _Kept) -> str:
     distinct = len(np.unique(values)) / len(values)
     if len(values) < FEW:
         # Few records prove nothing, but a name and no value twice say enough to leave it out.
-        alone = numbers_by_name(name) and len(values) > 1 and distinct == 1.0
+        alone = is_numbering_name(name) and len(values) > 1 and distinct == 1.0
         return "by its name, and whole numbers, none of them twice" if alone else ""
     if distinct >= MOST and profile.many and ends[-1] - ends[0] < 1.25 * profile.numbers.read:
         return "whole numbers almost without gaps, each of them once"
-    for finding in identifiers([name], [look(values[:, None])]):
+    for finding in find_identifiers([name], [sample_of(values[:, None])]):
         return finding.sentence.partition("(")[2].partition(")")[0]
     return ""
 

@@ -12,9 +12,9 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from ..column_checks import HolderSample
 from ..coordinates import Writing
 from ..fields import Fields, as_days, as_names, as_numbers
-from ..findings import Looks
 from ..tables import MISSING
 
 Array = npt.NDArray[np.float64]
@@ -280,9 +280,9 @@ class TableProfile:
             self._step *= 2
 
 
-def look(rows: Array) -> Looks:
-    """Some rows of columns, for the checks that tables without a schema get too."""
-    return Looks.of("", rows, np.ones(len(rows)))
+def sample_of(rows: Array) -> HolderSample:
+    """Return rows as the sample that the checks of tables without a schema take."""
+    return HolderSample.of("", rows, np.ones(len(rows)))
 
 
 def _textual(kind: Any) -> bool:

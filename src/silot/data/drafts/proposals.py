@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..alike import Alike, plain
+from ..fields import Alike, plain
 from ..names import tokens
 from .profile import ColumnProfile
 
