@@ -12,7 +12,7 @@ from ..errors import InputError
 from .column_kinds import Date, Feature, Label, Number, YesNo
 from .coordinates import Misfits, fill_of, number_places
 from .schema import Contract
-from .unit_check import suspected, suspected_few
+from .units import suspect_unit, suspect_unit_of_few
 
 Array = npt.NDArray[np.float64]
 
@@ -249,8 +249,8 @@ class Fit:
         present = self._there(part, counts)
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)).tolist()
         quartiles = (low, middle, high)
-        suspicion = suspected(name, part, quartiles, counts.outside / present)
-        suspicion = suspicion or suspected_few(name, part, quartiles, strays, present)
+        suspicion = suspect_unit(name, part, quartiles, counts.outside / present)
+        suspicion = suspicion or suspect_unit_of_few(name, part, quartiles, strays, present)
         if suspicion is None:
             return None
         strong = suspicion.strong and present >= _ENOUGH and name not in self.stated

@@ -22,7 +22,7 @@ from .column_checks import (
 )
 from .column_kinds import Number
 from .names import listing, possible_limits
-from .unit_check import Suspicion, suspected_few
+from .units import Suspicion, suspect_unit_of_few
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -55,7 +55,7 @@ def find_mixtures(columns: Sequence[str], samples: Sequence[HolderSample]) -> li
         for sample in compared:
             values = sample.records[:, k]
             far = values[(values < limits.low) | (values > limits.high)]
-            few = suspected_few(column, number, (low, middle, high), far, len(values))
+            few = suspect_unit_of_few(column, number, (low, middle, high), far, len(values))
             if few is not None and few.unit and few.count <= _MOST * len(sample.records):
                 grouped.setdefault(few.unit, {})[sample.name] = few
         findings += [_mixture(column, unit, limits.unit, few) for unit, few in grouped.items()]

@@ -1,10 +1,10 @@
-"""Conversions between units that tables come in, as data."""
+"""Recognise numbers that are in another unit than the schema says, or than another holder's."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,30 @@ import numpy as np
 
 from silot_transport._check import Array
 
-# A factor below this is also what another law of the same unit makes of a column: only a name
-# that says what is measured tells the two apart.
+from ..errors import InputError
+from .column_kinds import Number
+from .conversion import conversion
+from .names import Quartiles
+
+# Two distributions in one unit may also differ by a factor below this: only a name that says what
+# is measured tells the two apart.
 _AMBIGUOUS = 5.0
-# How far, as a ratio, the medians and the spreads of two holders may be from a conversion. Of
-# small factors less, as their neighbours are close.
+# How far, as a ratio, the medians and the spreads of two holders may be from a conversion; less
+# for small factors, as their neighbours are close.
 _MEDIAN, _MEDIAN_SMALL, _SPREAD = 1.3, 1.1, 1.7
-# A few numbers are another unit's that lie so many widths of the quartiles beyond them (as
-# logarithms), and once they are converted so near them; how many there must be, and what part.
+# A few numbers are in another unit if they lie this many widths of the quartiles beyond them (as
+# logarithms), and this near to them once converted; how many they must be, and what part of them.
 _FAR_ENDS, _NEAR_ENDS = 3.0, 2.0
 _FEWEST, _MOST_OF = 3, 0.8
+# How far, in its spreads, the median may be from the typical quartiles, and how much wider or
+# narrower the numbers may be once they are converted.
+_FAR, _NEAR, _WIDE = 1.5, 0.5, 1.7
+# The range decides if this part of the numbers is out of it and the schema says nothing typical.
+_OUTSIDE = 0.5
+# This many numbers in another unit are no slip of a pen.
+_FEW = 10
+_ANY_NAME = {"mass", "length", "pressure", "temperature", "energy", "time"}
+_UCUM = {"mmHg": "mm[Hg]", "lb": "[lb_av]", "in": "[in_i]", "ft": "[ft_i]"}
 
 
 @dataclass(frozen=True)
@@ -33,12 +47,12 @@ class Conversion:
     quantity
         What is measured.
     of, to
-        The two units, as UCUM writes them or as clinics do.
+        The two units, as UCUM or clinics write them.
     factor, offset
         What a number in ``of`` is multiplied by, and what is then added.
     words
-        Pieces of names of columns by which the quantity is recognised, in lower case; none for
-        conversions of any quantity.
+        Pieces of column names that tell the quantity, in lower case; none for conversions of any
+        quantity.
     source
         Where the number is from.
     """
@@ -52,26 +66,63 @@ class Conversion:
     offset: float = 0.0
 
     @property
-    def clear(self) -> bool:
-        """Whether another law of one unit hardly ever looks like it."""
+    def is_clear(self) -> bool:
+        """Whether another distribution in one unit hardly ever looks like it."""
         return self.offset != 0 or not 1 / _AMBIGUOUS < self.factor < _AMBIGUOUS
 
     @property
     def in_words(self) -> str:
-        """The two units, and what a number in the first is multiplied by."""
+        """Return the two units, and what a number in the first is multiplied by."""
         added = f", and {self.offset:g} added" if self.offset else ""
         of = f" of {self.quantity}" if self.words else ""
         return f"{self.of} and {self.to}{of} (factor {self.factor:g}{added})"
 
     def concerns(self, column: str) -> bool:
-        """Whether the name of a column says that it is this quantity."""
+        """Return whether the name of a column says that it is this quantity."""
         name = column.lower()
         tokens = re.split(r"[^a-z0-9]+", name)
         return any(word in tokens if len(word) < 4 else word in name for word in self.words)
 
 
-Way = tuple[Conversion, bool]
-"""A conversion, and whether it is turned: from its second unit to the first."""
+@dataclass(frozen=True)
+class _Way:
+    """A conversion from its first unit to the second, or back."""
+
+    rule: Conversion
+    back: bool
+
+    def convert(self, value: Any) -> Any:
+        """Convert a number, or an array of them."""
+        if self.back:
+            return (value - self.rule.offset) / self.rule.factor
+        return self.rule.factor * value + self.rule.offset
+
+    @property
+    def source(self) -> str:
+        """Return the unit that it converts from."""
+        unit = self.rule.to if self.back else self.rule.of
+        return _UCUM.get(unit, unit)
+
+    @property
+    def target(self) -> str:
+        """Return the unit that it converts to."""
+        unit = self.rule.of if self.back else self.rule.to
+        return _UCUM.get(unit, unit)
+
+    @property
+    def step(self) -> str:
+        """Return what to do with the numbers, in words."""
+        if self.rule.offset:
+            return f"as {self.source}"
+        return f"{'divided' if self.back else 'multiplied'} by {self.rule.factor:.4g}"
+
+    def question(self, column: Number) -> str:
+        """Ask whether the numbers of a column are in the first unit."""
+        if not self.rule.words:
+            return "in another unit, or without a decimal point?"
+        expected = f"the schema has {column.unit}" if column.unit else "the schema names no unit"
+        return f"in {self.source}, where {expected}?"
+
 
 _MOLAR = "molar mass of {}: grams a mole, times ten for decilitres in a litre"
 _EXACT = "by definition of the units"
@@ -155,20 +206,15 @@ CONVERSIONS = (
 def conversion_between(
     column: str, first: Sequence[float], second: Sequence[float]
 ) -> Conversion | None:
-    """The conversion by which the first numbers look like the second ones in another unit.
+    """Return the conversion by which the numbers of two holders would be alike, or ``None``.
 
     Parameters
     ----------
     column
-        The name of the column.
+        The name of the column. Conversions of the quantity that it says come first; one of another
+        quantity must have a factor of 5 or more.
     first, second
         Quartiles of it at two holders, in rising order.
-
-    Returns
-    -------
-    Conversion or None
-        Of several the one that is nearest; those whose quantity the name says come first. One that
-        the name does not say must be of a factor of 5 or more.
 
     Examples
     --------
@@ -179,82 +225,188 @@ def conversion_between(
     True
     """
     fits = [
-        (not rule.concerns(column), off, k)
+        (not rule.concerns(column), distance, k)
         for k, rule in enumerate(CONVERSIONS)
         for low, high in ((first, second), (second, first))
-        if (off := _off(rule, low, high, named=rule.concerns(column))) is not None
+        if (distance := _distance(rule, low, high, named=rule.concerns(column))) is not None
     ]
     return CONVERSIONS[min(fits)[2]] if fits else None
 
 
-def _off(
+def _distance(
     rule: Conversion, low: Sequence[float], high: Sequence[float], *, named: bool
 ) -> float | None:
-    """How far ``high`` is from ``low`` converted; ``None`` where it does not fit."""
+    """Return how far ``high`` is from ``low`` converted; ``None`` if it does not fit."""
     spread, other = low[2] - low[0], high[2] - high[0]
-    if spread <= 0 or other <= 0 or not _near(other / spread, rule.factor, _SPREAD):
+    if spread <= 0 or other <= 0 or not _is_near(other / spread, rule.factor, _SPREAD):
         return None
     if rule.offset:
-        # In units of the spread: zero means nothing here.
-        away = abs(rule.factor * low[1] + rule.offset - high[1]) / other
-        return away if named and away < 1.0 and abs(high[1] - low[1]) > 5.0 * spread else None
-    small = not rule.clear
-    if low[1] * high[1] <= 0 or (small and not named):
+        # Measured in spreads, since zero means nothing on these scales.
+        distance = abs(rule.factor * low[1] + rule.offset - high[1]) / other
+        is_apart = abs(high[1] - low[1]) > 5.0 * spread
+        return distance if named and distance < 1.0 and is_apart else None
+    if low[1] * high[1] <= 0 or not (rule.is_clear or named):
         return None
     ratio = high[1] / low[1]
-    fits = _near(ratio, rule.factor, _MEDIAN_SMALL if small else _MEDIAN)
+    fits = _is_near(ratio, rule.factor, _MEDIAN if rule.is_clear else _MEDIAN_SMALL)
     return abs(math.log(ratio / rule.factor)) if fits else None
 
 
-def _near(ratio: float, factor: float, most: float) -> bool:
+def _is_near(ratio: float, factor: float, most: float) -> bool:
     return 1 / most <= ratio / factor <= most
 
 
-def few_converted(
-    quartiles: Sequence[float], few: Array, ways: Iterable[Way]
-) -> tuple[Way, int] | None:
-    """The conversion by which a few numbers of a column would lie among the others.
+@dataclass(frozen=True)
+class Suspicion:
+    """A conversion that would bring the numbers of a column to where they are expected.
+
+    Attributes
+    ----------
+    sentence
+        What it is and what to do, without any value of the data.
+    strong
+        Whether another explanation is unlikely.
+    count
+        How many numbers it is about; 0 for all.
+    unit
+        The unit that they seem to be in; empty if it is not known.
+    """
+
+    sentence: str
+    strong: bool
+    count: int = 0
+    unit: str = ""
+
+
+def suspect_unit(
+    name: str, column: Number, quartiles: Quartiles, outside: float
+) -> Suspicion | None:
+    """Return the unit in which the numbers of a column would fit, if they do not as they are.
 
     Parameters
     ----------
+    name, column
+        What the schema says; the ``typical`` quartiles, or else the range, are expected.
     quartiles
-        Of the column.
-    few
-        Numbers that cannot be, in its unit; those of 0 and below are codes, whatever they are.
-    ways
-        Conversions and whether they are turned.
-
-    Returns
-    -------
-    tuple or None
-        The conversion that brings most of them among the others, and how many; ``None`` where it
-        is less than four in five of them, or they are fewer than three different ones: one number
-        that is repeated is a code.
+        Quartiles of the numbers in the unit of the schema, as the site converts them.
+    outside
+        Part of the numbers that is out of the range.
 
     Examples
     --------
-    >>> ways = [(rule, True) for rule in CONVERSIONS if rule.to == "[degF]"]
-    >>> (rule, _), count = few_converted((36.5, 37, 37.5), np.array([97.8, 98.6, 99.5]), ways)
-    >>> rule.in_words, count
-    ('Cel and [degF] of temperature (factor 1.8, and 32 added)', 3)
+    >>> column = Number(kind="number", unit="mmol/L", substance="glucose", range=(0.5, 60),
+    ...                 typical=(4.8, 5.6, 7.0))
+    >>> print(suspect_unit("glucose", column, (86.0, 101.0, 126.0), 1.0).sentence.partition("?")[0])
+    divided by 18.02 they would fit: in mg/dL, where the schema has mmol/L
+    >>> suspect_unit("glucose", column, (4.6, 5.9, 8.0), 0.0) is None
+    True
+    """
+    if not all(map(math.isfinite, quartiles)) or not _is_odd(column, quartiles[1], outside):
+        return None
+    fits = [
+        (not way.rule.words, distance, k, way)
+        for k, way in enumerate(_ways_to_schema(name, column))
+        if (distance := _distance_to_schema(column, *map(way.convert, quartiles))) is not None
+    ]
+    if not fits:
+        return None
+    way = min(fits)[3]
+    cure = "Convert it, or give the schema its unit, and a site file the site's."
+    if column.unit:
+        cure = f"Write its unit (columns: {name}: unit: ...) in a site file."
+    return Suspicion(
+        f"{way.step} they would fit: {way.question(column)} {cure}",
+        (bool(way.rule.words) and way.rule.is_clear) or outside > _OUTSIDE,
+    )
+
+
+def suspect_unit_of_few(
+    name: str, column: Number, quartiles: Quartiles, few: Array, records: int
+) -> Suspicion | None:
+    """Return the unit in which a few numbers out of the range would lie among the others.
+
+    Four in five of them must do so, and three different ones: a repeated number is a code, and
+    numbers of 0 and below are codes whatever they are.
+
+    Parameters
+    ----------
+    name, column
+        What the schema says.
+    quartiles
+        Quartiles of the numbers in the unit of the schema, as the site converts them.
+    few, records
+        All numbers out of the range, and the count of all numbers.
+
+    Examples
+    --------
+    >>> column = Number(kind="number", unit="Cel", range=(30, 45))
+    >>> few = np.array([97.9, 98.6, 99.1, 101.3])
+    >>> print(suspect_unit_of_few("temp", column, (36.4, 36.8, 37.5), few, 104).sentence)
+    4 of 104 numbers would fit as [degF]: in [degF], where the schema has Cel? Use one unit.
     """
     low, _, high = quartiles
     few = few[few > 0]
     if len(np.unique(few)) < _FEWEST or not 0 < low < high < math.inf:
         return None
-    # Of what is measured on positive scales logarithms are the more even.
+    # As logarithms, since quantities on positive scales are more even in them.
     with np.errstate(all="ignore"):
         near, far = np.power(np.float64(high) / low, (_NEAR_ENDS, _FAR_ENDS))
         few = few[(few < low / far) | (few > high * far)]
-        candidates = [(way, way_of(way, few)) for way in ways]
-        fits = [(int(((x > low / near) & (x < high * near)).sum()), way) for way, x in candidates]
+        fits = [
+            (int(((converted > low / near) & (converted < high * near)).sum()), way)
+            for way in _ways_to_schema(name, column)
+            for converted in [way.convert(few)]
+        ]
     count, way = max(fits, key=lambda fit: fit[0], default=(0, None))
-    return (way, count) if way and count >= max(_FEWEST, _MOST_OF * len(few)) else None
+    if way is None or count < max(_FEWEST, _MOST_OF * len(few)):
+        return None
+    named = bool(way.rule.words)
+    return Suspicion(
+        f"{count} of {records} numbers would fit {way.step}: {way.question(column)} Use one unit.",
+        count >= _FEW and named and bool(column.unit) and way.rule.is_clear,
+        count,
+        way.source if named else "",
+    )
 
 
-def way_of(way: Way, value: Any) -> Any:
-    """A number, or an array of them, converted one way or back."""
-    rule, turned = way
-    if turned:
-        return (value - rule.offset) / rule.factor
-    return rule.factor * value + rule.offset
+def _ways_to_schema(name: str, column: Number) -> list[_Way]:
+    """Return the conversions that lead to the unit of the schema."""
+    ways = [_Way(rule, back) for rule in CONVERSIONS for back in (False, True)]
+    return [way for way in ways if _leads_to_schema(way, name, column)]
+
+
+def _leads_to_schema(way: _Way, name: str, column: Number) -> bool:
+    if not way.rule.words:
+        return True
+    named = way.rule.concerns(name) or way.rule.concerns(column.substance)
+    if not column.unit:
+        return named
+    if not named and way.rule.quantity not in _ANY_NAME:
+        return False
+    try:
+        return conversion(way.target, column.unit) == (1.0, 0.0)
+    except InputError:
+        return False
+
+
+def _is_odd(column: Number, median: float, outside: float) -> bool:
+    """Return whether numbers are not where the schema expects them."""
+    if column.typical is None:
+        return outside > _OUTSIDE
+    low, _, high = column.typical
+    far = _FAR * (high - low)
+    return outside > _OUTSIDE or not low - far <= median <= high + far
+
+
+def _distance_to_schema(column: Number, first: float, median: float, last: float) -> float | None:
+    """Return how far quartiles are from the expected ones; ``None`` if they do not fit."""
+    if column.typical is None:
+        low, high = column.range
+        centre = 0.5 * (low + high)
+        return abs(median - centre) / (high - low) if low <= first and last <= high else None
+    low, centre, high = column.typical
+    spread = high - low
+    if not spread > 0 or not 1 / _WIDE <= (last - first) / spread <= _WIDE:
+        return None
+    fits = low - _NEAR * spread <= median <= high + _NEAR * spread
+    return abs(median - centre) / spread if fits else None

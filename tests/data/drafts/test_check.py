@@ -12,7 +12,7 @@ import pytest
 from silot import Schema, Site, check_schema, load_measure
 from silot.data.column_kinds import Number
 from silot.data.fields import Alike
-from silot.data.unit_check import suspected
+from silot.data.units import suspect_unit
 from silot.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -238,14 +238,14 @@ def test_the_same_unit_in_another_place_is_no_suspicion() -> None:
 def test_only_what_hardly_has_another_reason_is_strong(
     name: str, column: dict[str, Any], quartiles: tuple[float, float, float], strong: bool
 ) -> None:
-    found = suspected(name, Number.model_validate({"kind": "number", **column}), quartiles, 0.0)
+    found = suspect_unit(name, Number.model_validate({"kind": "number", **column}), quartiles, 0.0)
     assert found is not None and found.strong is strong
 
 
 def test_years_are_no_months_where_people_are_young() -> None:
     age = Number(kind="number", unit="a", range=(0, 120), typical=(40, 60, 75))
-    assert suspected("age", age, (3.0, 5.0, 6.0), 0.0) is None
-    found = suspected("age", age, (480.0, 720.0, 900.0), 1.0)
+    assert suspect_unit("age", age, (3.0, 5.0, 6.0), 0.0) is None
+    found = suspect_unit("age", age, (480.0, 720.0, 900.0), 1.0)
     assert found is not None and "in mo" in found.sentence
 
 

@@ -27,7 +27,7 @@ from ..names import (
     limits_of,
     unit_of,
 )
-from ..unit_check import Suspicion, suspected_few
+from ..units import Suspicion, suspect_unit_of_few
 from .profile import ColumnProfile, Days, sample_of
 from .proposals import (
     FEW,
@@ -211,7 +211,7 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
 def _few(name: str, number: Number, kept: _Kept) -> Suspicion | None:
     low, high = number.range
     far = kept.sample[(kept.sample < low) | (kept.sample > high)]
-    return suspected_few(name, number, kept.quartiles, far, len(kept.sample))
+    return suspect_unit_of_few(name, number, kept.quartiles, far, len(kept.sample))
 
 
 def _unread(proposal: Proposal, profile: ColumnProfile, count: int, what: str) -> None:
