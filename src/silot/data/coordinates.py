@@ -174,7 +174,7 @@ def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
     if (writing.factor, writing.offset) != (1.0, 0.0):
         values = writing.factor * values + writing.offset
     inside = _inside(Numbers(values, read.unread), column, *column.range)
-    filled = np.where(np.isnan(inside.values), fill_of(column), inside.values)
+    filled = np.where(np.isnan(inside.values), stand_in(column), inside.values)
     coordinates = _coordinates(column, filled)
     outside = (values < column.range[0]) | (values > column.range[1])
     # As they are written, in whatever unit.
@@ -183,12 +183,12 @@ def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
     return _Read(Encoded(coordinates, misfits, values), inside.missing)
 
 
-def fill_of(column: Number) -> float:
+def stand_in(column: Number) -> float:
     """What stands for a missing number: what is named, or the middle of the range."""
     return _fill(column, 0.5 * column.range[0] + 0.5 * column.range[1])
 
 
-def number_places(column: Number, values: npt.ArrayLike) -> Array:
+def number_coordinates(column: Number, values: npt.ArrayLike) -> Array:
     """Coordinates of numbers, cut to the range, of a column without a period."""
     return _coordinates(column, np.clip(np.asarray(values, float), *column.range))[:, 0]
 

@@ -1,8 +1,8 @@
-"""How well a table fits a schema: by column, in counts, for the eyes of its own site."""
+"""Report how well a table fits a schema: by column, in counts, for its own site only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,21 +10,22 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .column_kinds import Date, Feature, Label, Number, YesNo
-from .coordinates import Misfits, fill_of, number_places
+from .coordinates import Misfits, number_coordinates, stand_in
+from .names import listing
 from .schema import Contract
 from .units import suspect_unit, suspect_unit_of_few
 
 Array = npt.NDArray[np.float64]
 
-# Numbers out of the range that are cut to it without more, and fields that count as missing:
-# beyond, the column is another one.
+# Part of the values up to which numbers out of the range are cut to it, and unreadable fields
+# count as missing: beyond, the column is likely another one.
 _MOST_OUTSIDE = 0.05
 _NAMED = 12
-# Records from where on something is said of all of them, and a part that is worth a word.
+# Records from where on a statement about all of them is made, and a part that is reported.
 _ENOUGH = 10
 _MOST_OTHER = 0.25
-# What stands for a gap is far from numbers when it is so many times their middle half away, or so
-# many times this part of a column's weight.
+# A stand-in for missing numbers is far from the others if it is this many interquartile ranges
+# away, or this part of the column's weight.
 _FAR, _NARROW = 4.0, 0.05
 
 
@@ -35,7 +36,7 @@ class Problem:
     Attributes
     ----------
     column
-        Its column, empty where it is about whole records.
+        Its column, empty if it is about records.
     kind
         ``"absent"``, ``"missing"``, ``"unread"``, ``"fraction"``, ``"unknown"``, ``"alike"``,
         ``"other"``, ``"sentinel"``, ``"outside"``, ``"unit"``, ``"extra"``, ``"repeated"`` or
@@ -62,15 +63,15 @@ class Fit:
     Attributes
     ----------
     records
-        How many there are.
+        The number of records.
     misfits
         By column.
     extra
         Columns of the table that the schema does not name.
     samples
-        By column of numbers, some of them, before they were cut to the range.
+        By column of numbers, a sample of them before they were cut to the range.
     strays
-        By column of numbers, all of those out of the range.
+        By column of numbers, all numbers out of the range.
     repeated
         Records that are equal to an earlier one in all coordinates.
     shared_identifiers
@@ -91,26 +92,27 @@ class Fit:
 
     @property
     def problems(self) -> list[Problem]:
-        """All that is to be said, what refuses the table first."""
-        problems: list[Problem] = []
+        """Return all problems, those that refuse the table first."""
         parts: dict[str, Feature | Label] = {**self.schema.used}
         if self.schema.label is not None:
             parts[self.schema.label.column] = self.schema.label
-        for name, part in parts.items():
-            problems += self._of_column(name, part)
-        if self.schema.weight is not None:
-            problems += self._of_weights(self.schema.weight.column)
-        problems += self._of_records()
-        return sorted(problems, key=lambda problem: not problem.refused)
+        problems = [
+            problem for name, part in parts.items() for problem in self._of_column(name, part)
+        ]
+        problems += [*self._of_weights(), *self._of_records()]
+        return sorted(
+            (problem for problem in problems if problem.count),
+            key=lambda problem: not problem.refused,
+        )
 
     def check(self) -> None:
-        """Raise where the table cannot be used.
+        """Raise if the table cannot be used.
 
         Raises
         ------
         InputError
-            ``schema-fit``, with what does not fit by column, in counts; ``schema-unit`` where
-            that is another unit alone.
+            ``schema-fit``, with what does not fit by column, in counts; ``schema-unit`` if only
+            units do not fit.
         """
         refused = [problem for problem in self.problems if problem.refused]
         if refused:
@@ -122,67 +124,54 @@ class Fit:
                 code="schema-unit" if units else "schema-fit",
             )
 
-    def _of_column(self, name: str, part: Feature | Label) -> list[Problem]:
-        counts = self.misfits[name]
-        problems = [
-            self._of_unread(name, part, counts.unread),
-            self._problem(
-                name, "fraction", counts.fraction,
-                "numbers are fractions, and it is to hold whole ones.",
-            ),
-            self._problem(
-                name, "unknown", counts.unknown,
-                "records have a category that the schema has not: name it in the codes of a site "
-                "file, or let the schema have other: true.",
-            ),
-            self._problem(
-                name, "alike", counts.alike,
-                "records have a category that differs from one of the schema in case, blanks or "
-                "signs alone: write it alike, or name it in the codes of a site file.",
-            ),
-            self._of_others(name, counts),
-            self._of_missing(name, part, counts.missing),
-        ]  # fmt: skip
-        if isinstance(part, Number | Date):
-            what, like = (
-                ("days", "1900-01-01") if isinstance(part, Date) else ("numbers", "0, all nines")
-            )
-            words = (
-                f"{what} are out of the range and of the kind that stands for a missing value "
-                f"({like} and the like): name them as sentinels in the schema or the site file, or "
-                "widen the range."
-            )
-            # Few numbers of another unit look like codes.
-            coded = counts.coded if 2 * counts.coded >= counts.outside else 0
-            if part.outside == "missing":
-                coded = 0
-            problems.append(self._problem(name, "sentinel", coded, words))
-            unit = self._of_unit(name, part)
-            problems.append(unit)
-            if coded < counts.outside and (unit is None or not unit.refused):
-                problems.append(self._of_range(name, part, counts))
-        return [problem for problem in problems if problem is not None]
-
     def _problem(
         self, name: str, kind: str, count: int, sentence: str, *, refused: bool = True
-    ) -> Problem | None:
+    ) -> Problem:
         words = f"Column {name!r}: {count} of {self.records} {sentence}"
-        return Problem(name, kind, count, words, refused) if count else None
+        return Problem(name, kind, count, words, refused)
 
-    def _of_unread(self, name: str, part: Feature | Label, count: int) -> Problem | None:
-        what = _what(part)
+    def _of_column(self, name: str, part: Feature | Label) -> Iterator[Problem]:
+        counts = self.misfits[name]
+        yield self._of_unread(name, part, counts.unread)
+        yield self._problem(
+            name, "fraction", counts.fraction,
+            "numbers are fractions, and it is to hold whole ones.",
+        )  # fmt: skip
+        yield self._problem(
+            name, "unknown", counts.unknown,
+            "records have a category that the schema has not: name it in the codes of a site "
+            "file, or let the schema have other: true.",
+        )  # fmt: skip
+        yield self._problem(
+            name, "alike", counts.alike,
+            "records have a category that differs from one of the schema in case, blanks or "
+            "signs alone: write it alike, or name it in the codes of a site file.",
+        )  # fmt: skip
+        yield self._of_others(name, counts)
+        yield self._of_missing(name, part, counts.missing)
+        if isinstance(part, Number | Date):
+            yield from self._of_outside(name, part, counts)
+
+    def _of_unread(self, name: str, part: Feature | Label, count: int) -> Problem:
+        expected = {
+            Number: "numbers",
+            Date: "days as the schema or the site file says they are written",
+            YesNo: "words for yes or no",
+        }.get(type(part), "names")
         spared = isinstance(part, Number | Date) and part.unread == "missing"
         if spared and count <= _MOST_OUTSIDE * self.records:
-            words = f"fields are no {what}, and count as missing."
+            words = f"fields are no {expected}, and count as missing."
             return self._problem(name, "unread", count, words, refused=False)
-        words = f"fields are no {what}: correct them, or name what stands for missing as sentinels."
+        words = (
+            f"fields are no {expected}: correct them, or name what stands for missing as sentinels."
+        )
         if isinstance(part, YesNo):
             words += " If they are other words here, say so in the codes of a site file: {ja: yes}."
         if isinstance(part, Number):
             words += ' If commas stand for points, say decimal: "," in a site file.'
         return self._problem(name, "unread", count, words)
 
-    def _of_others(self, name: str, counts: Misfits) -> Problem | None:
+    def _of_others(self, name: str, counts: Misfits) -> Problem:
         present = self.records - counts.missing
         if counts.other == present and present >= _ENOUGH:
             words = (
@@ -194,7 +183,7 @@ class Fit:
         many = counts.other if counts.other > _MOST_OTHER * present else 0
         return self._problem(name, "other", many, words, refused=False)
 
-    def _of_missing(self, name: str, part: Feature | Label, count: int) -> Problem | None:
+    def _of_missing(self, name: str, part: Feature | Label, count: int) -> Problem:
         if part.missing in ("refuse", None):
             words = "let the schema have missing: indicator, or a public value."
             if isinstance(part, Label):
@@ -214,19 +203,41 @@ class Fit:
         return self._problem(name, "filled", count, words, refused=False)
 
     def _far_fill(self, name: str, part: Feature | Label) -> bool:
-        """Whether what stands for a missing number is far from those of the site."""
+        """Return whether the stand-in for missing numbers is far from those of the site."""
         numbers = self.samples.get(name, np.empty(0))
         if not isinstance(part, Number) or part.period is not None or len(numbers) < _ENOUGH:
             return False
-        places, fill = number_places(part, numbers), number_places(part, [fill_of(part)])[0]
+        places, fill = (
+            number_coordinates(part, numbers),
+            number_coordinates(part, [stand_in(part)])[0],
+        )
         low, high = np.quantile(places, (0.25, 0.75))
         away = max(low - fill, fill - high)
         return bool(away > _FAR * max(high - low, _NARROW * part.weight))
 
-    def _of_range(self, name: str, part: Number | Date, counts: Misfits) -> Problem | None:
-        # What the schema counts as missing is missing, however many; but not all there is.
+    def _of_outside(self, name: str, part: Number | Date, counts: Misfits) -> Iterator[Problem]:
+        what, like = (
+            ("days", "1900-01-01") if isinstance(part, Date) else ("numbers", "0, all nines")
+        )
+        # A few numbers in another unit look like codes.
+        is_coded = part.outside != "missing" and 2 * counts.coded >= counts.outside
+        coded = counts.coded if is_coded else 0
+        yield self._problem(
+            name, "sentinel", coded,
+            f"{what} are out of the range and of the kind that stands for a missing value "
+            f"({like} and the like): name them as sentinels in the schema or the site file, or "
+            "widen the range.",
+        )  # fmt: skip
+        unit = self._of_unit(name, part, counts) if isinstance(part, Number) else None
+        if unit is not None:
+            yield unit
+        if coded < counts.outside and (unit is None or not unit.refused):
+            yield self._of_range(name, part, counts)
+
+    def _of_range(self, name: str, part: Number | Date, counts: Misfits) -> Problem:
+        # Any part of the values may count as missing if the schema says so, but not all of them.
         most = 1.0 if part.outside == "missing" else _MOST_OUTSIDE
-        present = self._there(part, counts)
+        present = self._present(part, counts)
         far = part.outside == "refuse" or counts.outside > most * self.records
         far = far or (present >= _ENOUGH and counts.outside == present)
         cut = "are cut to it" if part.outside == "clip" else "count as missing"
@@ -235,18 +246,14 @@ class Fit:
         words = f"values {where}{cure if far else f' and {cut}.'}"
         return self._problem(name, "outside", counts.outside, words, refused=far)
 
-    def _of_unit(self, name: str, part: Number | Date) -> Problem | None:
-        """Numbers that would fit in another unit."""
-        counts = self.misfits[name]
+    def _of_unit(self, name: str, part: Number, counts: Misfits) -> Problem | None:
         numbers, strays = (of.get(name, np.empty(0)) for of in (self.samples, self.strays))
-        if not isinstance(part, Number):
-            return None
         if part.outside == "missing" and not part.range[0] <= 0 <= part.range[1]:
-            # Zeros are missing: they are in no unit.
+            # Zeros count as missing here, so they are in no unit.
             numbers = numbers[numbers != 0]
         if not len(numbers):
             return None
-        present = self._there(part, counts)
+        present = self._present(part, counts)
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)).tolist()
         quartiles = (low, middle, high)
         suspicion = suspect_unit(name, part, quartiles, counts.outside / present)
@@ -257,54 +264,35 @@ class Fit:
         words = f"Column {name!r}: {suspicion.sentence}"
         return Problem(name, "unit", suspicion.count or present, words, strong)
 
-    def _there(self, part: Number | Date, counts: Misfits) -> int:
-        """Numbers or days that are written, in the range or not."""
+    def _present(self, part: Number | Date, counts: Misfits) -> int:
+        """Count the fields with a number or a day, in the range or not."""
         unread = counts.unread if part.unread == "refuse" else 0
         outside = counts.outside if part.outside == "missing" else 0
         return max(self.records - counts.missing - unread + outside, 1)
 
-    def _of_weights(self, name: str) -> list[Problem]:
+    def _of_weights(self) -> Iterator[Problem]:
+        if self.schema.weight is None:
+            return
+        name = self.schema.weight.column
         counts = self.misfits[name]
-        problems: list[Problem] = []
         wrong = counts.unread + counts.missing + counts.below
-        if wrong:
-            words = (
-                f"Weight column {name!r}: {wrong} of {self.records} are no weights of 0 or more."
-            )
-            problems.append(Problem(name, "unread", wrong, words, refused=True))
-        if counts.above:
-            words = (
-                f"Weight column {name!r}: {counts.above} of {self.records} are above the limit "
-                "and are cut to it."
-            )
-            problems.append(Problem(name, "outside", counts.above, words, refused=False))
-        return problems
+        words = f"Weight column {name!r}: {wrong} of {self.records} are no weights of 0 or more."
+        yield Problem(name, "unread", wrong, words, refused=True)
+        words = (
+            f"Weight column {name!r}: {counts.above} of {self.records} are above the limit "
+            "and are cut to it."
+        )
+        yield Problem(name, "outside", counts.above, words, refused=False)
 
-    def _of_records(self) -> list[Problem]:
-        problems: list[Problem] = []
-        if self.extra:
-            names = ", ".join(map(repr, self.extra[:_NAMED]))
-            more = f" and {len(self.extra) - _NAMED} more" if len(self.extra) > _NAMED else ""
-            words = f"Left out, for the schema does not name them: {names}{more}."
-            problems.append(Problem("", "extra", len(self.extra), words, refused=False))
-        if self.repeated:
-            words = f"{self.repeated} of {self.records} records are equal to an earlier one."
-            problems.append(Problem("", "repeated", self.repeated, words, refused=False))
+    def _of_records(self) -> Iterator[Problem]:
+        names = listing([repr(name) for name in self.extra], _NAMED)
+        words = f"Left out, for the schema does not name them: {names}."
+        yield Problem("", "extra", len(self.extra), words, refused=False)
+        words = f"{self.repeated} of {self.records} records are equal to an earlier one."
+        yield Problem("", "repeated", self.repeated, words, refused=False)
         for name, count in self.shared_identifiers.items():
-            if count:
-                words = (
-                    f"Column {name!r}: {count} of {self.records} records have the identifier of an "
-                    "earlier one. A guarantee for one record is none for who has several."
-                )
-                problems.append(Problem(name, "repeated", count, words, refused=False))
-        return problems
-
-
-def _what(part: Feature | Label) -> str:
-    """What the fields of a column are to be."""
-    kinds: Sequence[tuple[type, str]] = (
-        (Number, "numbers"),
-        (Date, "days as the schema or the site file says they are written"),
-        (YesNo, "words for yes or no"),
-    )
-    return next((words for kind, words in kinds if isinstance(part, kind)), "names")
+            yield self._problem(
+                name, "repeated", count,
+                "records have the identifier of an earlier one. A guarantee for one record is none "
+                "for who has several.", refused=False,
+            )  # fmt: skip
