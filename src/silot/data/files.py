@@ -6,13 +6,15 @@ import os
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import FileError
+from ..errors import FileError, SilotError
 
 # What numpy's reader raises on files that are damaged, encrypted, or claim absurd sizes;
 # NotImplementedError is zipfile's, for a compression or a version it does not know.
@@ -114,6 +116,17 @@ def known_file(path: str | Path) -> tuple[Path, str]:
     if file.stat().st_size == 0:
         raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
     return file, kind
+
+
+@contextmanager
+def naming_file(file: Path) -> Iterator[None]:
+    """Put the name of a file in front of an error that does not have it."""
+    try:
+        yield
+    except SilotError as error:
+        if file.name in error.message:
+            raise
+        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
 
 
 def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:

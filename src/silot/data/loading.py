@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import FileError, InputError, SilotError
-from .files import known_file, read_arrays, write_whole
+from ..errors import FileError, InputError
+from .files import known_file, naming_file, read_arrays, write_whole
 from .matching import check_schemas
 from .measure import Measure
 from .reading import Schema, read_by_schema
@@ -88,28 +88,26 @@ def load_measure(
                 "a schema names features, labels and weights. Leave the column options out.",
                 code="schema-options",
             )
-        return _of_coordinates(file, schema) if kind == ".npz" else _by_schema(file, schema, site)
-    try:
         if kind == ".npz":
-            if any((label_column, weight_column, id_column, columns)):
-                raise FileError(
-                    f"{file.name} has no columns: an .npz names its arrays X, y and w. Leave "
-                    "the column options out.",
-                    code="file-columns",
-                )
-            return _from_npz(file)
-        table = read_table(file, kind)
-        return Measure(
-            *table.parts(
-                columns or None,
-                labels=label_column or None,
-                weights=weight_column or None,
-                identifiers=id_column or None,
-                missing_label=missing_label,
-            )
+            return _of_coordinates(file, schema)
+        return read_by_schema(file, schema, site).measure
+    if kind == ".npz" and any((label_column, weight_column, id_column, columns)):
+        raise FileError(
+            f"{file.name} has no columns: an .npz names its arrays X, y and w. Leave the column "
+            "options out.",
+            code="file-columns",
         )
-    except SilotError as error:
-        raise _of_file(file, error) from None
+    with naming_file(file):
+        if kind == ".npz":
+            return _from_npz(file)
+        parts = read_table(file, kind).parts(
+            columns or None,
+            labels=label_column or None,
+            weights=weight_column or None,
+            identifiers=id_column or None,
+            missing_label=missing_label,
+        )
+        return Measure(*parts)
 
 
 def load_identifiers(path: str | Path, column: str) -> list[str]:
@@ -149,19 +147,10 @@ def load_identifiers(path: str | Path, column: str) -> list[str]:
             "or leave the identifiers out.",
             code="file-columns",
         )
-    try:
+    with naming_file(file):
         table = read_table(file, kind)
         table.check_names([column])
         return [text or "" for text in table.texts(column)]
-    except SilotError as error:
-        raise _of_file(file, error) from None
-
-
-def _of_file(file: Path, error: SilotError) -> SilotError:
-    """An error that names the file: its cure reads better so."""
-    if file.name in error.message:
-        return error
-    return type(error)(f"{file.name}: {error.message}", code=error.code)
 
 
 def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any] | None:
@@ -278,12 +267,8 @@ def save_measure(path: str | Path, measure: Measure) -> None:
     write_whole(file, buffer.getvalue())
 
 
-def _by_schema(file: Path, schema: Schema, site: Site | None) -> Measure:
-    return read_by_schema(file, schema, site).measure
-
-
 def _of_coordinates(file: Path, schema: Schema) -> Measure:
-    """Records that were read by a schema before: the same one."""
+    """Read records that the same schema turned into coordinates before."""
     measure = _from_npz(file)
     if measure.schema is None:
         raise FileError(

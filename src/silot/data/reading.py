@@ -1,10 +1,10 @@
-"""Tables read by a schema, a few thousand records at a time."""
+"""Read tables by a schema, a few thousand records at a time."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError
-from .column_kinds import Feature, Label, Number, Weight
-from .coordinates import Misfits, Writing, encode
+from .column_kinds import Label, Number, Weight
+from .coordinates import Misfits, encode
 from .fields import Alike, Fields, as_names, as_numbers, hashes
-from .files import known_file
+from .files import known_file, naming_file
 from .fit import Fit
 from .label_names import label_name
 from .measure import Measure
@@ -31,106 +31,57 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
-# Numbers of a column by which its unit is judged.
+# Numbers of a column from which its unit is judged.
 _SAMPLE = 1 << 15
-
-
-class Gathered:
-    """What has been read so far."""
-
-    def __init__(self, schema: Contract) -> None:
-        self.rows = _Rows(len(schema.features))
-        self.masses = _Rows(1)
-        self.labels: list[str] = []
-        described = [*schema.used, *(part.column for part in (schema.label, schema.weight) if part)]
-        self._misfits = {name: Misfits() for name in described}
-        self._samples: dict[str, _Sample] = {}
-        self._strays: dict[str, _Rows] = {}
-        self._identifiers: dict[str, list[npt.NDArray[np.int64]]] = {}
-
-    def count(self, name: str, misfits: Misfits) -> None:
-        self._misfits[name] += misfits
-
-    def sample(self, name: str, numbers: Array, limits: tuple[float, float]) -> None:
-        """Some numbers of a column, and all of those out of its range, however few they are."""
-        self._samples.setdefault(name, _Sample()).add(numbers)
-        outside = numbers[(numbers < limits[0]) | (numbers > limits[1])]
-        self._strays.setdefault(name, _Rows(1)).add(outside[:, None])
-
-    def identify(self, name: str, column: Fields) -> None:
-        self._identifiers.setdefault(name, []).append(hashes(column))
-
-    def fit(self, schema: Contract, extra: tuple[str, ...]) -> Fit:
-        shared = {name: _repeated(np.concatenate(all_)) for name, all_ in self._identifiers.items()}
-        return Fit(
-            schema,
-            self.rows.size,
-            self._misfits,
-            extra,
-            {name: sample.numbers for name, sample in self._samples.items()},
-            {name: strays.array[:, 0] for name, strays in self._strays.items()},
-            _repeated(_row_hashes(self.rows.array)),
-            shared,
-        )
-
-    def measure(self, schema: Contract) -> Measure:
-        return Measure(
-            self.rows.array,
-            self.masses.array[:, 0] if self.masses.size else None,
-            self.labels or None,
-            schema.features,
-            copy=False,
-            schema=schema,
-        )
 
 
 class _Rows:
     """Rows of an array that grows in place."""
 
     def __init__(self, width: int) -> None:
-        self._held = np.empty((0, width))
+        self._buffer = np.empty((0, width))
         self.size = 0
 
     def add(self, rows: Array) -> None:
         size = self.size + len(rows)
-        if size > len(self._held):
-            wanted = max(size, len(self._held) + len(self._held) // 2)
-            # Nothing else looks at it; a copy would take the memory twice.
-            self._held.resize((wanted, self._held.shape[1]), refcheck=False)
-        self._held[self.size : size] = rows
+        if size > len(self._buffer):
+            capacity = max(size, len(self._buffer) + len(self._buffer) // 2)
+            # In place, since a copy would need the memory twice; no other array shares it.
+            self._buffer.resize((capacity, self._buffer.shape[1]), refcheck=False)
+        self._buffer[self.size : size] = rows
         self.size = size
 
     @property
     def array(self) -> Array:
-        return self._held[: self.size]
+        return self._buffer[: self.size]
 
 
 class _Sample:
     """Numbers of a column, evenly over its records."""
 
     def __init__(self) -> None:
-        self._kept = np.empty(0)
+        self._numbers = np.empty(0)
         self._step, self._next = 1, 0
 
     def add(self, numbers: Array) -> None:
         chosen = numbers[self._next :: self._step]
         self._next += len(chosen) * self._step - len(numbers)
-        self._kept = np.concatenate([self._kept, chosen])
-        while len(self._kept) > _SAMPLE:
-            # Every other one from now on, and of those that are kept.
-            self._next += self._step * (len(self._kept) % 2)
-            self._kept, self._step = self._kept[::2], 2 * self._step
+        self._numbers = np.concatenate([self._numbers, chosen])
+        while len(self._numbers) > _SAMPLE:
+            # From now on every other number, and every other one of those already here.
+            self._next += self._step * (len(self._numbers) % 2)
+            self._numbers, self._step = self._numbers[::2], 2 * self._step
 
     @property
     def numbers(self) -> Array:
-        """Those that are there."""
-        return self._kept[np.isfinite(self._kept)]
+        """Return the finite numbers."""
+        return self._numbers[np.isfinite(self._numbers)]
 
 
 def _row_hashes(points: Array) -> npt.NDArray[np.uint64]:
-    """A number for each row that equal rows share, and others but for one in 2^64 do not."""
+    """Return a number for each row, which others than equal rows share once in 2^64."""
     odd = np.random.default_rng(0).integers(0, 1 << 63, points.shape[1], dtype=np.uint64) | 1
-    # Adding zero makes one of the two zeros.
+    # Adding zero turns -0.0 into 0.0.
     hashes = np.zeros(len(points), dtype=np.uint64)
     for column, factor in enumerate(odd):
         bits = (points[:, column] + 0.0).view(np.uint64)
@@ -138,11 +89,10 @@ def _row_hashes(points: Array) -> npt.NDArray[np.uint64]:
     return hashes
 
 
-def _repeated(hashes: npt.NDArray[Any]) -> int:
+def _count_repeated(hashes: npt.NDArray[Any]) -> int:
     return len(hashes) - len(np.unique(hashes))
 
 
-Array = npt.NDArray[np.float64]
 Tell = Callable[[float], None]
 """Called with the share that is done."""
 
@@ -251,29 +201,27 @@ def read_by_schema(
         Whether a table that does not fit is refused; without, its coordinates mean nothing and
         ``fit`` says why.
     """
+    file, kind = table_file(path)
+    with naming_file(file):
+        reader = _Reader(schema, site or Site(), read_names(file, kind), complete=complete)
+        return reader.read(read_blocks(file, kind, reader.wanted), tell, check=check)
+
+
+def table_file(path: str | Path) -> tuple[Path, str]:
+    """Return a file that a schema can read, and its kind.
+
+    Raises
+    ------
+    FileError
+        ``schema-columns`` for an ``.npz``, which has no columns.
+    """
     file, kind = known_file(path)
     if kind == ".npz":
         raise FileError(
             f"{file.name} has no columns, and a schema reads columns by their names. Give a table.",
             code="schema-columns",
         )
-    try:
-        reader = _Reader(schema, site or Site(), read_names(file, kind), complete=complete)
-        return reader.read(read_blocks(file, kind, reader.wanted), tell, check=check)
-    except InputError as error:
-        if file.name in error.message:
-            raise
-        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
-
-
-@dataclass(frozen=True)
-class _Way:
-    """A column: what it is called in the schema and here, and how it is read."""
-
-    name: str
-    source: str
-    column: Feature = field(repr=False)
-    writing: Writing = field(repr=False)
+    return file, kind
 
 
 class _Reader:
@@ -282,108 +230,128 @@ class _Reader:
     def __init__(
         self, schema: Contract, site: Site, names: Sequence[str], *, complete: bool = True
     ) -> None:
-        self._schema = schema
-        self._site = site
-        self._check_site()
-        self._sources = {
-            name: site.columns[name].source or name if name in site.columns else name
-            for name in _described(schema)
-        }
+        self._schema, self._site = schema, site
+        self._sources = self._find_sources()
         self._weight = schema.weight if complete else None
         self._label = schema.label
         if self._label and not complete and self._sources[self._label.column] not in names:
             self._label = None
-        self._check_there(names)
-        self._ways = [
-            _Way(name, self._sources[name], column, writing_of(name, column, site))
-            for name, column in schema.used.items()
-        ]
-        self._identifiers = [
+        needed = [*schema.used, *(part.column for part in (self._label, self._weight) if part)]
+        absent = [repr(self._sources[name]) for name in needed if self._sources[name] not in names]
+        if absent:
+            raise InputError(
+                f"the schema needs columns that the table has not: {listing(absent)}. Say what "
+                "they are called here in a site file (columns: NAME: from: ...).",
+                code="schema-columns",
+            )
+        self._writings = {
+            name: writing_of(name, column, site) for name, column in schema.used.items()
+        }
+        self._numeric = {n: part for n, part in schema.used.items() if isinstance(part, Number)}
+        identifiers = [
             name
             for name, column in schema.columns.items()
             if column.kind == "identifier" and self._sources[name] in names
         ]
-        used = {self._sources[name] for name in (*self._needed, *self._identifiers)}
-        self.wanted = used & set(names)
+        self.wanted = {self._sources[name] for name in (*needed, *identifiers)}
         sources = set(self._sources.values())
         self._extra = tuple(name for name in names if name not in sources)
+        self._rows, self._masses = _Rows(len(schema.features)), _Rows(1)
+        self._labels: list[str] = []
+        self._misfits = {name: Misfits() for name in (*schema.used, *_roles(schema))}
+        self._samples = {name: _Sample() for name in self._numeric}
+        self._strays = {name: _Rows(1) for name in self._numeric}
+        self._hashes: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in identifiers}
 
-    @property
-    def _needed(self) -> list[str]:
-        """Columns without which no record can be read."""
-        others = (self._label, self._weight)
-        return [*self._schema.used, *(part.column for part in others if part)]
-
-    def _check_site(self) -> None:
-        odd = [name for name in self._site.columns if name not in _described(self._schema)]
+    def _find_sources(self) -> dict[str, str]:
+        """Return what the site calls each column of the schema."""
+        names = [*self._schema.columns, *_roles(self._schema)]
+        odd = [name for name in self._site.columns if name not in names]
         if odd:
             raise InputError(
                 f"the site file describes {odd[0]!r}, and the schema has no such column. Its "
                 "names are those of the schema; 'from' says what a column is called here.",
                 code="site-invalid",
             )
-
-    def _check_there(self, names: Sequence[str]) -> None:
-        absent = [self._sources[name] for name in self._needed if self._sources[name] not in names]
-        if absent:
-            raise InputError(
-                "the schema needs columns that the table has not: "
-                f"{listing([repr(name) for name in absent])}. Say what they are called here in a "
-                "site file (columns: NAME: from: ...).",
-                code="schema-columns",
-            )
+        entries = {name: self._site.columns.get(name, SiteColumn()) for name in names}
+        return {name: entry.source or name for name, entry in entries.items()}
 
     def read(
         self, blocks: Iterable[Block], tell: Tell | None = None, *, check: bool = True
     ) -> Reading:
-        """All blocks, one after another."""
-        gathered = Gathered(self._schema)
+        """Read all blocks, one after another."""
         for block in blocks:
-            self._read_block(block, gathered)
+            self._add(block)
             if tell is not None:
                 tell(min(block.share, 1.0))
-        if gathered.rows.size == 0:
+        points = self._rows.array
+        if not len(points):
             raise InputError("the table has names of columns and no record.", code="measure-empty")
-        stated = frozenset(name for name, column in self._site.columns.items() if column.unit)
-        fit = replace(gathered.fit(self._schema, self._extra), stated=stated)
+        fit = Fit(
+            self._schema,
+            len(points),
+            self._misfits,
+            self._extra,
+            {name: sample.numbers for name, sample in self._samples.items()},
+            {name: strays.array[:, 0] for name, strays in self._strays.items()},
+            _count_repeated(_row_hashes(points)),
+            {name: _count_repeated(np.concatenate(parts)) for name, parts in self._hashes.items()},
+            frozenset(name for name, column in self._site.columns.items() if column.unit),
+        )
         if check:
             fit.check()
-        return Reading(gathered.measure(self._schema), fit)
+        measure = Measure(
+            points,
+            self._masses.array[:, 0] if self._masses.size else None,
+            self._labels or None,
+            self._schema.features,
+            copy=False,
+            schema=self._schema,
+        )
+        return Reading(measure, fit)
 
-    def _read_block(self, block: Block, gathered: Gathered) -> None:
+    def _add(self, block: Block) -> None:
+        columns = {
+            name: block.columns[source]
+            for name, source in self._sources.items()
+            if source in block.columns
+        }
         comma = block.comma or self._site.decimal == ","
-        numbers = [way.source for way in self._ways if isinstance(way.column, Number)]
-        check_marks(block.columns, numbers, comma, gathered.rows.size)
+        numbers = [self._sources[name] for name in self._numeric]
+        check_marks(block.columns, numbers, comma, self._rows.size)
         parts: list[Array] = []
-        for way in self._ways:
-            writing = replace(way.writing, comma=comma)
-            encoded = encode(way.column, block.columns[way.source], writing)
-            gathered.count(way.name, encoded.misfits)
-            if encoded.numbers is not None and isinstance(way.column, Number):
-                gathered.sample(way.name, encoded.numbers, way.column.range)
+        for name, column in self._schema.used.items():
+            encoded = encode(column, columns[name], replace(self._writings[name], comma=comma))
+            self._misfits[name] += encoded.misfits
+            if encoded.numbers is not None and isinstance(column, Number):
+                self._samples[name].add(encoded.numbers)
+                low, high = column.range
+                outside = (encoded.numbers < low) | (encoded.numbers > high)
+                # All of them, since few in another unit may be in no sample.
+                self._strays[name].add(encoded.numbers[outside, None])
             parts.append(encoded.coordinates)
-        gathered.rows.add(np.hstack(parts))
-        label, weight = self._label, self._weight
-        if label is not None:
-            column = block.columns[self._sources[label.column]]
-            texts, misfits = _labels(column, label, self._site.columns.get(label.column))
-            gathered.labels += texts
-            gathered.count(label.column, misfits)
-        if weight is not None:
-            masses, misfits = _masses(block.columns[self._sources[weight.column]], weight, comma)
-            gathered.masses.add(masses[:, None])
-            gathered.count(weight.column, misfits)
-        for name in self._identifiers:
-            gathered.identify(name, block.columns[self._sources[name]])
+        self._rows.add(np.hstack(parts))
+        if self._label is not None:
+            name = self._label.column
+            texts, misfits = _labels(columns[name], self._label, self._site.columns.get(name))
+            self._labels += texts
+            self._misfits[name] += misfits
+        if self._weight is not None:
+            name = self._weight.column
+            masses, misfits = _masses(columns[name], self._weight, comma)
+            self._masses.add(masses[:, None])
+            self._misfits[name] += misfits
+        for name, blocks in self._hashes.items():
+            blocks.append(hashes(columns[name]))
 
 
-def _described(schema: Contract) -> list[str]:
-    """All columns a schema speaks of."""
-    return [*schema.columns, *(part.column for part in (schema.label, schema.weight) if part)]
+def _roles(schema: Contract) -> list[str]:
+    """Return the columns of labels and weights."""
+    return [part.column for part in (schema.label, schema.weight) if part]
 
 
 def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
-    """Labels of records by the public classes."""
+    """Return labels among the public classes, and what does not fit."""
     codes = {} if site is None else {label_name(k): label_name(v) for k, v in site.codes.items()}
     sentinels = () if site is None else tuple(label_name(value) for value in site.sentinels)
     classes = {name: name for name in label.classes}
@@ -393,11 +361,11 @@ def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list
     texts: list[str] = []
     alike, odd = Alike({*classes, *codes}), Counter[str]()
     for name in names:
-        label_text = fallback if name is None else classes.get(codes.get(name, name))
-        if label_text is None:
+        text = fallback if name is None else classes.get(codes.get(name, name))
+        if text is None:
             odd[name or ""] += 1
-            label_text = "other"
-        texts.append(label_text)
+            text = "other"
+        texts.append(text)
     like = sum(count for name, count in odd.items() if alike(name))
     unlike = odd.total() - like
     if label.other:
@@ -406,7 +374,7 @@ def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list
 
 
 def _masses(column: Fields, weight: Weight, comma: bool) -> tuple[Array, Misfits]:
-    """Weights, cut to their public limit."""
+    """Return weights cut to their public limit, and what does not fit."""
     read = as_numbers(column, comma=comma)
     values = read.values
     misfits = Misfits(

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import FileError
-from ..files import known_file
 from ..fit import Problem
-from ..reading import Reading, Schema, read_by_schema, read_frame
+from ..reading import Reading, Schema, read_by_schema, read_frame, table_file
 from ..site import Site
 from ..table_files import read_names
 from ..tables import frame_table
@@ -22,12 +20,7 @@ def check_file(
     path: str | Path, schema: Schema, site: Site | None = None, *, tell: Tell | None = None
 ) -> SchemaCheck:
     """How well a table in a file fits."""
-    file, kind = known_file(path)
-    if kind == ".npz":
-        raise FileError(
-            f"{file.name} has no columns, and a schema reads columns by their names. Give a table.",
-            code="schema-columns",
-        )
+    file, kind = table_file(path)
 
     def read(part: Schema, way: Site) -> Reading:
         return read_by_schema(file, part, way, tell=tell, check=False)

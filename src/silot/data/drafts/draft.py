@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import FileError, InputError, SilotError
+from ...errors import FileError, InputError
 from ..column_checks import find_duplicates
 from ..column_kinds import LONGEST, Feature, LeftOut
 from ..coordinates import Writing, coordinate_names
-from ..files import known_file
+from ..files import known_file, naming_file
 from ..label_names import label_name
 from ..reading import Schema
 from ..site import Site
@@ -232,15 +232,11 @@ def draft_of_file(
             f"{file.name} has no columns, and a schema describes columns. Give a table.",
             code="schema-columns",
         )
-    try:
+    with naming_file(file):
         drafting = _Drafting(site or Site(), roles, read_names(file, kind))
         wanted = set(drafting.sources.values())
         profile = drafting.profile(read_blocks(file, kind, wanted), tell)
         return drafting.draft(profile, file.name, title)
-    except SilotError as error:
-        if file.name in error.message:
-            raise
-        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
 
 
 def draft_of_frame(data: Any, roles: Roles, site: Site | None = None, *, title: str = "") -> Draft:
