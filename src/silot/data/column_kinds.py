@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from functools import partial
 from typing import Annotated, Any, Literal, Self, Union
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..errors import InputError
 from .label_names import label_name
@@ -47,7 +48,11 @@ def _named(values: tuple[Any, ...], what: str) -> tuple[str, ...]:
     return names
 
 
-Names = tuple[Any, ...]
+_Names = tuple[Any, ...]
+Sentinels = Annotated[_Names, AfterValidator(partial(_named, what="sentinels"))]
+Words = Annotated[_Names, AfterValidator(partial(_named, what="words"))]
+Categories = Annotated[_Names, AfterValidator(partial(_named, what="categories"))]
+Classes = Annotated[_Names, AfterValidator(partial(_named, what="classes"))]
 
 
 class Value(Part):
@@ -74,13 +79,8 @@ class _Column(Part):
 
     weight: Positive = 1.0
     missing: Literal["refuse", "indicator"] | Value = "refuse"
-    sentinels: Names = ()
+    sentinels: Sentinels = ()
     about: str = ""
-
-    @field_validator("sentinels")
-    @classmethod
-    def _texts(cls, values: Names) -> tuple[str, ...]:
-        return _named(values, "sentinels")
 
 
 class Number(_Column):
@@ -172,13 +172,8 @@ class YesNo(_Column):
     """
 
     kind: Literal["yes/no"]
-    yes: Names = ()
-    no: Names = ()
-
-    @field_validator("yes", "no")
-    @classmethod
-    def _texts_of(cls, values: Names) -> tuple[str, ...]:
-        return _named(values, "words")
+    yes: Words = ()
+    no: Words = ()
 
     @model_validator(mode="after")
     def _check(self) -> YesNo:
@@ -193,12 +188,7 @@ class _OneOf(_Column):
     """One of several categories; a public value for missing ones is one of them."""
 
     kind: Any
-    categories: Names = Field(min_length=1, max_length=_MOST_CATEGORIES)
-
-    @field_validator("categories")
-    @classmethod
-    def _texts_of(cls, values: Names) -> tuple[str, ...]:
-        return _named(values, "categories")
+    categories: Categories = Field(min_length=1, max_length=_MOST_CATEGORIES)
 
     @field_validator("missing")
     @classmethod
@@ -229,7 +219,7 @@ class Ordered(_OneOf):
     """One of several categories in order: ``weight * k / (K - 1)`` for the k-th of K."""
 
     kind: Literal["ordered"]
-    categories: Names = Field(min_length=2, max_length=_MOST_CATEGORIES)
+    categories: Categories = Field(min_length=2, max_length=_MOST_CATEGORIES)
 
 
 class Date(_Column):
@@ -299,14 +289,9 @@ class Label(Part):
     """
 
     column: Name
-    classes: Names = Field(min_length=1, max_length=_MOST_CATEGORIES)
+    classes: Classes = Field(min_length=1, max_length=_MOST_CATEGORIES)
     other: bool = False
     missing: Any = None
-
-    @field_validator("classes")
-    @classmethod
-    def _texts_of(cls, values: Names) -> tuple[str, ...]:
-        return _named(values, "classes")
 
     @field_validator("missing")
     @classmethod

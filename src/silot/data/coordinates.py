@@ -1,10 +1,10 @@
-"""From the fields of a column to coordinates: by the schema and the record alone."""
+"""Turn the fields of a column into coordinates, by the schema and the record alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .column_checks import is_missing_code
 from .column_kinds import Category, Date, Feature, Number, Ordered, Value, YesNo
-from .fields import ALIKE, EMPTY, UNREAD, Codes, Fields, Numbers, as_codes, as_days, as_numbers
+from .fields import ALIKE, EMPTY, UNREAD, Fields, Numbers, as_codes, as_days, as_numbers
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -20,7 +20,7 @@ Bools = npt.NDArray[np.bool_]
 _YES = ("yes", "y", "true", "t", "1")
 _NO = ("no", "n", "false", "f", "0")
 _EPOCH = date(1970, 1, 1)
-# First and last days of calendars of programs, which are written where no day is known.
+# First and last days of the calendars of programs, which stand for an unknown day.
 _CALENDARS = ("0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1900-01-02",
               "1901-01-01", "1970-01-01", "2099-12-31", "2999-12-31", "9999-12-31")  # fmt: skip
 _NO_DAYS = {float((date.fromisoformat(day) - _EPOCH).days) for day in _CALENDARS}
@@ -28,20 +28,20 @@ _NO_DAYS = {float((date.fromisoformat(day) - _EPOCH).days) for day in _CALENDARS
 
 @dataclass(frozen=True)
 class Writing:
-    """How a site writes a column, where that is not what the schema says.
+    """How a site writes a column, if not as the schema says.
 
     Attributes
     ----------
     factor, offset
         From the site's unit to that of the schema: ``factor * x + offset``.
     codes
-        What its categories are called in the schema, by what the site writes.
+        The category in the schema of each code of the site.
     format
-        How its days are written.
+        The date format.
     sentinels
-        What it writes for missing values, beside those of the schema.
+        Further texts for missing values, beside those of the schema.
     comma
-        Whether a comma stands for the point of numbers.
+        Whether numbers have a decimal comma.
     """
 
     factor: float = 1.0
@@ -59,23 +59,20 @@ class Misfits:
     Attributes
     ----------
     missing
-        Without a value.
+        Fields without a value.
     unread
-        Of another kind: no number, no day, neither yes nor no. Where the schema counts such fields
-        as missing, they are among these too.
+        Fields of another kind: no number, no day, neither yes nor no. If the schema counts such
+        fields as missing, they are among these too.
     below, above
-        Out of the range.
-    unknown
-        Categories that the schema has not.
+        Values out of the range.
+    unknown, other
+        Categories that the schema does not have; ``other`` if it takes them as other.
     alike
-        Categories that differ from one of the schema in how they are written alone.
-    other
-        Categories that the schema does not name, and takes as other.
+        Categories whose spelling differs from one of the schema in case, blanks or signs only.
     fraction
         Fractions among whole numbers.
     coded
-        Out of the range, and numbers or days that stand for missing values elsewhere: 0, -999 and
-        the like, 1900-01-01.
+        Values out of the range that often stand for missing ones: 0, -999, 1900-01-01.
     """
 
     missing: int = 0
@@ -89,27 +86,27 @@ class Misfits:
     coded: int = 0
 
     def __add__(self, other: Misfits) -> Misfits:
-        """Of two blocks of records."""
         mine, others = vars(self), vars(other)
         return Misfits(**{name: mine[name] + others[name] for name in mine})
 
     @property
     def outside(self) -> int:
-        """Out of the range, on either side."""
+        """Count the values out of the range, on either side."""
         return self.below + self.above
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
-    """Coordinates (n, k) of a column, what did not fit, and its numbers before they were cut."""
+class EncodedColumn:
+    """Coordinates (n, k) of a column, what did not fit, what was missing, and uncut numbers."""
 
     coordinates: Array
     misfits: Misfits
+    missing: Bools
     numbers: Array | None = None
 
 
 def coordinate_names(name: str, column: Feature) -> tuple[str, ...]:
-    """Names of the coordinates of a column."""
+    """Return the names of the coordinates of a column."""
     extra = (f"{name} missing",) if column.missing == "indicator" else ()
     if isinstance(column, Category):
         kinds = (*column.categories, *(("other",) if column.other else ()))
@@ -120,52 +117,40 @@ def coordinate_names(name: str, column: Feature) -> tuple[str, ...]:
 
 
 def corners(column: Feature) -> tuple[Array, Array]:
-    """Smallest and largest coordinates of a column."""
-    low, high = _corners(column)
-    if column.missing == "indicator":
-        low, high = np.append(low, 0.0), np.append(high, column.weight)
-    return low, high
-
-
-def _corners(column: Feature) -> tuple[Array, Array]:
+    """Return the smallest and largest coordinates of a column."""
     weight = column.weight
     if isinstance(column, Category):
         count = len(column.categories) + column.other
-        return np.zeros(count), np.full(count, weight / np.sqrt(2.0))
-    if isinstance(column, Number | Date) and column.period is not None:
-        return np.full(2, -0.5 * weight), np.full(2, 0.5 * weight)
-    most = _length(column) if isinstance(column, Number) else 1.0
-    return np.zeros(1), np.array([weight * most])
+        low, high = np.zeros(count), np.full(count, weight / np.sqrt(2.0))
+    elif isinstance(column, Number | Date) and column.period is not None:
+        low, high = np.full(2, -0.5 * weight), np.full(2, 0.5 * weight)
+    else:
+        most = _length(column) if isinstance(column, Number) else 1.0
+        low, high = np.zeros(1), np.array([weight * most])
+    if column.missing == "indicator":
+        return np.append(low, 0.0), np.append(high, weight)
+    return low, high
 
 
-def encode(column: Feature, fields: Fields, writing: Writing) -> Encoded:
-    """Coordinates of the fields of a column, each by itself.
+def encode(column: Feature, fields: Fields, writing: Writing) -> EncodedColumn:
+    """Compute the coordinates of the fields of a column, each by itself.
 
     What does not fit is counted; its coordinates mean nothing unless the description of the column
     says what becomes of it.
     """
     if isinstance(column, Number):
-        read = _number(column, fields, writing)
+        encoded = _encode_numbers(column, fields, writing)
     elif isinstance(column, Date):
-        read = _date(column, fields, writing)
+        encoded = _encode_dates(column, fields, writing)
     else:
-        read = _category(column, fields, writing)
+        encoded = _encode_categories(column, fields, writing)
     if column.missing != "indicator":
-        return read.encoded
-    flag = np.where(read.missing, column.weight, 0.0)
-    encoded = read.encoded
-    return Encoded(np.column_stack([encoded.coordinates, flag]), encoded.misfits, encoded.numbers)
+        return encoded
+    indicator = np.where(encoded.missing, column.weight, 0.0)
+    return replace(encoded, coordinates=np.column_stack([encoded.coordinates, indicator]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Read:
-    """Coordinates, and which values were missing."""
-
-    encoded: Encoded
-    missing: Bools
-
-
-def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
+def _encode_numbers(column: Number, fields: Fields, writing: Writing) -> EncodedColumn:
     read = as_numbers(fields, (*column.sentinels, *writing.sentinels), comma=writing.comma)
     values = read.values
     fraction = 0
@@ -173,35 +158,36 @@ def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
         fraction = int(np.count_nonzero(values != np.floor(values)) - np.isnan(values).sum())
     if (writing.factor, writing.offset) != (1.0, 0.0):
         values = writing.factor * values + writing.offset
-    inside = _inside(Numbers(values, read.unread), column, *column.range)
-    filled = np.where(np.isnan(inside.values), stand_in(column), inside.values)
-    coordinates = _coordinates(column, filled)
+    cut, missing, misfits = _cut(Numbers(values, read.unread), column, *column.range)
+    coordinates = _coordinates(column, np.where(np.isnan(cut), stand_in(column), cut))
     outside = (values < column.range[0]) | (values > column.range[1])
-    # As they are written, in whatever unit.
+    # Codes are recognised as the site writes them, before conversion.
     coded = sum(value == 0 or is_missing_code(value) for value in read.values[outside].tolist())
-    misfits = inside.misfits + Misfits(fraction=fraction, coded=coded)
-    return _Read(Encoded(coordinates, misfits, values), inside.missing)
+    misfits += Misfits(fraction=fraction, coded=coded)
+    return EncodedColumn(coordinates, misfits, missing, values)
 
 
 def stand_in(column: Number) -> float:
-    """What stands for a missing number: what is named, or the middle of the range."""
-    return _fill(column, 0.5 * column.range[0] + 0.5 * column.range[1])
+    """Return the number that stands for a missing one: a public value, or mid-range."""
+    if isinstance(column.missing, Value):
+        return column.missing.value
+    return 0.5 * column.range[0] + 0.5 * column.range[1]
 
 
 def number_coordinates(column: Number, values: npt.ArrayLike) -> Array:
-    """Coordinates of numbers, cut to the range, of a column without a period."""
+    """Return the coordinates of numbers, cut to the range, of a column without a period."""
     return _coordinates(column, np.clip(np.asarray(values, float), *column.range))[:, 0]
 
 
 def _coordinates(column: Number, values: Array) -> Array:
-    """Coordinates of numbers in the range."""
+    """Return the coordinates of numbers in the range."""
     low, high = column.range
     if column.period is not None:
         return _circle((values - low) / column.period, column.weight)
     if column.transform == "rank":
         shares = _shares(values, np.array(column.quantiles))
     elif column.transform == "log":
-        # One by one: what a logarithm of many at once gives may depend on how many there are.
+        # One by one, since vectorised logarithms may depend on how many there are.
         logs = np.fromiter(map(math.log, values.tolist()), np.float64, len(values))
         shares = (logs - math.log(low)) / (column.spread or math.log(high) - math.log(low))
     else:
@@ -210,7 +196,7 @@ def _coordinates(column: Number, values: Array) -> Array:
 
 
 def _length(column: Number) -> float:
-    """Largest coordinate of a column of weight 1."""
+    """Return the largest coordinate of a column of weight 1."""
     low, high = column.range
     if column.spread is None:
         return 1.0
@@ -219,7 +205,7 @@ def _length(column: Number) -> float:
 
 
 def _shares(values: Array, quantiles: Array) -> Array:
-    """Share of the public law below each value, between quantiles in proportion."""
+    """Return the share of the public distribution below each value, linear between quantiles."""
     last = len(quantiles) - 2
     place = np.minimum(np.searchsorted(quantiles, values, side="right") - 1, last)
     low, high = quantiles[place], quantiles[place + 1]
@@ -232,27 +218,29 @@ def _circle(turns: Array, weight: float) -> Array:
     return 0.5 * weight * np.array(pairs, dtype=np.float64).reshape(-1, 2)
 
 
-def _date(column: Date, fields: Fields, writing: Writing) -> _Read:
+def _encode_dates(column: Date, fields: Fields, writing: Writing) -> EncodedColumn:
     sentinels = (*column.sentinels, *writing.sentinels)
     read = as_days(fields, writing.format or column.format, sentinels)
     first, last = (float((day - _EPOCH).days) for day in column.range)
     # A time on the last day is in the range.
     days = np.where(np.floor(read.values) == last, last, read.values)
-    inside = _inside(Numbers(days, read.unread), column, first, last)
-    kept = np.where(inside.values == days, read.values, inside.values)
-    fill = _fill(column, 0.5 * first + 0.5 * last)
-    values = np.where(np.isnan(kept), fill, kept)
+    cut, missing, misfits = _cut(Numbers(days, read.unread), column, first, last)
+    moments = np.where(cut == days, read.values, cut)
+    public = 0.5 * first + 0.5 * last
+    if isinstance(column.missing, Value):
+        public = float((date.fromisoformat(column.missing.value) - _EPOCH).days)
+    values = np.where(np.isnan(moments), public, moments)
     if column.period is not None:
         coordinates = _circle(_turns(values, column.period), column.weight)
     else:
         coordinates = column.weight * ((np.minimum(values, last) - first) / (last - first))[:, None]
     outside = np.floor(read.values[(days < first) | (days > last)]).tolist()
-    misfits = inside.misfits + Misfits(coded=sum(day in _NO_DAYS for day in outside))
-    return _Read(Encoded(coordinates, misfits), inside.missing)
+    misfits += Misfits(coded=sum(day in _NO_DAYS for day in outside))
+    return EncodedColumn(coordinates, misfits, missing)
 
 
 def _turns(days: Array, period: str) -> Array:
-    """How often the period has passed, as fractions matter alone."""
+    """Return how often the period has passed; only the fractions matter."""
     if period == "day":
         return days
     if period == "week":
@@ -264,16 +252,10 @@ def _turns(days: Array, period: str) -> Array:
     return (days - start) / (end - start)
 
 
-@dataclass(frozen=True, eq=False)
-class _Inside:
-    """Numbers cut to the range, NaN where a value is missing; which are, and what did not fit."""
-
-    values: Array
-    missing: Bools
-    misfits: Misfits
-
-
-def _inside(numbers: Numbers, column: Number | Date, low: float, high: float) -> _Inside:
+def _cut(
+    numbers: Numbers, column: Number | Date, low: float, high: float
+) -> tuple[Array, Bools, Misfits]:
+    """Return numbers cut to the range, which are missing (NaN), and what did not fit."""
     values = numbers.values
     below, above = values < low, values > high
     cut = np.clip(values, low, high)
@@ -289,19 +271,12 @@ def _inside(numbers: Numbers, column: Number | Date, low: float, high: float) ->
         below=int(below.sum()),
         above=int(above.sum()),
     )
-    return _Inside(cut, empty, misfits)
+    return cut, empty, misfits
 
 
-def _fill(column: Number | Date, middle: float) -> float:
-    """What stands for a missing value."""
-    if not isinstance(column.missing, Value):
-        return middle
-    if isinstance(column, Date):
-        return float((date.fromisoformat(column.missing.value) - _EPOCH).days)
-    return column.missing.value
-
-
-def _category(column: YesNo | Category | Ordered, fields: Fields, writing: Writing) -> _Read:
+def _encode_categories(
+    column: YesNo | Category | Ordered, fields: Fields, writing: Writing
+) -> EncodedColumn:
     places = _places(column)
     count = max(places.values()) + 1
     codes = as_codes(
@@ -321,22 +296,18 @@ def _category(column: YesNo | Category | Ordered, fields: Fields, writing: Writi
     if isinstance(column.missing, Value):
         value = column.missing.value
         codes = np.where(missing, int(value) if isinstance(value, bool) else places[value], codes)
-    return _Read(Encoded(_one_of(column, codes, count), misfits), missing)
-
-
-def _one_of(column: YesNo | Category | Ordered, codes: Codes, count: int) -> Array:
-    """Coordinates of categories by their codes; those that are negative are none."""
+    # Negative codes are no categories.
     if isinstance(column, Category):
         coordinates = np.zeros((len(codes), count))
         rows = np.flatnonzero(codes >= 0)
         coordinates[rows, codes[rows]] = column.weight / np.sqrt(2.0)
-        return coordinates
-    steps = np.where(codes >= 0, codes / (count - 1), 0.5)
-    return column.weight * steps[:, None]
+    else:
+        coordinates = column.weight * np.where(codes >= 0, codes / (count - 1), 0.5)[:, None]
+    return EncodedColumn(coordinates, misfits, missing)
 
 
 def _places(column: YesNo | Category | Ordered) -> dict[str, int]:
-    """Codes by the names of categories."""
+    """Return the code of each name of a category."""
     if not isinstance(column, YesNo):
         return {name: code for code, name in enumerate(column.categories)}
     if column.yes:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .label_names import label_name
-from .tables import MISSING, number_of
+from .tables import MISSING, fields_of, number_of
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -117,7 +117,9 @@ def _text_numbers(texts: Sequence[str], sentinels: Collection[str], comma: bool)
 def _typed_numbers(column: nw.Series[Any], sentinels: Collection[str], comma: bool) -> Numbers:
     kind = column.dtype
     if kind == nw.String:
-        return _text_numbers([text or "" for text in _texts(column)], sentinels, comma)
+        return _text_numbers(
+            [text or "" for text in fields_of(column.cast(nw.String))], sentinels, comma
+        )
     if kind == nw.Boolean or (kind.is_numeric() and kind != nw.Decimal):
         values = np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
         return _finite(values, np.zeros(len(values), dtype=np.bool_))
@@ -153,12 +155,15 @@ def as_codes(column: Fields, places: dict[str, int], sentinels: Collection[str] 
     """
     missing, alike = {*MISSING, *sentinels}, Alike(places)
 
-    def place(name: str) -> int:
+    def code(value: Any) -> int:
+        name = _name(value)
         if name in places:
             return places[name]
-        return EMPTY if name in missing else ALIKE if alike(name) else UNREAD
+        if name is None or name in missing:
+            return EMPTY
+        return ALIKE if alike(name) else UNREAD
 
-    return _looked_up(column, place)
+    return np.array(_each(column, code), dtype=np.int64)
 
 
 def as_names(column: Fields, missing: Collection[str] = MISSING) -> list[str | None]:
@@ -185,14 +190,6 @@ def hashes(column: Fields) -> Codes:
     return np.fromiter(map(hash, values), np.int64, len(values))
 
 
-def _looked_up(column: Fields, place: Callable[[str], int]) -> Codes:
-    def code(value: Any) -> int:
-        name = _name(value)
-        return EMPTY if name is None else place(name)
-
-    return np.array(_each(column, code), dtype=np.int64)
-
-
 def _each(column: Fields, read: Callable[[Any], T]) -> list[T]:
     """What is read of every field, once for all that are the same."""
     results: dict[Any, T] = {}
@@ -209,16 +206,7 @@ def _each(column: Fields, read: Callable[[Any], T]) -> list[T]:
 
 
 def _values(column: Fields) -> Sequence[Any]:
-    if not isinstance(column, nw.Series):
-        return column
-    missing = column.is_null().to_list()
-    return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
-
-
-def _texts(column: nw.Series[Any]) -> list[str | None]:
-    empty = column.is_null().to_list()
-    texts = column.cast(nw.String).to_list()
-    return [None if no else text for text, no in zip(texts, empty, strict=True)]
+    return fields_of(column) if isinstance(column, nw.Series) else column
 
 
 def _name(value: Any) -> str | None:

@@ -120,7 +120,7 @@ class Table:
         column = self.columns[name]
         if isinstance(column, Texts):
             return [None if value in MISSING else value for value in column]
-        fields = _with_none(column)
+        fields = fields_of(column)
         if column.dtype.is_float():
             # In the type of the column: to a float32, Python gives digits it does not have.
             kind = np.float64 if column.dtype == nw.Float64 else np.float32
@@ -133,7 +133,7 @@ class Table:
         if isinstance(column, Texts):
             return [text or None for text in column]
         try:
-            return _with_none(column.cast(nw.String))
+            return fields_of(column.cast(nw.String))
         except (*errors_of_polars(), ValueError, TypeError, NotImplementedError):
             kind = str(column.dtype).split("(")[0]
             raise InputError(
@@ -300,8 +300,8 @@ def table_of(frame: nw.DataFrame[Any]) -> Table:
     return Table(columns)
 
 
-def _with_none(column: nw.Series[Any]) -> list[Any]:
-    """Fields of a column, ``None`` for whatever stands for a missing one."""
+def fields_of(column: nw.Series[Any]) -> list[Any]:
+    """Return the fields of a column, ``None`` where the library has a missing value."""
     missing = column.is_null().to_list()
     return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
 
