@@ -1,4 +1,4 @@
-"""What a label is called, whatever its type: the text by which holders agree on classes."""
+"""Name labels by texts that do not depend on their type, so that holders agree on classes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..errors import InputError
 
 
 def label_name(label: object) -> str:
-    """Name of a label: the text by which holders agree on a class.
+    """Return the name of a label: the text by which holders agree on a class.
 
-    It follows from the label alone, whatever the other labels of its column make of their common
-    type: a label has one name as an integer, as a float among fractions, and as the text that
-    Python, numpy or polars write for it, which is what one text among numbers makes of all of them.
+    It follows from the label alone, and not from the common type of its column: a label has one
+    name as an integer, as a float among fractions, and as the text that Python, numpy or polars
+    write for it if one label of the column is a text.
 
     Parameters
     ----------

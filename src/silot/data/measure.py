@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
     from .schema import Contract
-    from .tables import Table
 
 Data = Union["Measure", npt.ArrayLike, "IntoDataFrame"]
 """What a measure can be made of."""
@@ -103,13 +102,17 @@ class Measure:
         copy: bool = True,
         schema: Contract | None = None,
     ) -> None:
-        points, weights, labels, columns = unframed(points, weights, labels, columns)
+        points, weights, labels, columns = _split_frame(points, weights, labels, columns)
         named = None if columns is None else tuple(columns)
-        cloud = as_cloud(points, named)
+        cloud = _as_cloud(points, named)
         cloud = cloud.copy() if copy else cloud.view()
         masses = as_weights(weights, len(cloud))
         kinds, names = (None, None) if labels is None else _as_labels(labels, len(cloud))
-        counts = _counts(weights, len(cloud))
+        # A release must not depend on the sum of all weights, nor on whether all are equal, since
+        # every record changes either: each record keeps the weight that it came with.
+        counts = np.ones(len(cloud))
+        if weights is not None:
+            counts = as_array(weights, "weights", np.float64).copy()
         for array in (cloud, masses, kinds, counts, names):
             if array is not None:
                 array.setflags(write=False)
@@ -122,8 +125,8 @@ class Measure:
         object.__setattr__(self, "schema", schema)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        # Copies are made by the constructor, which makes their arrays read-only too.
-        return _rebuilt, (self.points, self.masses, self.labels, self.columns, self.schema)
+        # The constructor makes the arrays of copies read-only too.
+        return _rebuild, (self.points, self.masses, self.labels, self.columns, self.schema)
 
     @classmethod
     def of(cls, data: Data) -> Measure:
@@ -132,37 +135,36 @@ class Measure:
 
     @property
     def size(self) -> int:
-        """Number of records."""
+        """Return the number of records."""
         return int(self.points.shape[0])
 
     @property
     def dimension(self) -> int:
-        """Number of features."""
+        """Return the number of features."""
         return int(self.points.shape[1])
 
     @property
     def weighted(self) -> bool:
-        """Whether records of positive weight differ in weight."""
+        """Return whether records of positive weight differ in weight."""
         used = self.masses[self.masses > 0]
         return bool(np.ptp(used) > 1e-12 * used.max())
 
     @property
     def labelled(self) -> bool:
-        """Whether the records have labels."""
+        """Return whether the records have labels."""
         return self.labels is not None
 
     def arrays(self, embedding: Embedding = "none") -> tuple[Array, Array]:
-        """Points and weights, the points with label coordinates unless ``"none"``.
+        """Return points and weights, the points with label coordinates unless ``"none"``.
 
-        This is the one door to the raw records: a holder's handlers and the owner's own code
-        use it, nothing else does.
+        Only a holder's handlers and the owner's own code reach the raw records this way.
         """
         if embedding == "none":
             return self.points, self.weights
         return label_vectors(self, covariance=embedding), self.weights
 
     def ordered(self, columns: tuple[str, ...]) -> Measure:
-        """The same records with their features in the order of these names."""
+        """Return the same records with their features in the order of these names."""
         if self.columns is None or self.columns == columns:
             return self
         places = [self.columns.index(name) for name in columns]
@@ -177,30 +179,20 @@ class Measure:
         return f"Measure({self.size} records, {self.dimension} features{classes})"
 
 
-def _rebuilt(
+def _rebuild(
     points: Array,
     masses: Array,
     labels: npt.NDArray[Any] | None,
     columns: tuple[str, ...] | None,
     schema: Contract | None,
 ) -> Measure:
-    """A copy of a measure."""
     return Measure(points, masses, labels, columns, schema=schema)
 
 
-def _counts(weights: npt.ArrayLike | None, size: int) -> Array:
-    """What each record counts for: its weight as given, 1 without weights.
-
-    A release must not depend on the sum of all weights, nor on whether all are equal: every
-    record changes either.
-    """
-    return np.ones(size) if weights is None else as_array(weights, "weights", np.float64).copy()
-
-
 def _as_labels(labels: npt.ArrayLike, size: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.str_]]:
-    """Labels as given (texts where they are of several types), and their names."""
+    """Return labels (as texts if they are of several types), and their names."""
     try:
-        # As objects first: numpy would turn the NaN of a list of texts into a text.
+        # As objects first, since numpy would turn the NaN of a list of texts into a text.
         raw: npt.NDArray[Any] = (
             labels.copy()
             if isinstance(labels, np.ndarray)
@@ -250,7 +242,7 @@ def _names(labels: Iterable[Any]) -> list[str]:
     known_names: dict[tuple[type, Any], str] = {}
     names: list[str] = []
     for label in labels:
-        # With its type: a float and an integer may be equal and only one of them have a name.
+        # The type counts: of an equal float and integer only one may have a name.
         key = (type(label), label if isinstance(label, Hashable) else repr(label))
         if key not in known_names:
             known_names[key] = label_name(label)
@@ -259,7 +251,7 @@ def _names(labels: Iterable[Any]) -> list[str]:
 
 
 def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> Array:
-    r"""Records with their class's mean and covariance as further coordinates (OTDD vectors).
+    r"""Append to each record its class's mean and covariance as coordinates (OTDD vectors).
 
     .. math:: z_i = [x_i;\ m_{y_i};\ \mathrm{block}(\Sigma_{y_i})]
 
@@ -324,7 +316,7 @@ def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> A
 
 
 def class_vectors_of(points: Array, weights: Array, codes: Codes, covariance: Covariance) -> Array:
-    """``label_vectors`` of records (n, d), their masses (n,) and the codes of their classes."""
+    """Compute ``label_vectors`` of records (n, d), their weights (n,) and codes of classes."""
     n, d = points.shape
     vectors = np.empty((n, 2 * d + (d * d if covariance == "full" else d)))
     vectors[:, :d] = points
@@ -340,7 +332,7 @@ def class_vectors_of(points: Array, weights: Array, codes: Codes, covariance: Co
 
 
 def features_of(vectors: Array, embedding: Embedding) -> Array:
-    """The records (n, d) among their label vectors."""
+    """Return the records (n, d) among their label vectors."""
     width = vectors.shape[1]
     if embedding == "none":
         return vectors
@@ -353,20 +345,22 @@ def _covariance_block(root: Array, covariance: Covariance) -> Array:
     # From the singular values of the data: squaring them into a covariance costs half the digits.
     _, values, vectors = np.linalg.svd(thin_root(root), full_matrices=False)
     square_root = (vectors.T * values) @ vectors
-    return (
-        np.diagonal(square_root).copy()
-        if covariance == "diagonal-of-root"
-        else (square_root.ravel())
-    )
+    if covariance == "full":
+        return square_root.ravel()
+    return np.diagonal(square_root).copy()
 
 
-Given = tuple[Any, Any, Any, Sequence[str] | None]
-
-
-def unframed(points: Any, weights: Any, labels: Any, columns: Sequence[str] | None) -> Given:
-    """What a measure is made of; of a data frame the columns that are named are taken out."""
+def _split_frame(
+    points: Any, weights: Any, labels: Any, columns: Sequence[str] | None
+) -> tuple[Any, Any, Any, Sequence[str] | None]:
+    """Return the arguments of a measure, the columns of a data frame as arrays."""
     mass, label = (name if isinstance(name, str) else None for name in (weights, labels))
-    table = _table_of(points)
+    table = None
+    # Arrays and lists, which are most data, need not wait for the import.
+    if not isinstance(points, np.ndarray | list | tuple):
+        from .tables import frame_table
+
+        table = frame_table(points)
     if table is None:
         for what, name in (("labels", label), ("weights", mass)):
             if name is not None:
@@ -383,22 +377,13 @@ def unframed(points: Any, weights: Any, labels: Any, columns: Sequence[str] | No
     return cloud, weights if mass is None else masses, labels if label is None else kinds, names
 
 
-def _table_of(points: Any) -> Table | None:
-    # Arrays and lists, which are most data, need not wait for an import.
-    if isinstance(points, np.ndarray | list | tuple):
-        return None
-    from .tables import frame_table
-
-    return frame_table(points)
-
-
 def features(points: Any, columns: tuple[str, ...] | None) -> Any:
-    """Points as they are; of a data frame these columns, or all where none are named."""
-    return unframed(points, None, None, columns)[0]
+    """Return points as they are, or these columns of a data frame, by default all."""
+    return _split_frame(points, None, None, columns)[0]
 
 
-def as_cloud(points: Any, columns: tuple[str, ...] | None) -> Array:
-    """Points (n, d), checked; what is wrong with some names their columns."""
+def _as_cloud(points: Any, columns: tuple[str, ...] | None) -> Array:
+    """Check points (n, d); errors name the columns that they are about."""
     if columns is None:
         return as_points(points, "points")
     if len(set(columns)) < len(columns) or not all(isinstance(name, str) for name in columns):
@@ -419,7 +404,7 @@ def as_cloud(points: Any, columns: tuple[str, ...] | None) -> Array:
 
 
 def _where(points: Any, columns: tuple[str, ...]) -> str:
-    """In which columns numbers are missing or infinite, where that is what is wrong."""
+    """Return in which columns numbers are missing or infinite, as a sentence or empty text."""
     array = as_array(points, "points")
     if array.dtype.kind != "f" or array.ndim != 2 or array.shape[1] != len(columns):
         return ""

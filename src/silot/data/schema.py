@@ -1,4 +1,4 @@
-"""The public contract of a table, by which every site reads its records alike."""
+"""Describe a table in public, so that every site reads its records in the same way."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from pydantic import Field, model_validator
 from .column_kinds import LONGEST, Column, Feature, Label, LeftOut, Name, Weight
 from .documents import Document, neat
 from .files import write_whole
+from .names import listing
 
 VERSION = 1
 Array = npt.NDArray[np.float64]
 
 
 class Contract(Document):
-    """Columns by name, how each is read, labels and weights: all of a schema but its reading.
+    """Describe the columns of a table by name, its labels and its weights.
 
     ``silot.Schema`` adds how records are read.
     """
@@ -54,12 +55,12 @@ class Contract(Document):
         return self
 
     def body(self) -> dict[str, Any]:
-        """The schema as plain mappings and lists, without what is by default."""
+        """Return the schema as plain mappings and lists, without default values."""
         shown = self.model_dump(mode="json", exclude_defaults=True)
         return {"silot": "schema", "version": VERSION, **_plain(shown)}
 
     def text(self, path: str | Path = "") -> str:
-        """The schema as YAML, or as JSON where the ending of a path says so."""
+        """Return the schema as YAML, or as JSON if the ending of a path says so."""
         import yaml
 
         if Path(path).suffix.lower() == ".json":
@@ -69,35 +70,38 @@ class Contract(Document):
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as YAML, or as JSON where the ending says so; whole or not at all."""
+        """Write the schema as YAML, or as JSON if the ending says so; whole or not at all."""
         write_whole(Path(path), self.text(path).encode())
 
     @cached_property
     def used(self) -> Mapping[str, Feature]:
-        """The columns that are features, by name."""
+        """Return the columns that are features, by name."""
         return {k: column for k, column in self.columns.items() if not isinstance(column, LeftOut)}
 
     @cached_property
-    def features(self) -> tuple[str, ...]:
-        """Names of the coordinates."""
+    def _coordinates(self) -> list[tuple[str, str]]:
+        """Return the name of each coordinate, after that of its column."""
         from .coordinates import coordinate_names
 
-        return tuple(
-            name for column, part in self.used.items() for name in coordinate_names(column, part)
-        )
+        return [
+            (column, name)
+            for column, part in self.used.items()
+            for name in coordinate_names(column, part)
+        ]
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """Return the names of the coordinates."""
+        return tuple(name for _, name in self._coordinates)
 
     @cached_property
     def origins(self) -> tuple[str, ...]:
-        """The column that each coordinate is of."""
-        from .coordinates import coordinate_names
-
-        return tuple(
-            column for column, part in self.used.items() for _ in coordinate_names(column, part)
-        )
+        """Return the column of each coordinate."""
+        return tuple(column for column, _ in self._coordinates)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """Public classes, where there are labels."""
+        """Return the public classes, ``None`` without labels."""
         if self.label is None:
             return None
         return (*self.label.classes, "other") if self.label.other else self.label.classes
@@ -111,22 +115,22 @@ class Contract(Document):
 
     @property
     def low(self) -> Array:
-        """Smallest coordinates (d,) a record can have."""
+        """Return the smallest coordinates (d,) that a record can have."""
         return self._box[0]
 
     @property
     def high(self) -> Array:
-        """Largest coordinates (d,) a record can have."""
+        """Return the largest coordinates (d,) that a record can have."""
         return self._box[1]
 
     @property
     def radius(self) -> float:
-        """All records lie within this of the middle between ``low`` and ``high``."""
+        """Return the largest distance of a record from the middle between ``low`` and ``high``."""
         return float(0.5 * np.linalg.norm(self.high - self.low))
 
     @cached_property
     def _deciding(self) -> dict[str, str]:
-        """What decides coordinates, by column, in one way of writing."""
+        """Return what decides coordinates, by column, as canonical text."""
         parts: dict[str, str] = {}
         for name, column in self.used.items():
             shown = column.model_dump(mode="json", exclude_defaults=True)
@@ -143,15 +147,15 @@ class Contract(Document):
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of what decides coordinates, labels and weights: two sites compare it."""
+        """Return the SHA-256 of what decides coordinates, labels and weights; sites compare it."""
         body = [VERSION, list(self._deciding.items()), list(self._others.items())]
         return hashlib.sha256(_canonical(body).encode()).hexdigest()
 
     def differing(self, other: Contract) -> list[str]:
-        """Names of the columns by which another schema would give other coordinates.
+        """Return the columns for which another schema would give other coordinates.
 
-        ``"label"`` and ``"weight"`` among them where these differ, and ``"order of columns"``
-        where that alone does.
+        ``"label"`` and ``"weight"`` are among them if these differ, and ``"order of columns"`` if
+        only that does.
         """
         ours, theirs = self._deciding, other._deciding
         names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
@@ -162,16 +166,15 @@ class Contract(Document):
 
     @property
     def warning(self) -> str:
-        """A sentence while entries that were read off data are not confirmed as public."""
+        """Return a warning while entries that depend on data are not confirmed as public."""
         if not self.read_off or self.confirmed_by:
             return ""
         many = len(self.read_off)
-        listed = ", ".join(self.read_off[:4]) + (f" and {many - 4} more" if many > 4 else "")
         return (
             f"{many} {'entry of the schema was' if many == 1 else 'entries of the schema were'} "
-            "read off a site's "
-            f"private data ({listed}) and nobody has confirmed them as public: they may tell about "
-            "its records. Replace them by public knowledge and put a name in confirmed_by."
+            f"read off a site's private data ({listing(self.read_off, 4)}) and nobody "
+            "has confirmed them as public: they may tell about its records. Replace them by public "
+            "knowledge and put a name in confirmed_by."
         )
 
 
@@ -179,7 +182,7 @@ _FOR_PEOPLE = ("about", "typical", "substance")
 
 
 def _plain(body: Any) -> Any:
-    """The same entries, whole numbers without a point."""
+    """Return the same entries, whole numbers without a point."""
     if isinstance(body, Mapping):
         entries = cast("Mapping[str, Any]", body)
         return {key: _plain(entry) for key, entry in entries.items()}
@@ -189,5 +192,5 @@ def _plain(body: Any) -> Any:
 
 
 def _canonical(body: object) -> str:
-    """One text for equal contents."""
+    """Return one text for equal contents."""
     return json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
