@@ -54,22 +54,21 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
         The folder is missing or not writable, or the disk is full.
     """
     path = path.resolve()
-    partial: Path | None = None
-    try:
-        handle, partial = _partial(path)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        if not private:
-            partial.chmod(0o644)
-        partial.replace(path)
-    except OSError as error:
-        if partial is not None:
+    with _writing(path):
+        handle, partial = _open_beside(path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            if not private:
+                partial.chmod(0o644)
+            partial.replace(path)
+        except OSError:
             partial.unlink(missing_ok=True)
-        raise _unwritable(path, error) from None
+            raise
 
 
 def check_whole(path: Path) -> None:
-    """Raise where ``write_whole`` would; nothing is left there.
+    """Raise if ``write_whole`` would; no file remains.
 
     Raises
     ------
@@ -77,31 +76,33 @@ def check_whole(path: Path) -> None:
         As ``write_whole``.
     """
     path = path.resolve()
-    try:
-        handle, partial = _partial(path)
+    with _writing(path):
+        handle, partial = _open_beside(path)
         os.close(handle)
         partial.unlink()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise FileError(
+            f"{path} cannot be written ({type(error).__name__}). Check the folder and its rights.",
+            code="file-unwritable",
+        ) from None
 
 
-def _partial(path: Path) -> tuple[int, Path]:
-    """A new file beside the one that is to be, which must not be a folder or the like."""
+def _open_beside(path: Path) -> tuple[int, Path]:
+    """Open a new file beside a path, which must not be a folder or the like."""
     if path.exists() and not path.is_file():
         raise FileError(f"{path} is there and is no ordinary file.", code="file-unwritable")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     return handle, Path(name)
 
 
-def _unwritable(path: Path, error: OSError) -> FileError:
-    return FileError(
-        f"{path} cannot be written ({type(error).__name__}). Check the folder and its rights.",
-        code="file-unwritable",
-    )
-
-
 def known_file(path: str | Path) -> tuple[Path, str]:
-    """A file that is there and holds something, and its kind, which is its ending."""
+    """Return a file that exists and is not empty, and its kind, which is its ending."""
     file = Path(path)
     if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
         raise FileError(
@@ -130,7 +131,7 @@ def naming_file(file: Path) -> Iterator[None]:
 
 
 def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of an archive that has records ``X``."""
+    """Read the arrays of an archive that has records ``X``."""
     try:
         # Opened here, for numpy leaves a file open that turns out to be no archive.
         with file.open("rb") as handle:

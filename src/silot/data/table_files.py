@@ -30,25 +30,44 @@ _SLICE = 1 << 17
 
 
 def read_table(file: Path, kind: str) -> Table:
-    """A table of records."""
-    try:
+    """Read a table of records."""
+    with _reading(file, kind):
         if kind == ".parquet":
             return table_of(nw.from_native(_polars(file).read_parquet(file, glob=False)))
         with _rows(file) as rows:
-            return Table(_columns(file, rows.fields), comma=rows.separator == ";")
-    except (*errors_of_polars(), *_DAMAGED_TABLE) as error:
-        raise _unreadable(file, kind, error) from None
+            names = _header(file, rows.fields)
+            columns = {name: Texts() for name in names}
+            for block in _blocks(names, rows.fields):
+                for column, texts in zip(columns.values(), block, strict=True):
+                    column.extend(texts)
+            return Table(columns, comma=rows.separator == ";")
 
 
 def read_names(file: Path, kind: str) -> list[str]:
-    """Names of the columns of a table."""
-    try:
+    """Read the names of the columns of a table."""
+    with _reading(file, kind):
         if kind == ".parquet":
             return list(_polars(file).read_parquet_schema(file))
         with _rows(file) as rows:
             return _header(file, rows.fields)
+
+
+@contextmanager
+def _reading(file: Path, kind: str) -> Iterator[None]:
+    """Turn what readers raise on a damaged table into a coded error."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise FileError(
+            f"{file.name} is not UTF-8 text. Save it as UTF-8.",
+            code="file-unreadable",
+        ) from None
     except (*errors_of_polars(), *_DAMAGED_TABLE) as error:
-        raise _unreadable(file, kind, error) from None
+        raise FileError(
+            f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
+            "line, no line with more fields than that, UTF-8 text and closed quotes.",
+            code="file-unreadable",
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -115,15 +134,6 @@ def _places(names: Sequence[str], *, alone: bool) -> bool:
     return steps <= {1} and (int(names[0]) < 2 if alone else len(names) > 2)
 
 
-def _columns(file: Path, rows: Iterator[list[str]]) -> dict[str, Texts]:
-    names = _header(file, rows)
-    columns = {name: Texts() for name in names}
-    for block in _blocks(names, rows):
-        for column, texts in zip(columns.values(), block, strict=True):
-            column.extend(texts)
-    return columns
-
-
 def _blocks(names: Sequence[str], rows: Iterator[list[str]]) -> Iterator[list[tuple[str, ...]]]:
     """Some thousand rows at a time, by columns."""
     while block := list(islice(rows, _ROWS)):
@@ -149,11 +159,9 @@ class Block:
 
 
 def read_blocks(file: Path, kind: str, wanted: Collection[str]) -> Iterator[Block]:
-    """The records of a table some thousand at a time, their columns of these names alone."""
-    try:
+    """Yield the records of a table some thousand at a time, the wanted columns only."""
+    with _reading(file, kind):
         yield from (_parquet_blocks if kind == ".parquet" else _text_blocks)(file, wanted)
-    except (*errors_of_polars(), *_DAMAGED_TABLE) as error:
-        raise _unreadable(file, kind, error) from None
 
 
 def _text_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
@@ -192,16 +200,3 @@ def _polars(file: Path) -> ModuleType:
             code="extra-parquet",
         ) from None
     return polars
-
-
-def _unreadable(file: Path, kind: str, error: Exception) -> FileError:
-    if isinstance(error, UnicodeDecodeError):
-        return FileError(
-            f"{file.name} is not UTF-8 text. Save it as UTF-8.",
-            code="file-unreadable",
-        )
-    return FileError(
-        f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header line, "
-        "no line with more fields than that, UTF-8 text and closed quotes.",
-        code="file-unreadable",
-    )
