@@ -120,7 +120,7 @@ class HolderSample:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether there are enough records to compare."""
+        """Return whether there are enough records to compare."""
         return len(self.ordered) >= FEW
 
 
@@ -394,7 +394,7 @@ def find_constants(columns: Sequence[str], samples: Sequence[HolderSample]) -> l
     still = np.stack([sample.ordered[0] == sample.ordered[-1] for sample in samples])
     findings: list[Finding] = []
     for k in np.flatnonzero(still.any(axis=0)).tolist():
-        names = tuple(samples[h].name for h in np.flatnonzero(still[:, k]))
+        names = tuple(samples[h].name for h in np.flatnonzero(still[:, k]).tolist())
         if len(names) < len(samples) and not all(len(sample.ordered) > 1 for sample in samples):
             continue
         where = "everywhere" if len(names) == len(samples) else f"of {holders_in_words(names)}"

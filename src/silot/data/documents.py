@@ -301,11 +301,16 @@ def _place(body: Any, location: Sequence[int | str], kind: str) -> tuple[str, ..
     """Where in the document; pydantic also names types, which are in no document."""
     parts: list[str] = []
     for depth, part in enumerate(location):
-        is_entry = isinstance(body, Mapping) and part in body
-        is_item = isinstance(body, list | tuple) and isinstance(part, int) and part < len(body)
-        if is_entry or is_item:
+        if _has(body, part):
             body = body[part]
         elif not (kind == "missing" and depth == len(location) - 1):
             continue
         parts.append(str(part)[:40])
     return tuple(parts)
+
+
+def _has(body: Any, part: int | str) -> bool:
+    """Return whether a mapping has an entry, or a list an item."""
+    if isinstance(body, Mapping):
+        return part in body
+    return isinstance(body, list | tuple) and isinstance(part, int) and part < len(body)

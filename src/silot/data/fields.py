@@ -33,7 +33,7 @@ ALIKE, UNREAD, EMPTY = -3, -2, -1
 
 
 class Alike:
-    """Whether a text is like one of some names, and none of them.
+    """Return whether a text is like one of some names, and none of them.
 
     Examples
     --------

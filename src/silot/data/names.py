@@ -102,22 +102,22 @@ def tokens(name: str) -> list[str]:
 
 
 def is_code_name(name: str) -> bool:
-    """Whether whole numbers of that name are likely to be codes of categories."""
+    """Return whether whole numbers of that name are likely to be codes of categories."""
     return bool(_CODED & set(tokens(name)))
 
 
 def is_address_name(name: str) -> bool:
-    """Whether digits of that name are codes of places."""
+    """Return whether digits of that name are codes of places."""
     return bool(_ADDRESS & set(tokens(name)))
 
 
 def is_date_name(name: str) -> bool:
-    """Whether whole numbers of that name may be days."""
+    """Return whether whole numbers of that name may be days."""
     return bool(_DATED & set(tokens(name)))
 
 
 def is_identifier_name(name: str) -> bool:
-    """Whether texts of that name are likely to say whose record it is."""
+    """Return whether texts of that name are likely to say whose record it is."""
     words = tokens(name)
     return bool(_NUMBERED & set(words)) or words in (["name"], ["patient"], ["patient", "name"])
 

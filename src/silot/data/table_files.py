@@ -127,7 +127,7 @@ def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
 
 
 def _places(names: Sequence[str], *, alone: bool) -> bool:
-    """Whether names count columns, or years: a run of whole numbers, among other names of three."""
+    """Return whether names count columns or years: whole numbers in a row, three among others."""
     if not all(name.isdecimal() for name in names):
         return False
     steps = {int(b) - int(a) for a, b in pairwise(names)}
@@ -154,7 +154,7 @@ class Block:
 
     @property
     def named(self) -> bool:
-        """Whether the columns have names for sure, if this is the first block."""
+        """Return whether the columns have names for sure, if this is the first block."""
         return named(self.columns)
 
 

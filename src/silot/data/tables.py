@@ -316,7 +316,7 @@ def number_of(text: str) -> float | None:
 
 
 def may_be_value(name: str) -> bool:
-    """Whether the name of a column may be a field of a record: a number, a day, or nothing."""
+    """Return whether a column name may be a field of a record: a number, a day, or nothing."""
     if number_of(name.replace(",", ".")) is not None:
         return True
     try:
@@ -327,7 +327,7 @@ def may_be_value(name: str) -> bool:
 
 
 def named(columns: Mapping[str, Sequence[str]] | Mapping[str, nw.Series[Any]]) -> bool:
-    """Whether columns have names for sure: those of a csv stand above numbers, and are none.
+    """Return whether columns have names for sure: those of a csv stand above numbers, and are none.
 
     Of a csv that starts with a record, numbers stand above numbers; of one of texts alone nothing
     tells what its first line is.

@@ -67,7 +67,7 @@ class Conversion:
 
     @property
     def is_clear(self) -> bool:
-        """Whether another distribution in one unit hardly ever looks like it."""
+        """Return whether another distribution in one unit hardly ever looks like it."""
         return self.offset != 0 or not 1 / _AMBIGUOUS < self.factor < _AMBIGUOUS
 
     @property

@@ -92,7 +92,7 @@ def _distinct(profile: ColumnProfile) -> float:
 
 
 def _by_codes(name: str, profile: ColumnProfile) -> bool:
-    """Whether numbers are names of categories."""
+    """Return whether numbers are names of categories."""
     if profile.many:
         return False
     kinds = set(profile.names)

@@ -139,7 +139,7 @@ def propose_words(name: str, profile: ColumnProfile) -> Proposal:
 
 
 def _yes_no(kinds: set[str]) -> bool:
-    """Whether both are there, as the schema reads them."""
+    """Return whether both are there, as the schema reads them."""
     return len(kinds) == 2 and any(
         kinds == {yes, no} for yes, no in (("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"))
     )

@@ -50,7 +50,7 @@ class Draft(Shown):
 
     @property
     def readable(self) -> bool:
-        """Whether the schema reads the table that it was drafted from."""
+        """Return whether the schema reads the table that it was drafted from."""
         return not any(note.refused for note in self.notes)
 
     def save(self, path: str | Path) -> None:
@@ -100,7 +100,7 @@ class SchemaCheck(Shown):
 
     @property
     def fits(self) -> bool:
-        """Whether the table can be read by the schema."""
+        """Return whether the table can be read by the schema."""
         return not any(problem.refused for problem in self.problems)
 
     def to_dict(self) -> dict[str, Any]:
