@@ -276,7 +276,7 @@ def test_a_policy_below_record_leaves_the_parts_out_and_nothing_else(level: Any)
     assert result["a"].distance.parts is None and result["open"].distance.parts is not None
     assert result.missing == {} and result.converged
     # The refusal counted nothing: one more distance is told.
-    told = {name: ledger.tally.told for name, ledger in ledgers.items()}
+    told = {name: ledger.tally.total for name, ledger in ledgers.items()}
     assert told == {"a": 1, "b": 1}
 
 

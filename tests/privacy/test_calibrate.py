@@ -136,7 +136,7 @@ def test_pairs_are_probabilities_that_many_records_share() -> None:
     for pair in pairs_of(points, None, np.random.default_rng(66)):
         np.testing.assert_allclose(pair.weights.sum(axis=1), 1.0)
         assert (1.0 / (pair.weights**2).sum(axis=1) >= 29).all()
-        assert np.isfinite(pair.moved(points)).all()
+        assert np.isfinite(pair.move(points)).all()
 
 
 # Estimates and intervals.

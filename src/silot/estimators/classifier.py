@@ -119,14 +119,15 @@ class CleanedClassifier(WrappingClassifier):
             self._screen(X, column_or_1d(y, warn=True), sure)
             X, y = _safe_indexing(X, self.kept_), _safe_indexing(y, self.kept_)
             params = {name: _cut(value, self.kept_) for name, value in params.items()}
-        made: Any = clone(self.estimator)
-        self.estimator_ = made.fit(X, y, **params)
+        classifier: Any = clone(self.estimator)
+        self.estimator_ = classifier.fit(X, y, **params)
         self.classes_ = self.estimator_.classes_
         return self
 
     def _screen(self, X: Any, y: Any, sure: Flags) -> None:  # noqa: N803
-        made: Any = RecordScreener(labels=True) if self.screener is None else clone(self.screener)
-        self.screener_ = made.fit(_safe_indexing(X, sure), y[sure])
+        is_default = self.screener is None
+        screener: Any = RecordScreener(labels=True) if is_default else clone(self.screener)
+        self.screener_ = screener.fit(_safe_indexing(X, sure), y[sure])
         self.screening_ = self.screener_.screen(_safe_indexing(X, ~sure), y[~sure])
         self.kept_[~sure] = ~self.screening_.flagged
 

@@ -128,9 +128,9 @@ def rounded(answer: Answer, moves: Mapping[str, float | Array]) -> Answer:
     for name, array in answer.arrays.items():
         arrays[name] = array
         if array.dtype.kind not in "biu" and array.size:
-            each = moves.get(name)
-            if isinstance(each, np.ndarray):
-                steps = [_step({name: float(move)}, name) for move in each.ravel()]
+            bound = moves.get(name)
+            if isinstance(bound, np.ndarray):
+                steps = [_step({name: float(move)}, name) for move in bound.ravel()]
             else:
                 step = scalars[STEP + name] = _step(moves, name)
                 steps = [step] * array.size
@@ -145,12 +145,12 @@ def _step(moves: Mapping[str, float | Array], name: str) -> float:
             f"how far a record moves {name!r} is not known, so it is not told.",
             code="answer-moves",
         )
-    least = max(float(moves[name]), 0.5 * SMALLEST)
-    if not least < 0.2 * _LARGEST:
+    lower = max(float(moves[name]), 0.5 * SMALLEST)
+    if not lower < 0.2 * _LARGEST:
         raise _too_large()
-    power = 10.0 ** math.floor(math.log10(least))
+    power = 10.0 ** math.floor(math.log10(lower))
     steps = [float(f"{lead * ten:.0e}") for ten in (power, 10.0 * power) for lead in _LEADING]
-    return next(step for step in steps if step > least)
+    return next(step for step in steps if step > lower)
 
 
 def _coarse(value: float, step: float) -> float:

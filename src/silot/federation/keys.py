@@ -144,12 +144,12 @@ class Key:
                 code="key-open",
             )
         try:
-            found = serialization.load_pem_private_key(data, password=None)
+            private_key = serialization.load_pem_private_key(data, password=None)
         except Exception:  # noqa: BLE001 - whatever the library says of bytes from anywhere
-            found = None
-        if not isinstance(found, Ed25519PrivateKey):
+            private_key = None
+        if not isinstance(private_key, Ed25519PrivateKey):
             raise _no_key(file, "an unencrypted Ed25519 key (NAME.key of `silot keys NAME`)")
-        return cls(found)
+        return cls(private_key)
 
     def save(self, path: str | Path) -> tuple[Path, Path]:
         """Write ``NAME.key`` and ``NAME.pub`` beside it; neither may be there.
@@ -161,10 +161,10 @@ class Key:
         """
         file = Path(path)
         beside = file.with_suffix(PUBLIC)
-        for each in (file, beside):
-            if each.exists():
+        for path in (file, beside):
+            if path.exists():
                 raise FileError(
-                    f"{each} is there. Keys are never written over: use it, or give another name.",
+                    f"{path} is there. Keys are never written over: use it, or give another name.",
                     code="key-exists",
                 )
         pem = self._signing.private_bytes(

@@ -202,7 +202,7 @@ def _replies(party: Endpoint, asker: str) -> Callable[[bytes], bytes]:
     """How a party is asked in a name."""
     try:
         parameters = inspect.signature(party.reply).parameters
-        kinds = {each.kind for each in parameters.values()}
+        kinds = {parameter.kind for parameter in parameters.values()}
         named = "asker" in parameters or inspect.Parameter.VAR_KEYWORD in kinds
     except (TypeError, ValueError):
         named = False

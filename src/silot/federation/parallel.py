@@ -18,16 +18,16 @@ def parallel(runs: Mapping[str, Steps[R]]) -> Steps[dict[str, R | HolderError | 
     A run that ends in a ``HolderError``, or in an answer that is none, gives that error and
     leaves the others alone. No two runs may ask the same holder.
     """
-    found: dict[str, R | HolderError | WireError] = {}
+    outcomes: dict[str, R | HolderError | WireError] = {}
     waiting: dict[str, tuple[Generator[Questions, Answers, R], Questions]] = {}
 
     def step(name: str, run: Generator[Questions, Answers, R], answers: Answers | None) -> None:
         try:
             waiting[name] = (run, next(run) if answers is None else run.send(answers))
         except StopIteration as stop:
-            found[name] = stop.value
+            outcomes[name] = stop.value
         except (HolderError, WireError) as error:
-            found[name] = error
+            outcomes[name] = error
 
     for name, run in runs.items():
         step(name, run, None)
@@ -35,9 +35,9 @@ def parallel(runs: Mapping[str, Steps[R]]) -> Steps[dict[str, R | HolderError | 
         now = dict(waiting)
         waiting.clear()
         questions: dict[str, Question] = {}
-        for _, asked in now.values():
-            questions.update(asked)
+        for _, own in now.values():
+            questions.update(own)
         answers = yield questions
-        for name, (run, asked) in now.items():
-            step(name, run, {holder: answers[holder] for holder in asked if holder in answers})
-    return {name: found[name] for name in runs}
+        for name, (run, own) in now.items():
+            step(name, run, {holder: answers[holder] for holder in own if holder in answers})
+    return {name: outcomes[name] for name in runs}

@@ -426,7 +426,7 @@ def _absent(subject: Subject) -> InputError:
 def _over_budget(error: BudgetError, delta: float) -> Failure:
     """The refusal with what was spent, asked and left, as mu and as epsilon."""
     numbers = {"delta": delta}
-    for what, mu in (("spent", error.spent), ("asked", error.asked), ("left", error.left)):
+    for what, mu in (("spent", error.spent), ("asked", error.requested), ("left", error.remaining)):
         numbers[f"{what}_mu"] = mu
         numbers[f"{what}_epsilon"] = epsilon_of(mu, delta)
     return Failure(error.code, "refused", numbers=numbers)

@@ -106,6 +106,6 @@ def failure_error(name: str, failure: Failure) -> HolderError:
     if failure.error == MismatchError.__name__:
         # One code has one exit status, whoever finds out.
         kind = UnfitError
-    made = kind(message, code=failure.code)
-    made.holder = name
-    return made
+    exception = kind(message, code=failure.code)
+    exception.holder = name
+    return exception

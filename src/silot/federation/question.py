@@ -187,7 +187,7 @@ def _type_name(kind: object) -> str:
         return kind
     arrays: dict[str, object] = {"Array": Array, "Codes": Codes, "Bytes": Bytes}
     return next(
-        (name for name, each in arrays.items() if each == kind), getattr(kind, "__name__", "")
+        (name for name, alias in arrays.items() if alias == kind), getattr(kind, "__name__", "")
     )
 
 

@@ -86,16 +86,16 @@ def with_earlier(run: Run | None, earlier: Sequence[Billed | Run]) -> Run | None
     levels = [item.disclosure for item in earlier]
     run = run or Run(0, 0, 0, 0.0, "", last.transcript or Transcript("", {}, ()), None)
     bill = sum((item.bill for item in earlier), run.bill)
-    told = [Disclosure[level.upper()] for level in [*levels, run.disclosure] if level]
-    return replace(run, **vars(bill), disclosure=str(max(told)) if told else "")
+    disclosures = [Disclosure[level.upper()] for level in [*levels, run.disclosure] if level]
+    return replace(run, **vars(bill), disclosure=str(max(disclosures)) if disclosures else "")
 
 
 def with_columns_seen(result: object, blocks: Sequence[Block]) -> list[Block]:
     """Add to what a terminal and a notebook show of a result what was seen of its tables."""
     from .preflight_view import preflight_facts
 
-    seen: Preflight | None = getattr(result, "preflight", None)
-    return [*blocks, *([] if seen is None else preflight_facts(seen))]
+    preflight: Preflight | None = getattr(result, "preflight", None)
+    return [*blocks, *([] if preflight is None else preflight_facts(preflight))]
 
 
 class Preflighted(Shown):
@@ -150,13 +150,13 @@ class Billed(Preflighted, ABC):
         )
         return billed.with_preflight(run.preflight)
 
-    def with_preflight(self, seen: Preflight | None) -> Self:
+    def with_preflight(self, preflight: Preflight | None) -> Self:
         """Return the result with what was seen of the tables that it is of.
 
         Where something there puts it in doubt its ``status`` says of what it is true.
         """
         status = str(getattr(self, "status", "")).removesuffix(_doubt(self.preflight))
-        changed = {"preflight": seen, "status": in_doubt(status, seen)}
+        changed = {"preflight": preflight, "status": in_doubt(status, preflight)}
         return replace(self, **changed)
 
     @abstractmethod
@@ -179,16 +179,16 @@ class Billed(Preflighted, ABC):
         }
 
 
-def in_doubt(status: str, seen: Preflight | None) -> str:
+def in_doubt(status: str, preflight: Preflight | None) -> str:
     """A status, which where tables are odd says of what it is true."""
-    doubt = _doubt(seen)
+    doubt = _doubt(preflight)
     return status.removesuffix(".") + doubt if status and doubt else status or doubt[2:]
 
 
-def _doubt(seen: Preflight | None) -> str:
-    if seen is None or not seen.flags:
+def _doubt(preflight: Preflight | None) -> str:
+    if preflight is None or not preflight.flags:
         return ""
-    return f"; of the numbers as they were given: look at {seen.where} (preflight)"
+    return f"; of the numbers as they were given: look at {preflight.where} (preflight)"
 
 
 def finite(value: float) -> float | None:

@@ -196,11 +196,11 @@ def run_together(
             seat.go_on(None)
         while waiting := [seat for seat in seats if seat.outcome is None]:
             messages = [seat.record.sent(seat.questions) for seat in waiting]
-            joined = {name: text for some in messages for name, text in some.items()}
+            joined = {name: text for batch in messages for name, text in batch.items()}
             replies = dict(engine.exchange(joined, clock))
             exchanges += 1
-            for seat, some in zip(waiting, messages, strict=True):
-                seat.receive(some, replies)
+            for seat, batch in zip(waiting, messages, strict=True):
+                seat.receive(batch, replies)
     # Holders have ledgers of their own: their charges are no sum.
     bill = sum((seat.ended.bill for seat in seats), Bill())
     outcomes = [cast("B | SilotError", seat.outcome) for seat in seats]
@@ -259,10 +259,10 @@ class _Seat(Generic[B]):
             error.run = run
             return error
 
-        self._end(with_run, told="")
+        self._end(with_run, level="")
 
-    def _end(self, with_run: Callable[[Run], B | SilotError], told: str) -> None:
-        self._ended = self.record.run_of(self._protocol, self._engine, told)
+    def _end(self, with_run: Callable[[Run], B | SilotError], level: str) -> None:
+        self._ended = self.record.run_of(self._protocol, self._engine, level)
         self.outcome = with_run(self._ended)
 
 
@@ -317,7 +317,7 @@ class _Record:
             if isinstance(answer, Answer):
                 self._levels.append(questions[name].level)
 
-    def run_of(self, protocol: Protocol[Any], engine: Runtime, told: str) -> Run:
+    def run_of(self, protocol: Protocol[Any], engine: Runtime, level: str) -> Run:
         """The bill and the transcript; ``told`` is the level where no question was answered."""
         # A runtime may know whose columns a schema describes: nobody needs to look at those.
         vouched: Collection[str] = getattr(engine, "vouched", ())
@@ -328,7 +328,7 @@ class _Record:
             bytes_received=transcript.bytes_received,
             seconds=self.clock(),
             # What was told, not what might have been: a holder may have refused.
-            disclosure=str(max(self._levels)) if self._levels else told,
+            disclosure=str(max(self._levels)) if self._levels else level,
             privacy_mu=max(map(compose, self._charges.values()), default=0.0),
             transcript=transcript,
             preflight=Preflight.of({}, sorted(set(protocol.holders) - {*vouched})),

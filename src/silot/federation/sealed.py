@@ -222,15 +222,15 @@ def _fields(body: object, file: str) -> dict[str, Any]:
         raise _malformed(file, "its fields are others")
     if any(len(cast("str", text)) > _LONGEST_TEXT for text in texts.values()):
         raise _malformed(file, "a text is too long")
-    found = cast("dict[str, Any]", dict(parts))
-    if found["kind"] not in get_args(Kind) or not is_name(found["author"]):
+    content = cast("dict[str, Any]", dict(parts))
+    if content["kind"] not in get_args(Kind) or not is_name(content["author"]):
         raise _malformed(file, "it has no kind and author")
-    if not 0 <= found["round"] < 1 << 31 or not _is_time(found["written"]):
+    if not 0 <= content["round"] < 1 << 31 or not _is_time(content["written"]):
         raise _malformed(file, "its round or its time is none")
-    del found["version"]
-    found["schema"] = _mapping(found["schema"], file) if found["schema"] else None
-    found["facts"] = _mapping(found["facts"], file)
-    return found
+    del content["version"]
+    content["schema"] = _mapping(content["schema"], file) if content["schema"] else None
+    content["facts"] = _mapping(content["facts"], file)
+    return content
 
 
 def is_name(text: str) -> bool:
@@ -247,12 +247,12 @@ def _is_time(text: str) -> bool:
 
 def _mapping(text: str, file: str) -> dict[str, Any]:
     try:
-        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        content = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise _malformed(file, "what it says in JSON is none")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", content)
 
 
 def _refuse(_: str) -> float:

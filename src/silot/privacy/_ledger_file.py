@@ -46,7 +46,7 @@ _MEANINGS = {
 
 
 @contextmanager
-def translated(path: Path | None) -> Iterator[None]:
+def translate_errors(path: Path | None) -> Iterator[None]:
     """Turn errors of SQLite and of the system into errors with a code."""
     where = "the ledger in memory" if path is None else str(path)
     try:
@@ -55,7 +55,7 @@ def translated(path: Path | None) -> Iterator[None]:
         raise FileError(f"{where} is closed. Open it again.", code="ledger-closed") from None
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
-        meaning = next((found for key, found in _MEANINGS.items() if name.startswith(key)), None)
+        meaning = next((words for key, words in _MEANINGS.items() if name.startswith(key)), None)
         what, code = meaning or (f"it cannot be used ({name or 'error'})", "file-unreadable")
         raise FileError(f"{where}: {what}.", code=code) from None
     except OSError as error:
@@ -69,11 +69,11 @@ def translated(path: Path | None) -> Iterator[None]:
 def connect(path: Path | None, *, timeout: float, readonly: bool = False) -> sqlite3.Connection:
     """Open a ledger's database, durable at every commit."""
     if path is None:
-        connection = _opened(":memory:", timeout)
+        connection = _open(":memory:", timeout)
         fill(connection)
         return connection
     mode = "ro" if readonly else "rw"
-    connection = _opened(f"{path.absolute().as_uri()}?mode={mode}", timeout)
+    connection = _open(f"{path.absolute().as_uri()}?mode={mode}", timeout)
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -90,7 +90,7 @@ def connect(path: Path | None, *, timeout: float, readonly: bool = False) -> sql
     return connection
 
 
-def _opened(name: str, timeout: float) -> sqlite3.Connection:
+def _open(name: str, timeout: float) -> sqlite3.Connection:
     return sqlite3.connect(
         name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
     )
@@ -120,12 +120,14 @@ def fill(connection: sqlite3.Connection) -> None:
 
 def check_schema(connection: sqlite3.Connection) -> bool:
     """Whether the rules against changes are in place."""
-    found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    return {row[0] for row in found} == set(SCHEMA)
+    statements = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+    ).fetchall()
+    return {row[0] for row in statements} == set(SCHEMA)
 
 
 @contextmanager
-def made(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
+def create_file(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A new ledger to put the first row in; afterwards it appears at ``path``, whole or not at all.
 
     Whoever is killed on the way leaves no half-made ledger behind: that would look like one
@@ -142,7 +144,7 @@ def made(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     os.close(handle)
     partial = Path(name)
     try:
-        with contextlib.closing(_opened(partial.absolute().as_uri(), timeout)) as connection:
+        with contextlib.closing(_open(partial.absolute().as_uri(), timeout)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             fill(connection)

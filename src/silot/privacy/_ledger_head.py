@@ -34,12 +34,12 @@ class Head:
 
 def state_folder() -> Path:
     """Where heads are kept: ``SILOT_STATE``, or the user's folder for state."""
-    given, base = os.environ.get(STATE), os.environ.get("XDG_STATE_HOME")
+    name, base = os.environ.get(STATE), os.environ.get("XDG_STATE_HOME")
     try:
         home = Path(base) if base else Path.home() / ".local" / "state"
     except RuntimeError:
         home = Path()
-    folder = Path(given) if given else home / "silot"
+    folder = Path(name) if name else home / "silot"
     if not folder.is_absolute():
         # From another folder it would be another one, and know nothing.
         raise FileError(
@@ -113,10 +113,10 @@ class Heads:
         """Forget what was at a place; whether anything was."""
         with self._kept():
             places = [self._file(name, "place") for name in places_of(path)]
-            known = any(place.exists() for place in places)
+            had_ledger = any(place.exists() for place in places)
             for place in places:
                 place.unlink(missing_ok=True)
-        return known
+        return had_ledger
 
     def _file(self, name: str, kind: str) -> Path:
         return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()[:40]}.{kind}"
@@ -154,9 +154,9 @@ class Place:
 
     def check_free(self) -> None:
         """Raise if a ledger was here that is gone."""
-        known = any(self._heads.at(self._path).values())
+        had_ledger = any(self._heads.at(self._path).values())
         # Another process may have made it just now.
-        if known and not self._path.exists():
+        if had_ledger and not self._path.exists():
             raise _gone(self._path)
 
     def settle(self) -> None:
@@ -168,8 +168,8 @@ class Place:
         self._check_file()
         if not self._name:
             self._name = table.name(connection)
-        there, head = self._heads.at(self._path), self._heads.of(self._name)
-        if set(there.values()) - {"", self._name}:
+        ledgers, head = self._heads.at(self._path), self._heads.of(self._name)
+        if set(ledgers.values()) - {"", self._name}:
             raise _replaced(self._path)
         if head is None:
             if table.last(connection).sequence > 0:
@@ -179,7 +179,7 @@ class Place:
         if row is None or row.hash != head.hash:
             raise _older(self._path, head.sequence)
         # A place it is new at has to be noted.
-        return head.sequence if all(there.values()) else -1
+        return head.sequence if all(ledgers.values()) else -1
 
     def note(self, last: Row) -> None:
         """Note the last row, and see that the file is still there."""
@@ -193,10 +193,10 @@ class Place:
 
     def _identity(self) -> tuple[int, int]:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             raise _gone(self._path) from None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _check_file(self) -> None:
         """Raise if the path no longer leads to the file that was opened."""

@@ -70,7 +70,7 @@ class Row:
     previous: str
     hash: str = ""
 
-    def chained(self) -> Row:
+    def with_hash(self) -> Row:
         """The row with its hash."""
         return replace(self, hash=self.computed_hash())
 
@@ -97,39 +97,39 @@ def digest_of(reply: bytes) -> str:
 def check_chain(rows: Iterable[tuple[Row, bytes | None]]) -> list[Row]:
     """Return the rows if every hash, total and stored answer fits; else say which row does not."""
     chain: list[Row] = []
-    seen: set[tuple[str, str]] = set()
+    events: set[tuple[str, str]] = set()
     previous = FIRST
     squares = 0.0
     for position, (row, reply) in enumerate(rows):
         if row.sequence != position:
-            raise broken(position, "is missing")
+            raise broken_error(position, "is missing")
         if row.previous != previous:
-            raise broken(position, "does not follow the row before it")
+            raise broken_error(position, "does not follow the row before it")
         if row.hash != row.computed_hash():
-            raise broken(position, "was changed")
-        if not _ordered(row, seen):
-            raise broken(position, "is out of order")
-        seen.add((row.event, row.key))
+            raise broken_error(position, "was changed")
+        if not _is_in_order(row, events):
+            raise broken_error(position, "is out of order")
+        events.add((row.event, row.key))
         if row.event == "reserve":
             squares += row.mu**2
         fits = math.isclose(row.total, math.sqrt(squares), rel_tol=ROUNDING)
         if not fits or not _fits(row, reply):
-            raise broken(position, "does not add up")
+            raise broken_error(position, "does not add up")
         chain.append(row)
         previous = row.hash
     if not chain:
-        raise broken(0, "is missing")
+        raise broken_error(0, "is missing")
     return chain
 
 
-def _ordered(row: Row, seen: Collection[tuple[str, str]]) -> bool:
+def _is_in_order(row: Row, events: Collection[tuple[str, str]]) -> bool:
     """Whether an event may come now: ``open`` first, and no other twice or before its time."""
-    if not seen or row.event == "open":
-        return not seen and row.event == "open"
+    if not events or row.event == "open":
+        return not events and row.event == "open"
     before = _BEFORE.get(row.event)
-    if before is None or (row.event, row.key) in seen:
+    if before is None or (row.event, row.key) in events:
         return False
-    return before == "" or (before, row.key) in seen
+    return before == "" or (before, row.key) in events
 
 
 def _fits(row: Row, reply: bytes | None) -> bool:
@@ -140,7 +140,7 @@ def _fits(row: Row, reply: bytes | None) -> bool:
     return row.mu == 0 and reply is None
 
 
-def broken(position: int, what: str) -> FileError:
+def broken_error(position: int, what: str) -> FileError:
     """The error for a ledger whose rows are not as they were written."""
     return FileError(
         f"the ledger is broken: row {position} {what}. Nothing may be released against it; "

@@ -12,7 +12,7 @@ from hashlib import sha256
 from json import dumps
 
 from ._ledger_file import VERSION
-from ._ledger_rows import COLUMNS, FIRST, Row, broken, digest_of, now
+from ._ledger_rows import COLUMNS, FIRST, Row, broken_error, digest_of, now
 from .accounting import compose
 
 _INSERT = (
@@ -49,13 +49,13 @@ class Tally:
     limits: tuple[int, float] | None = None
 
     @property
-    def told(self) -> int:
+    def total(self) -> int:
         """Numbers told about chosen inputs, to all askers together."""
         return sum(self.numbers.values())
 
 
 @dataclass(frozen=True)
-class Told:
+class AnswerSummary:
     """Answers of one kind to one asker, added up.
 
     Attributes
@@ -82,9 +82,9 @@ class Told:
     again: bool
 
 
-def told(connection: sqlite3.Connection) -> list[Told]:
+def summarize_answers(connection: sqlite3.Connection) -> list[AnswerSummary]:
     """What was told, to each asker, the latest first."""
-    found = connection.execute(
+    cursor = connection.execute(
         "SELECT asker, 'release', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), 0, "
         "SUM(mu * mu), 0 FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL "
         "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
@@ -95,7 +95,10 @@ def told(connection: sqlite3.Connection) -> list[Told]:
         "SUM(json_extract(parameters, '$.mu') * json_extract(parameters, '$.mu')), 1 FROM rows "
         "WHERE event = 'again' GROUP BY 1, 2, 3 ORDER BY latest DESC"
     )
-    return [Told(*values[:7], mu=math.sqrt(values[7]), again=bool(values[8])) for values in found]
+    return [
+        AnswerSummary(*values[:7], mu=math.sqrt(values[7]), again=bool(values[8]))
+        for values in cursor
+    ]
 
 
 def tally(connection: sqlite3.Connection) -> Tally:
@@ -103,21 +106,21 @@ def tally(connection: sqlite3.Connection) -> Tally:
     numbers: dict[str, int] = {}
     bits, named, named_bits, kinds = 0.0, 0, 0.0, set[str]()
     data, limits = "", None
-    found = connection.execute(
+    cursor = connection.execute(
         "SELECT asker, mechanism, parameters FROM rows WHERE event = 'count' AND mechanism IN "
         "('named', 'chosen') ORDER BY sequence"
     )
-    for asker, account, text in found:
-        counted = json.loads(text)
-        data = data or counted["data"]
-        limits = limits or (counted["limits"][0], counted["limits"][1])
+    for asker, account, text in cursor:
+        entry = json.loads(text)
+        data = data or entry["data"]
+        limits = limits or (entry["limits"][0], entry["limits"][1])
         if account == "named":
-            named += counted["numbers"]
-            named_bits += counted["bits"]
-            kinds.add(counted["question"])
+            named += entry["numbers"]
+            named_bits += entry["bits"]
+            kinds.add(entry["question"])
         else:
-            numbers[asker] = numbers.get(asker, 0) + counted["numbers"]
-            bits += counted["bits"]
+            numbers[asker] = numbers.get(asker, 0) + entry["numbers"]
+            bits += entry["bits"]
     return Tally(numbers, bits, named, named_bits, frozenset(kinds), data, limits)
 
 
@@ -127,18 +130,18 @@ def name(connection: sqlite3.Connection) -> str:
         "{}",
     )
     try:
-        found = json.loads(text).get("ledger", "")
+        ledger = json.loads(text).get("ledger", "")
     except (ValueError, AttributeError):
-        found = ""
-    if not isinstance(found, str) or not found:
-        raise broken(0, "has no name")
-    return found
+        ledger = ""
+    if not isinstance(ledger, str) or not ledger:
+        raise broken_error(0, "has no name")
+    return ledger
 
 
 def add_first(connection: sqlite3.Connection) -> None:
     """Begin the chain."""
     parameters = dumps({"ledger": secrets.token_hex(16), "version": VERSION})
-    new = Row(0, "open", now(), "", "", parameters, "", 0.0, 0.0, "", FIRST).chained()
+    new = Row(0, "open", now(), "", "", parameters, "", 0.0, 0.0, "", FIRST).with_hash()
     connection.execute(_INSERT, (*(getattr(new, name) for name in COLUMNS), None))
 
 
@@ -160,11 +163,11 @@ def add(
     new = Row(
         before.sequence + 1, event, now(), asker, mechanism, parameters, key, mu, total, digest,
         before.hash,
-    ).chained()  # fmt: skip
+    ).with_hash()  # fmt: skip
     connection.execute(_INSERT, (*(getattr(new, name) for name in COLUMNS), reply))
 
 
-def add_again(connection: sqlite3.Connection, begun: Row, asker: str) -> None:
+def add_again(connection: sqlite3.Connection, first: Row, asker: str) -> None:
     """Note, once, that an asker gets what was told to another one before; it spends nothing.
 
     Parameters
@@ -176,17 +179,17 @@ def add_again(connection: sqlite3.Connection, begun: Row, asker: str) -> None:
     asker
         Who gets it now.
     """
-    key = sha256(dumps([begun.key, asker]).encode()).hexdigest()
-    if asker in ("", begun.asker) or row(connection, "again", key) is not None:
+    key = sha256(dumps([first.key, asker]).encode()).hexdigest()
+    if asker in ("", first.asker) or row(connection, "again", key) is not None:
         return
-    release = begun.event == "reserve"
-    counted = {} if release else json.loads(begun.parameters)
+    release = first.event == "reserve"
+    entry = {} if release else json.loads(first.parameters)
     again = {
-        "question": begun.mechanism if release else counted["question"],
-        "numbers": 0 if release else counted["numbers"],
-        "mu": begun.mu,
+        "question": first.mechanism if release else entry["question"],
+        "numbers": 0 if release else entry["numbers"],
+        "mu": first.mu,
     }
-    account = "release" if release else begun.mechanism
+    account = "release" if release else first.mechanism
     add(connection, "again", key, mechanism=account, parameters=dumps(again), asker=asker)
 
 
@@ -200,53 +203,53 @@ def spent(connection: sqlite3.Connection) -> float:
 
 def last(connection: sqlite3.Connection) -> Row:
     """The last row."""
-    found = connection.execute(
+    values = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows ORDER BY sequence DESC LIMIT 1"
     ).fetchone()
-    if found is None:
-        raise broken(0, "is missing")
-    return Row(*found)
+    if values is None:
+        raise broken_error(0, "is missing")
+    return Row(*values)
 
 
 def numbered(connection: sqlite3.Connection, sequence: int) -> Row | None:
     """The row of a number, if there is one."""
-    found = connection.execute(
+    values = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows WHERE sequence = ?", (sequence,)
     ).fetchone()
-    return None if found is None else Row(*found)
+    return None if values is None else Row(*values)
 
 
 def row(connection: sqlite3.Connection, event: str, key: str) -> Row | None:
     """The row of an event about a question, if there is one."""
-    found = connection.execute(
+    values = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = ? AND key = ?", (event, key)
     ).fetchone()
-    return None if found is None else Row(*found)
+    return None if values is None else Row(*values)
 
 
 def refusals(connection: sqlite3.Connection) -> list[Row]:
     """Rows of what was refused."""
-    found = connection.execute(
+    cursor = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = 'refuse' ORDER BY sequence"
     )
-    return [Row(*values) for values in found]
+    return [Row(*values) for values in cursor]
 
 
-def stored(connection: sqlite3.Connection, key: str, event: str = "release") -> bytes | None:
+def find_reply(connection: sqlite3.Connection, key: str, event: str = "release") -> bytes | None:
     """The stored answer to a question, if there is one and it is as it was."""
-    found = connection.execute(
+    values = connection.execute(
         "SELECT sequence, digest, reply FROM rows WHERE event = ? AND key = ?", (event, key)
     ).fetchone()
-    if found is None:
+    if values is None:
         return None
-    sequence, digest, reply = found
+    sequence, digest, reply = values
     if digest_of(reply or b"") != digest:
-        raise broken(sequence, "was changed")
+        raise broken_error(sequence, "was changed")
     return reply
 
 
 def rows(connection: sqlite3.Connection) -> Iterator[tuple[Row, bytes | None]]:
     """All rows with the answers they store."""
-    found = connection.execute(f"SELECT {', '.join(COLUMNS)}, reply FROM rows ORDER BY sequence")
-    for *values, reply in found:
+    cursor = connection.execute(f"SELECT {', '.join(COLUMNS)}, reply FROM rows ORDER BY sequence")
+    for *values, reply in cursor:
         yield Row(*values), reply

@@ -15,7 +15,7 @@ from typing import Literal
 
 from ..errors import InputError
 from . import _ledger_table as table
-from ._ledger_rows import COLUMNS, Row, broken
+from ._ledger_rows import COLUMNS, Row, broken_error
 
 State = Literal["waiting", "approved", "denied", "expired"]
 
@@ -119,52 +119,52 @@ class Decision:
 
 def decisions(connection: sqlite3.Connection) -> list[Decision]:
     """All that persons did, the first first."""
-    asked = {row.key: row for row in _rows(connection, "wait")}
-    found: list[Decision] = []
+    questions = {row.key: row for row in _rows(connection, "wait")}
+    entries: list[Decision] = []
     for row in _rows(connection, "approve", "deny", "allow", "end", "pause", "go-on"):
-        about = asked.get(row.key, row)
-        said, question = json.loads(row.parameters or "{}"), json.loads(about.parameters or "{}")
-        found.append(Decision(
-            row.time, said.get("by", ""), row.event, row.asker, about.mechanism,
-            question.get("question", ""), said.get("until", ""),
+        about = questions.get(row.key, row)
+        content, question = json.loads(row.parameters or "{}"), json.loads(about.parameters or "{}")
+        entries.append(Decision(
+            row.time, content.get("by", ""), row.event, row.asker, about.mechanism,
+            question.get("question", ""), content.get("until", ""),
         ))  # fmt: skip
-    return found
+    return entries
 
 
 def waiting(connection: sqlite3.Connection, now: datetime) -> list[Waiting]:
     """All questions that ever waited, the first first, and what became of each."""
-    found: dict[str, Waiting] = {}
+    questions: dict[str, Waiting] = {}
     for row in _rows(connection, "wait", "approve", "deny"):
         if row.event == "wait":
             body = json.loads(row.parameters)
             until = datetime.fromisoformat(body["until"])
-            found[row.key] = Waiting(
+            questions[row.key] = Waiting(
                 row.key[:12], row.asker, body["question"], row.mechanism,
                 datetime.fromisoformat(row.time), until,
                 "waiting" if now < until else "expired", body["key"], body.get("run", ""),
             )  # fmt: skip
         else:
-            decided: State = "approved" if row.event == "approve" else "denied"
-            found[row.key] = replace(
-                found[row.key], state=decided, by=_by(row),
+            state: State = "approved" if row.event == "approve" else "denied"
+            questions[row.key] = replace(
+                questions[row.key], state=state, by=_by(row),
                 decided=datetime.fromisoformat(row.time),
             )  # fmt: skip
-    return list(found.values())
+    return list(questions.values())
 
 
 def allowances(connection: sqlite3.Connection) -> list[Allowed]:
     """All that was ever allowed for a while, the first first."""
-    found: dict[str, Allowed] = {}
+    spans: dict[str, Allowed] = {}
     for row in _rows(connection, "allow", "end"):
         time = datetime.fromisoformat(row.time)
         if row.event == "allow":
             until = datetime.fromisoformat(json.loads(row.parameters)["until"])
-            found[row.key] = Allowed(
+            spans[row.key] = Allowed(
                 row.key[:12], row.asker, row.mechanism, time, until, _by(row)
             )  # fmt: skip
         else:
-            found[row.key] = replace(found[row.key], until=time, ended=_by(row))
-    return list(found.values())
+            spans[row.key] = replace(spans[row.key], until=time, ended=_by(row))
+    return list(spans.values())
 
 
 def allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
@@ -174,23 +174,23 @@ def allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
     back makes no hour longer, and one that was ahead leaves none for later.
     """
     return [
-        each
-        for each in allowances(connection)
-        if each.since <= now < each.until and _within(connection, each)
+        item
+        for item in allowances(connection)
+        if item.since <= now < item.until and _is_within(connection, item)
     ]
 
 
-def _within(connection: sqlite3.Connection, given: Allowed) -> bool:
-    after = _key(connection, "allow", given.id)
+def _is_within(connection: sqlite3.Connection, allowance: Allowed) -> bool:
+    key = _key(connection, "allow", allowance.id)
     first, last = connection.execute(
         "SELECT MIN(time), MAX(time) FROM rows WHERE sequence > "
         "(SELECT sequence FROM rows WHERE event = 'allow' AND key = ?)",
-        (after,),
+        (key,),
     ).fetchone()
     if first is None:
         return True
-    return given.since <= datetime.fromisoformat(first) and (
-        datetime.fromisoformat(last) < given.until
+    return allowance.since <= datetime.fromisoformat(first) and (
+        datetime.fromisoformat(last) < allowance.until
     )
 
 
@@ -205,13 +205,13 @@ def hold(
     now: datetime,
 ) -> str:
     """Whether a question may be answered; where nobody decided yet, it waits from now on."""
-    if any((each.asker, each.level) == (asker, level) for each in allowed(connection, now)):
+    if any((item.asker, item.level) == (asker, level) for item in allowed(connection, now)):
         return "approved"
-    before = [each for each in waiting(connection, now) if each.asker == asker]
-    same = [each.state for each in before if each.key == key and each.state != "expired"]
+    earlier = [item for item in waiting(connection, now) if item.asker == asker]
+    same = [item.state for item in earlier if item.key == key and item.state != "expired"]
     if same:
         return same[-1]
-    if sum(each.state == "waiting" for each in before) >= _MOST:
+    if sum(item.state == "waiting" for item in earlier) >= _MOST:
         return "crowded"
     body = {"question": question, "key": key, "until": (now + KEPT).isoformat(timespec="seconds")}
     body |= {"run": run} if run else {}
@@ -222,35 +222,36 @@ def hold(
 def decide(connection: sqlite3.Connection, word: str, *, approved: bool, now: datetime) -> Waiting:
     """Note what was decided on the question that an id, or its first digits, name."""
     word = word.strip().lower()
-    named = [
-        each for each in waiting(connection, now)
-        if len(word) >= _SHORTEST and each.id.startswith(word[: len(each.id)])
+    matches = [
+        item for item in waiting(connection, now)
+        if len(word) >= _SHORTEST and item.id.startswith(word[: len(item.id)])
     ]  # fmt: skip
-    if len(named) != 1:
-        what = "no question" if not named else f"{len(named)} questions"
+    if len(matches) != 1:
+        what = "no question" if not matches else f"{len(matches)} questions"
         raise InputError(
             f"{what} of the inbox begins with {word[:20]!r}. Take an id of `silot site inbox`.",
             code="approval-unknown",
         )
-    (found,) = named
-    if found.state == "expired":
+    (question,) = matches
+    if question.state == "expired":
         raise InputError(
-            f"{found.id} lapsed at {found.until:%Y-%m-%d %H:%M} UTC. It waits again once it is "
-            "asked again.",
+            f"{question.id} lapsed at {question.until:%Y-%m-%d %H:%M} UTC. It waits again once it "
+            "is asked again.",
             code="approval-expired",
         )
-    if found.state != "waiting":
-        if (found.state == "approved") == approved:
-            return found
+    if question.state != "waiting":
+        if (question.state == "approved") == approved:
+            return question
         raise InputError(
-            f"{found.id} was {found.state} before, for good: what was told cannot be taken back.",
+            f"{question.id} was {question.state} before, for good: what was told cannot be taken "
+            "back.",
             code="approval-decided",
         )
     _add(
-        connection, "approve" if approved else "deny", _key(connection, "wait", found.id),
-        asker=found.asker, body={},
+        connection, "approve" if approved else "deny", _key(connection, "wait", question.id),
+        asker=question.asker, body={},
     )  # fmt: skip
-    return replace(found, state="approved" if approved else "denied", by=_who(), decided=now)
+    return replace(question, state="approved" if approved else "denied", by=_who(), decided=now)
 
 
 def end(connection: sqlite3.Connection, word: str, *, now: datetime) -> Allowed | None:
@@ -259,17 +260,17 @@ def end(connection: sqlite3.Connection, word: str, *, now: datetime) -> Allowed 
     if len(word) < _SHORTEST:
         return None
     # Also one that has not begun, by a clock that was set back since.
-    named = [
-        each
-        for each in allowances(connection)
-        if not each.ended and now < each.until and each.id.startswith(word)
+    matches = [
+        item
+        for item in allowances(connection)
+        if not item.ended and now < item.until and item.id.startswith(word)
     ]
-    if len(named) != 1 or any(each.id.startswith(word) for each in waiting(connection, now)):
+    if len(matches) != 1 or any(item.id.startswith(word) for item in waiting(connection, now)):
         return None
-    (found,) = named
-    _add(connection, "end", _key(connection, "allow", found.id), asker=found.asker,
-         mechanism=found.level, body={})  # fmt: skip
-    return replace(found, until=now, ended=_who())
+    (allowance,) = matches
+    _add(connection, "end", _key(connection, "allow", allowance.id), asker=allowance.asker,
+         mechanism=allowance.level, body={})  # fmt: skip
+    return replace(allowance, until=now, ended=_who())
 
 
 def allow(
@@ -299,14 +300,14 @@ def set_paused(connection: sqlite3.Connection, wanted: bool) -> None:
 
 def _rows(connection: sqlite3.Connection, *events: str) -> list[Row]:
     marks = ", ".join("?" * len(events))
-    found = connection.execute(
+    cursor = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event IN ({marks}) ORDER BY sequence", events
     )
-    rows = [Row(*values) for values in found]
+    rows = [Row(*values) for values in cursor]
     for row in rows:
         # Whoever opened the ledger may not have walked the chain.
         if row.hash != row.computed_hash():
-            raise broken(row.sequence, "was changed")
+            raise broken_error(row.sequence, "was changed")
     return rows
 
 
@@ -320,8 +321,8 @@ def _add(
     body: Mapping[str, str],
 ) -> None:
     """A row; what a person did says who."""
-    said = body if event == "wait" else {**body, "by": _who()}
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    content = body if event == "wait" else {**body, "by": _who()}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     table.add(connection, event, key, mechanism=mechanism, parameters=text, asker=asker)
 
 
@@ -335,8 +336,8 @@ def _who() -> str:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         name = f"user {os.getuid()}"
-    before = os.environ.get("SUDO_USER", "")
-    return f"{before} as {name}"[:100] if before and before != name else name
+    original = os.environ.get("SUDO_USER", "")
+    return f"{original} as {name}"[:100] if original and original != name else name
 
 
 def _by(row: Row) -> str:

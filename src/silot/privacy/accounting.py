@@ -131,11 +131,11 @@ def compose(mus: Iterable[float]) -> float:
     >>> compose([3.0, 4.0])
     5.0
     """
-    each = [_number(mu, "mu", "option-mu") for mu in mus]
-    if any(math.isnan(mu) or mu < 0 for mu in each):
+    numbers = [_number(mu, "mu", "option-mu") for mu in mus]
+    if any(math.isnan(mu) or mu < 0 for mu in numbers):
         raise InputError("a mu is below 0 or not a number; what is spent is 0 or more.",
                          code="option-mu")  # fmt: skip
-    return math.hypot(*each)
+    return math.hypot(*numbers)
 
 
 def _check_epsilon(epsilon: float) -> float:

@@ -121,25 +121,27 @@ class Calibration:
         """Of every sketch that is compared."""
         return Sampler.of(self.cells.dimension, self.seed, size=DRAWN, embedding=self.embedding)
 
-    def side(self, reading: Reading, found: Decoded) -> Side:
+    def side(self, reading: Reading, decoded: Decoded) -> Side:
         """What is compared of a sketch."""
         counts = reading.counts.sum(axis=0)
         shares = simplex(counts / max(float(counts.sum()), 1.0))
-        masses = found.weights.sum(axis=0)
-        return Side(shares, masses, found, self.sampler.draw(found))
+        masses = decoded.weights.sum(axis=0)
+        return Side(shares, masses, decoded, self.sampler.draw(decoded))
 
     def estimates(
         self, pairs: Sequence[tuple[Side, Side]], sources: Sequence[tuple[Source, Source]]
     ) -> list[Estimate]:
         """Distances of the records behind sketches; each is the same whatever others there are."""
         fits = [self.fit(*both) for both in sources]
-        found = self._compared(pairs)
-        alike = [[k for k, each in enumerate(fits) if each is fit] for fit in dict.fromkeys(fits)]
-        parts = [part for rows in alike for part in _together(rows)]
-        told = on_cores(lambda part: fits[part[0]].estimates(found[part]), parts)
-        order = np.argsort([k for part in parts for k in part])
-        every = [each for some in told for each in some]
-        return [every[place] for place in order]
+        lengths = self._compare(pairs)
+        groups = [
+            [k for k, other in enumerate(fits) if other is fit] for fit in dict.fromkeys(fits)
+        ]
+        batches = [batch for rows in groups for batch in _split(rows)]
+        results = on_cores(lambda rows: fits[rows[0]].estimates(lengths[rows]), batches)
+        order = np.argsort([k for batch in batches for k in batch])
+        estimates = [estimate for result in results for estimate in result]
+        return [estimates[place] for place in order]
 
     def fit(self, x: Source, y: Source) -> Fit:
         """What pairs of sketches of two sources are judged by."""
@@ -147,14 +149,18 @@ class Calibration:
         if (first, second) not in self._fits:
             pairs, truth = self._known
             rng = np.random.default_rng([self.seed, 29])
-            rows = [self._simulated(pair, first, second, rng) for pair in pairs]
-            true = truth.at(first.records, second.records) + [by_chance for _, by_chance in rows]
-            sides = on_cores(self._seen, [reading for readings, _ in rows for reading in readings])
-            found = self._compared(list(zip(sides[::2], sides[1::2], strict=True)))
-            self._fits[first, second] = Fit.of(found, true, self._unit)
+            rows = [self._simulate(pair, first, second, rng) for pair in pairs]
+            distances = truth.at(first.records, second.records) + [
+                by_chance for _, by_chance in rows
+            ]
+            sides = on_cores(
+                self._read_side, [reading for readings, _ in rows for reading in readings]
+            )
+            lengths = self._compare(list(zip(sides[::2], sides[1::2], strict=True)))
+            self._fits[first, second] = Fit.of(lengths, distances, self._unit)
         return self._fits[first, second]
 
-    def _seen(self, reading: Reading) -> Side:
+    def _read_side(self, reading: Reading) -> Side:
         """A sketch as it is read."""
         return self.side(reading, decode(reading, self.cells, self.prior))
 
@@ -180,9 +186,9 @@ class Calibration:
         Holders' records are none the centres were fitted to, so neither may simulated ones be.
         """
         folds = np.arange(len(self.points)) % _FOLDS
-        return [_settled(self.points[folds != k], self.cells.centres) for k in range(_FOLDS)]
+        return [_refine_centres(self.points[folds != k], self.cells.centres) for k in range(_FOLDS)]
 
-    def _placed(self, points: Array) -> tuple[Codes, Array, Array]:
+    def _place(self, points: Array) -> tuple[Codes, Array, Array]:
         """Cells (m,), clipped offsets (m, d) and squares (m,) of public records."""
         places = np.zeros(len(points), dtype=np.int64)
         offsets, squares = np.zeros_like(points), np.zeros(len(points))
@@ -198,22 +204,22 @@ class Calibration:
 
     @cached_property
     def _public(self) -> tuple[Codes, Array, Array]:
-        return self._placed(self.points)
+        return self._place(self.points)
 
-    def _simulated(
+    def _simulate(
         self, pair: Pair, x: Source, y: Source, rng: np.random.Generator
     ) -> tuple[tuple[Reading, Reading], float]:
         """Two sketches; how much further apart their records' means are than the laws'."""
         readings: list[Reading] = []
         gaps = np.zeros((2, self.points.shape[1]))
         still = pair.scale == 1.0 and not pair.shift.any()
-        moved = self.points if still else pair.moved(self.points)
+        moved = self.points if still else pair.move(self.points)
         for sign, source, points, weights in zip(
             (1.0, -1.0), (x, y), (self.points, moved), pair.weights, strict=True
         ):
             drawn = rng.multinomial(round(source.records), weights)
             gaps += sign * np.stack([drawn / drawn.sum(), weights]) @ points
-            placed = self._public if points is self.points else self._placed(points)
+            placed = self._public if points is self.points else self._place(points)
             readings.append(self._reading(source, placed, drawn, rng))
         by_chance = float(gaps[0] @ gaps[0] - gaps[1] @ gaps[1])
         return (readings[0], readings[1]), by_chance
@@ -238,11 +244,11 @@ class Calibration:
             *units,
         )
 
-    def _compared(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
+    def _compare(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
         """Squared lengths (N, 10) that pairs are judged by, the same in either order."""
         sides = list(dict.fromkeys(side for both in pairs for side in both))
-        own = dict(zip(sides, np.vstack(on_cores(self._own, _together(sides))), strict=True))
-        return np.vstack(on_cores(lambda part: self._parts(part, own), _together(pairs)))
+        own = dict(zip(sides, np.vstack(on_cores(self._own, _split(sides))), strict=True))
+        return np.vstack(on_cores(lambda part: self._parts(part, own), _split(pairs)))
 
     def _own(self, sides: Sequence[Side]) -> Array:
         """Entropic costs (N, 2) of shares and of masses to themselves."""
@@ -252,26 +258,26 @@ class Calibration:
     def _parts(self, pairs: Sequence[tuple[Side, Side]], costs: Mapping[Side, Array]) -> Array:
         sides = list(zip(*pairs, strict=True))
         shares, masses = (
-            [np.stack([getattr(each, name) for each in side]) for side in sides]
+            [np.stack([getattr(side, name) for side in column]) for column in sides]
             for name in ("shares", "masses")
         )
-        own = [np.array([costs[each] for each in side]).T for side in sides]
+        own = [np.array([costs[side] for side in column]).T for column in sides]
         by_counts, shrunk = (
             self._divergence.between(x, y, (own[0][k], own[1][k]))
             for k, (x, y) in enumerate((shares, masses))
         )
         centres = self.cells.centres
-        centre, told = (np.matmul((x - y)[:, None, :], centres)[:, 0] for x, y in (masses, shares))
+        centre, raw = (np.matmul((x - y)[:, None, :], centres)[:, 0] for x, y in (masses, shares))
         offset = np.stack([x.decoded.atoms[0] - y.decoded.atoms[0] for x, y in pairs])
         scatters, variances = (
-            [np.array([read(each) for each in side]) for side in sides] for read in _SPREADS
+            [np.array([read(side) for side in column]) for column in sides] for read in _SPREADS
         )
         return np.stack([
             by_counts,
             shrunk,
             np.maximum(shrunk - (centre**2).sum(axis=1), 0.0),
             ((centre + offset) ** 2).sum(axis=1),
-            ((told + offset) ** 2).sum(axis=1),
+            ((raw + offset) ** 2).sum(axis=1),
             np.sqrt(scatters[0] * scatters[1]),
             (np.sqrt(scatters[0]) - np.sqrt(scatters[1])) ** 2,
             np.sqrt(variances[0] * variances[1]),
@@ -292,7 +298,7 @@ def _known(
     return pairs, truth_of(points, classes, embedding, pairs, rng)
 
 
-def _together(items: Sequence[T]) -> list[Sequence[T]]:
+def _split(items: Sequence[T]) -> list[Sequence[T]]:
     """Parts of what is compared."""
     return [items[k : k + _TOGETHER] for k in range(0, len(items), _TOGETHER)]
 
@@ -302,8 +308,8 @@ def alike(records: dict[str, float]) -> dict[str, float]:
     order = sorted(records, key=lambda name: (records[name], name))
     # Every pair of groups is simulated, so there are few, whatever the numbers.
     ratios = (_ALIKE**power for power in count(1))
-    groups = next(found for ratio in ratios
-                  if len(found := _near(records, order, ratio)) <= _MOST_ALIKE)  # fmt: skip
+    groups = next(groups for ratio in ratios
+                  if len(groups := _near(records, order, ratio)) <= _MOST_ALIKE)  # fmt: skip
     return {
         name: max(float(np.exp(np.mean(np.log([records[one] for one in group])))), 1.0)
         for group in groups
@@ -322,7 +328,7 @@ def _near(records: dict[str, float], order: list[str], ratio: float) -> list[lis
     return groups
 
 
-def _settled(points: Array, centres: Array) -> Array:
+def _refine_centres(points: Array, centres: Array) -> Array:
     """Centres of mass of cells, again and again, from where they were."""
     for _ in range(_STEPS):
         codes, _ = nearest(points, centres)

@@ -97,7 +97,7 @@ class Cells:
                 code="public-constant",
             )
         count = min(whole(size, "size", "option-size"), len(points) // 3, len(distinct))
-        centres, codes = grouped(near, count, seed)
+        centres, codes = cluster_points(near, count, seed)
         offsets = near - centres[codes]
         radius = _portable(1.2 * _reach(offsets, centres))
         # Holders are asked about them, and other machines must ask the very same.
@@ -140,7 +140,7 @@ def public_points(public: Public) -> Array:
     return points
 
 
-def drawn_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int) -> Array:
+def draw_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int) -> Array:
     """Records of a normal law, standing for a public sample."""
     if mean is None or scale is None:
         raise InputError(
@@ -177,7 +177,7 @@ def _vector(value: npt.ArrayLike, name: str) -> Array:
     return np.array([real(item, name, "public-shape") for item in array.tolist()])
 
 
-def grouped(
+def cluster_points(
     points: Array, size: int, seed: int, weights: Array | None = None
 ) -> tuple[Array, Codes]:
     """Centres of groups of near points by k-means (S, d), and the group of each point (n,)."""

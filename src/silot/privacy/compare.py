@@ -98,17 +98,17 @@ class Sampler:
         noise = np.random.default_rng([seed, 13]).standard_normal((2, size, dimension))
         return cls(noise - noise.mean(axis=1, keepdims=True), embedding)
 
-    def draw(self, found: Decoded, *, law: bool = False) -> Drawn:
+    def draw(self, decoded: Decoded, *, law: bool = False) -> Drawn:
         """Two samples; ``law`` says that the measure is no sample itself."""
-        places = _spread(found.weights.ravel(), self.noise.shape[1])
-        classes, cells = np.divmod(places, found.weights.shape[1])
-        root = covariance_root(found.covariance)
-        halves = [found.atoms[cells] + half @ root for half in self.noise]
+        places = _spread_evenly(decoded.weights.ravel(), self.noise.shape[1])
+        classes, cells = np.divmod(places, decoded.weights.shape[1])
+        root = covariance_root(decoded.covariance)
+        halves = [decoded.atoms[cells] + half @ root for half in self.noise]
         if self.embedding != "none":
-            extra = class_coordinates(found, self.embedding)[classes]
+            extra = class_coordinates(decoded, self.embedding)[classes]
             halves = [np.hstack([half, extra]) for half in halves]
         apart = float(squared_distances(*([half] for half in halves))[0])
-        return Drawn(halves[0], halves[1], apart, np.inf if law else found.records)
+        return Drawn(halves[0], halves[1], apart, np.inf if law else decoded.records)
 
 
 def distances_of(pairs: Sequence[tuple[Drawn, Drawn]], rate: Rate) -> Array:
@@ -142,16 +142,16 @@ def rate_of(public: Array, cells: Cells, seed: int) -> Rate:
     # Parts of a larger sample serve as well.
     rows = rng.permutation(len(public))[: 2 * _LARGEST]
     sizes = [len(rows) // share for share in (2, 4, 8)]
-    found: list[float] = []
+    distances: list[float] = []
     for size in sizes:
         repeats = [rng.permutation(rows) for _ in range(_REPEATS * len(rows) // (2 * size))]
         halves = [[public[o[k : k + size]] for o in repeats] for k in (0, size)]
-        found.append(float(np.mean(squared_distances(*halves))))
+        distances.append(float(np.mean(squared_distances(*halves))))
     largest = float(np.abs(public - public.mean(axis=0)).max())
-    if min(found) <= 1e-12 * largest**2:
+    if min(distances) <= 1e-12 * largest**2:
         # Samples that are all alike: chance adds nothing.
         return Rate(0.0, 0.0)
-    slope = float(np.polyfit(np.log(sizes), np.log(found), 1)[0])
+    slope = float(np.polyfit(np.log(sizes), np.log(distances), 1)[0])
     power = float(np.clip(-slope, 0.0, 1.0))
     law = Decoded(
         cells.centres,
@@ -164,7 +164,7 @@ def rate_of(public: Array, cells: Cells, seed: int) -> Rate:
             [Sampler.of(cells.dimension, seed + step).draw(law).apart for step in range(_STREAMS)]
         )
     )
-    expected = found[0] * (_DRAWN / sizes[0]) ** -power
+    expected = distances[0] * (_DRAWN / sizes[0]) ** -power
     return Rate(min(expected / drawn, _MOST) if drawn > 0 else 0.0, power)
 
 
@@ -173,15 +173,15 @@ def _unseen(public: Array, cells: Cells, seed: int) -> float:
     folds = np.arange(len(public)) % _FOLDS
     total = 0.0
     for fold in range(_FOLDS):
-        rest = Cells.of_sample(public[folds != fold], cells.size, seed)
-        total += float(nearest(public[folds == fold], rest.centres)[1].sum())
+        others = Cells.of_sample(public[folds != fold], cells.size, seed)
+        total += float(nearest(public[folds == fold], others.centres)[1].sum())
     own = float(np.trace(cells.covariance))
     return total / len(public) / own if own > 0 else 1.0
 
 
-def class_coordinates(found: Decoded, embedding: Embedding) -> Array:
+def class_coordinates(decoded: Decoded, embedding: Embedding) -> Array:
     """Label coordinates of a decoded measure, class by class."""
-    return class_vectors(found.atoms, found.weights, found.covariance, embedding)
+    return class_vectors(decoded.atoms, decoded.weights, decoded.covariance, embedding)
 
 
 def class_vectors(
@@ -209,7 +209,7 @@ def class_vectors(
     return np.stack(rows)
 
 
-def _spread(weights: Array, size: int) -> Codes:
+def _spread_evenly(weights: Array, size: int) -> Codes:
     """Places drawn in proportion to weights, as evenly as ``size`` of them can be."""
     steps = (np.arange(size) + 0.5) / size
     places = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)

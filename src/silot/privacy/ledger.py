@@ -23,8 +23,8 @@ from . import _ledger_file as file
 from . import _ledger_table as table
 from . import _ledger_waiting as waits
 from ._ledger_head import Heads, Place
-from ._ledger_rows import Row, broken, check_chain, digest_of
-from ._ledger_table import Tally, Told
+from ._ledger_rows import Row, broken_error, check_chain, digest_of
+from ._ledger_table import AnswerSummary, Tally
 from ._ledger_waiting import Allowed, Decision, Waiting
 from .accounting import ROUNDING, compose
 
@@ -41,16 +41,16 @@ class BudgetError(RefusedError):
         As mu; of what a ledger holds, none of it depends on a record.
     """
 
-    def __init__(self, message: str, *, spent: float, asked: float, left: float) -> None:
+    def __init__(self, message: str, *, spent: float, requested: float, remaining: float) -> None:
         super().__init__(message, code="ledger-budget")
-        self.spent, self.asked, self.left = spent, asked, left
+        self.spent, self.requested, self.remaining = spent, requested, remaining
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _budget_error, (self.message, self.spent, self.asked, self.left)
+        return _budget_error, (self.message, self.spent, self.requested, self.remaining)
 
 
-def _budget_error(message: str, spent: float, asked: float, left: float) -> BudgetError:
-    return BudgetError(message, spent=spent, asked=asked, left=left)
+def _budget_error(message: str, spent: float, requested: float, remaining: float) -> BudgetError:
+    return BudgetError(message, spent=spent, requested=requested, remaining=remaining)
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ class Ledger:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._place = None if self.path is None else Place(self.path, state)
-        with file.translated(self.path):
+        with file.translate_errors(self.path):
             if self._place is not None and self.path is not None and not self.path.exists():
                 if not create or readonly:
                     raise FileError(f"there is no ledger {self.path}.", code="file-missing")
                 self._place.check_free()
-                with file.made(self.path, timeout) as connection:
+                with file.create_file(self.path, timeout) as connection:
                     table.add_first(connection)
             self._connection = file.connect(self.path, timeout=timeout, readonly=readonly)
             if self._place is None:
@@ -203,10 +203,10 @@ class Ledger:
             return table.tally(connection)
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def answers(self) -> tuple[AnswerSummary, ...]:
         """What was told, added up by asker and kind, the latest first."""
         with self._using() as connection:
-            return tuple(table.told(connection))
+            return tuple(table.summarize_answers(connection))
 
     @property
     def refusals(self) -> tuple[Row, ...]:
@@ -234,11 +234,11 @@ class Ledger:
         """
         with self._using() as connection:
             if not file.check_schema(connection):
-                raise broken(0, "may be changed: the file has lost its rules")
+                raise broken_error(0, "may be changed: the file has lost its rules")
             try:
                 rows = check_chain(table.rows(connection))
             except (TypeError, ValueError, OverflowError):
-                raise broken(0, "or a later one cannot be read") from None
+                raise broken_error(0, "or a later one cannot be read") from None
         if head is not None and head.strip().lower() not in {row.hash for row in rows}:
             raise FileError(
                 f"the ledger has {len(rows)} rows that fit together, and the head that was noted "
@@ -270,7 +270,7 @@ class Ledger:
             To whom it is handed over; by default to whom it was charged.
         """
         with self._writing() as connection:
-            reply = table.stored(connection, key)
+            reply = table.find_reply(connection, key)
             begun = table.row(connection, "reserve", key)
             if reply is not None and begun is not None:
                 table.add_again(connection, begun, plain_name(asker))
@@ -325,18 +325,18 @@ class Ledger:
                 "parameters of a release do not go into JSON.", code="release-parameters"
             ) from None
         with self._writing() as connection:
-            known = table.row(connection, "reserve", key)
-            if known is not None:
-                if known.mu != mu:
+            earlier = table.row(connection, "reserve", key)
+            if earlier is not None:
+                if earlier.mu != mu:
                     raise InputError(
-                        f"the question was reserved with mu {known.mu:g}, not {mu:g}.",
+                        f"the question was reserved with mu {earlier.mu:g}, not {mu:g}.",
                         code="option-mu",
                     )
-                table.add_again(connection, known, plain_name(asker))
+                table.add_again(connection, earlier, plain_name(asker))
                 return
             spent = table.spent(connection)
             if not compose([spent, mu]) <= budget * (1 + ROUNDING):
-                raise _over(spent, float(mu), budget)
+                raise _budget_exceeded(spent, float(mu), budget)
             table.add(
                 connection,
                 "reserve",
@@ -350,9 +350,9 @@ class Ledger:
     def charged(self, key: str, run: str) -> float:
         """What a release was charged, if that was in this run; 0 in others, and without a name."""
         with self._using() as connection:
-            found = table.row(connection, "reserve", key)
-        same = run and found is not None and loads(found.parameters).get(_RUN) == run
-        return found.mu if same and found is not None else 0.0
+            row = table.row(connection, "reserve", key)
+        in_run = run and row is not None and loads(row.parameters).get(_RUN) == run
+        return row.mu if in_run and row is not None else 0.0
 
     def commit(self, key: str, reply: bytes) -> bytes:
         """Store the noisy answer and return the one to hand over.
@@ -370,14 +370,14 @@ class Ledger:
         with self._writing() as connection:
             if table.row(connection, "reserve", key) is None:
                 raise InputError("nothing was reserved for the question.", code="ledger-order")
-            stored = table.stored(connection, key)
-            if stored is None:
+            earlier = table.find_reply(connection, key)
+            if earlier is None:
                 table.add(connection, "release", key, digest=digest_of(reply), reply=reply)
         # A transaction of its own: a release without a commit was stored and never handed over.
-        found = self.find(key)
-        if found is None:
-            raise broken(0, "or a later one vanished")
-        return found
+        answer = self.find(key)
+        if answer is None:
+            raise broken_error(0, "or a later one vanished")
+        return answer
 
     def count(
         self,
@@ -433,20 +433,20 @@ class Ledger:
             code = ""
             if account != "record":
                 code = rule(table.tally(connection))
-                known = table.row(connection, "count", key)
-                if known is not None and code != "policy-version":
-                    table.add_again(connection, known, asker)
-                    return Counted(table.stored(connection, key, "told"))
-            elif (known := table.row(connection, "count", key)) is not None:
-                table.add_again(connection, known, asker)
+                earlier = table.row(connection, "count", key)
+                if earlier is not None and code != "policy-version":
+                    table.add_again(connection, earlier, asker)
+                    return Counted(table.find_reply(connection, key, "told"))
+            elif (earlier := table.row(connection, "count", key)) is not None:
+                table.add_again(connection, earlier, asker)
                 return Counted()
             if code:
                 self._refuse(connection, question, code, asker)
                 return Counted(code=code)
-            told = {"question": question, "numbers": numbers, "bits": bits, "data": data,
+            entry = {"question": question, "numbers": numbers, "bits": bits, "data": data,
                     "limits": list(limits)}  # fmt: skip
             table.add(
-                connection, "count", key, mechanism=account, parameters=_json(told), asker=asker
+                connection, "count", key, mechanism=account, parameters=_json(entry), asker=asker
             )
         return Counted()
 
@@ -463,10 +463,10 @@ class Ledger:
         with self._writing() as connection:
             if table.row(connection, "count", key) is None:
                 raise InputError("nothing was counted for the question.", code="ledger-order")
-            stored = table.stored(connection, key, "told")
-            if stored is None:
+            earlier = table.find_reply(connection, key, "told")
+            if earlier is None:
                 table.add(connection, "told", key, digest=digest_of(reply), reply=reply)
-        return reply if stored is None else stored
+        return reply if earlier is None else earlier
 
     def before(self, key: str) -> bytes | None:
         """What was told to a question that was charged or counted, to be handed over again.
@@ -474,9 +474,9 @@ class Ledger:
         Empty where it was and no answer was stored; ``None`` where it never was.
         """
         with self._using() as connection:
-            for begun, told in (("reserve", "release"), ("count", "told")):
+            for begun, event in (("reserve", "release"), ("count", "told")):
                 if table.row(connection, begun, key) is not None:
-                    return table.stored(connection, key, told) or b""
+                    return table.find_reply(connection, key, event) or b""
         return None
 
     def refuse(self, question: str, code: str, asker: str) -> None:
@@ -488,8 +488,8 @@ class Ledger:
     def _refuse(connection: sqlite3.Connection, question: str, code: str, asker: str) -> None:
         key = sha256(_json([question, code, asker]).encode()).hexdigest()
         if table.row(connection, "refuse", key) is None:
-            told = _json({"question": question, "code": code})
-            table.add(connection, "refuse", key, mechanism=code, parameters=told, asker=asker)
+            content = _json({"question": question, "code": code})
+            table.add(connection, "refuse", key, mechanism=code, parameters=content, asker=asker)
 
     def hold(self, key: str, *, question: str, level: str, asker: str, run: str = "") -> str:
         """Whether a question may be answered that a person is to decide on.
@@ -539,11 +539,11 @@ class Ledger:
         """
         with self._writing() as connection:
             now = waits.utc()
-            found = waits.decide(connection, word, approved=approved, now=now)
+            question = waits.decide(connection, word, approved=approved, now=now)
             if span is not None and approved:
-                whose = found.asker if asker is None else plain_name(asker)
-                waits.allow(connection, asker=whose, level=found.level, span=span, now=now)
-        return found
+                whose = question.asker if asker is None else plain_name(asker)
+                waits.allow(connection, asker=whose, level=question.level, span=span, now=now)
+        return question
 
     def end(self, word: str) -> Allowed | None:
         """End what was approved for a while; questions that were answered meanwhile stay so.
@@ -628,10 +628,10 @@ class Ledger:
         InputError
             The file is still there.
         """
-        there = [name for name in (f"{path}", f"{path}-wal") if Path(name).exists()]
-        if there:
+        present = [name for name in (f"{path}", f"{path}-wal") if Path(name).exists()]
+        if present:
             raise InputError(
-                f"{' and '.join(there)}: still there. Move them away first, and keep them.",
+                f"{' and '.join(present)}: still there. Move them away first, and keep them.",
                 code="ledger-present",
             )
         return Heads(state).forget(Path(path))
@@ -644,7 +644,7 @@ class Ledger:
                 "the ledger was opened by the process this one was forked from. Open it anew.",
                 code="ledger-forked",
             )
-        with self._lock, file.translated(self.path):
+        with self._lock, file.translate_errors(self.path):
             yield self._connection
 
     @contextmanager
@@ -675,15 +675,15 @@ def _json(value: object) -> str:
     return dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _over(spent: float, asked: float, budget: float) -> BudgetError:
-    left = math.sqrt(max(budget**2 - spent**2, 0.0))
+def _budget_exceeded(spent: float, requested: float, budget: float) -> BudgetError:
+    remaining = math.sqrt(max(budget**2 - spent**2, 0.0))
     return BudgetError(
-        f"the budget is a mu of {budget:.4g} in all: {spent:.4g} is spent, {asked:.4g} was asked, "
-        f"{left:.4g} is left (squares add up). Ask for a smaller epsilon, or use what was "
-        "released before.",
+        f"the budget is a mu of {budget:.4g} in all: {spent:.4g} is spent, {requested:.4g} was "
+        f"asked, {remaining:.4g} is left (squares add up). Ask for a smaller epsilon, or use what "
+        "was released before.",
         spent=spent,
-        asked=asked,
-        left=left,
+        requested=requested,
+        remaining=remaining,
     )
 
 

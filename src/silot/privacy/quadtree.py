@@ -60,9 +60,9 @@ def tree_counts(
     levels: list[Codes] = []
     for level in range(1, depth + 1):
         rows = finest >> (depth - level)
-        found = np.zeros(4**level, dtype=np.int64)
-        np.add.at(found, (rows[:, 0] << level) + rows[:, 1], count)
-        levels.append(found)
+        squares = np.zeros(4**level, dtype=np.int64)
+        np.add.at(squares, (rows[:, 0] << level) + rows[:, 1], count)
+        levels.append(squares)
     return np.concatenate(levels)
 
 
@@ -91,7 +91,7 @@ class Tree:
 
     def decode(self, cells: Cells) -> Decoded:
         """The measure it tells of: one atom at each finest square of ``cells``."""
-        leaves = _consistent(self.levels, self.noise)
+        leaves = _reconcile(self.levels, self.noise)
         records = max(float(leaves.sum()), 1.0)
         weights = simplex(leaves.ravel() / records)
         return Decoded(cells.centres, weights[None], cells.covariance, records)
@@ -116,16 +116,16 @@ def tree_cells(low: Array, high: Array, depth: int, sample: Array) -> Cells:
     )
 
 
-def _summed(counts: Array) -> Array:
+def _coarsen(counts: Array) -> Array:
     half = len(counts) // 2
     return counts.reshape(half, 2, half, 2).sum(axis=(1, 3))
 
 
-def _parted(counts: Array) -> Array:
+def _refine(counts: Array) -> Array:
     return np.repeat(np.repeat(counts, 2, axis=0), 2, axis=1)
 
 
-def _consistent(levels: list[Array], noise: float) -> Array:
+def _reconcile(levels: list[Array], noise: float) -> Array:
     """Counts of the finest level that add up: weighted least squares, from leaves to root and back.
 
     Hay et al., *Boosting the Accuracy of Differentially Private Histograms Through Consistency*,
@@ -134,10 +134,10 @@ def _consistent(levels: list[Array], noise: float) -> Array:
     up = [levels[-1]]
     for height, own in enumerate(reversed(levels[:-1]), start=2):
         more, less = 4.0**height, 4.0 ** (height - 1)
-        up.insert(0, ((more - less) * own + (less - 1.0) * _summed(up[0])) / (more - 1.0))
+        up.insert(0, ((more - less) * own + (less - 1.0) * _coarsen(up[0])) / (more - 1.0))
     down = up[0]
     for below in up[1:]:
-        parted = below + _parted(down - _summed(below)) / 4.0
-        clear = _parted(down) > _CLEAR * noise
-        down = np.where(clear, parted, _parted(np.maximum(down, 0.0)) / 4.0)
+        parted = below + _refine(down - _coarsen(below)) / 4.0
+        clear = _refine(down) > _CLEAR * noise
+        down = np.where(clear, parted, _refine(np.maximum(down, 0.0)) / 4.0)
     return down

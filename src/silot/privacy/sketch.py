@@ -224,10 +224,10 @@ def decode(reading: Reading, cells: Cells, prior: Array | None = None) -> Decode
 
 def _shrunk_weights(reading: Reading, cells: Cells, prior: Array | None, records: float) -> Array:
     """Noisy proportions moved towards public ones, as far as noise explains the difference."""
-    told = reading.counts / records
+    shares = reading.counts / records
     if prior is None:
-        prior = simplex(told.sum(axis=1))[:, None] * cells.weights
-    apart = told - prior
+        prior = simplex(shares.sum(axis=1))[:, None] * cells.weights
+    apart = shares - prior
     noise = apart.size * (reading.count_noise / records) ** 2
     return simplex(prior + _kept(float(np.sum(apart**2)), noise) * apart)
 
@@ -261,5 +261,5 @@ def simplex(values: Array) -> Array:
     falling = np.sort(flat)[::-1]
     excess = np.cumsum(falling) - 1.0
     place = int(np.flatnonzero(falling - excess / np.arange(1, len(flat) + 1) > 0)[-1])
-    found = np.maximum(flat - excess[place] / (place + 1), 0.0)
-    return (found / found.sum()).reshape(values.shape)
+    projected = np.maximum(flat - excess[place] / (place + 1), 0.0)
+    return (projected / projected.sum()).reshape(values.shape)

@@ -50,7 +50,7 @@ class Pair:
     shift: Array = field(repr=False)
     scale: float
 
-    def moved(self, points: Array) -> Array:
+    def move(self, points: Array) -> Array:
         """Records of the second law."""
         middle = points.mean(axis=0)
         return middle + self.scale * (points - middle) + self.shift
@@ -107,10 +107,10 @@ def truth_of(
     """Distances of the pairs, with the label coordinates of an embedding."""
     power = _power(points, rng)
 
-    def measured(pair: Pair, order: Codes, finer: bool) -> tuple[list[float], list[float]]:
+    def measure(pair: Pair, order: Codes, finer: bool) -> tuple[list[float], list[float]]:
         laws = [
-            (_embedded(x, weights, codes, embedding), weights)
-            for x, weights in zip((points, pair.moved(points)), pair.weights, strict=True)
+            (_embed(x, weights, codes, embedding), weights)
+            for x, weights in zip((points, pair.move(points)), pair.weights, strict=True)
         ]
         means = [weights @ x for x, weights in laws]
         gap = float(np.sum((means[0] - means[1]) ** 2))
@@ -120,10 +120,10 @@ def truth_of(
     orders = [rng.permutation(len(points)) for _ in pairs]
     # Smaller parts tell how chance grows; every third pair is enough.
     thirds = [place % 3 == 0 for place in range(len(pairs))]
-    rows = on_cores(lambda row: measured(*row), list(zip(pairs, orders, thirds, strict=True)))
-    found = np.array([halves for halves, _ in rows])
-    gap, across, within, effective = found.T
-    exponent = _exponent(found[::3, 1:], np.array([quarters for _, quarters in rows if quarters]))
+    rows = on_cores(lambda row: measure(*row), list(zip(pairs, orders, thirds, strict=True)))
+    lengths = np.array([halves for halves, _ in rows])
+    gap, across, within, effective = lengths.T
+    exponent = _exponent(lengths[::3, 1:], np.array([quarters for _, quarters in rows if quarters]))
     unsure = (_UNSURE + _UNSURE_STEEP * power**2, _UNSURE_EXPONENT)
     powers, exponents = (
         np.clip(centre + deviation * rng.standard_normal(len(pairs)), 0.0, 1.5)
@@ -138,13 +138,13 @@ def _split(
     """Squared distances across and within laws, of parts of the records; their effective size."""
     (x, a), (y, b) = laws
     i, j, k, l = (parts[place] for place in order)
-    across = 0.5 * (_apart(x[i], a[i], y[j], b[j]) + _apart(x[k], a[k], y[l], b[l]))
-    within = 0.5 * (_apart(x[i], a[i], x[j], a[j]) + _apart(y[k], b[k], y[l], b[l]))
+    across = 0.5 * (_distance(x[i], a[i], y[j], b[j]) + _distance(x[k], a[k], y[l], b[l]))
+    within = 0.5 * (_distance(x[i], a[i], x[j], a[j]) + _distance(y[k], b[k], y[l], b[l]))
     sizes = [np.mean([_effective(law[part]) for part in parts]) for law in (a, b)]
     return [across, within, float(np.sqrt(sizes[0] * sizes[1]))]
 
 
-def _apart(x: Array, a: Array, y: Array, b: Array) -> float:
+def _distance(x: Array, a: Array, y: Array, b: Array) -> float:
     """Squared distance of two weighted clouds, their means taken away."""
     a, b = a / a.sum(), b / b.sum()
     return exact_plan(x - a @ x, y - b @ y, a, b).cost
@@ -161,10 +161,12 @@ def _exponent(halves: Array, quarters: Array) -> float:
     used = across > 0
     if not used.any():
         return 0.5
-    added = (quarters[used, 0] - across[used]) / across[used]
-    grown = (quarters[used, 1] - within[used]) / across[used]
+    more_across = (quarters[used, 0] - across[used]) / across[used]
+    more_within = (quarters[used, 1] - within[used]) / across[used]
     misses = [
-        float(np.mean((added - grown * _share(within[used], across[used], exponent)) ** 2))
+        float(
+            np.mean((more_across - more_within * _share(within[used], across[used], exponent)) ** 2)
+        )
         for exponent in _EXPONENTS
     ]
     return float(_EXPONENTS[int(np.argmin(misses))])
@@ -173,19 +175,19 @@ def _exponent(halves: Array, quarters: Array) -> float:
 def _power(points: Array, rng: np.random.Generator) -> float:
     """How fast samples of the public law grow nearer with their size."""
     sizes = [len(points) // share for share in (2, 4, 8)]
-    found: list[float] = []
+    distances: list[float] = []
     for size in sizes:
         rounds = [rng.permutation(len(points)) for _ in range(6 * len(points) // size)]
         equal = np.full(size, 1.0 / size)
-        found.append(float(np.mean(
-            [_apart(points[o[:size]], equal, points[o[size : 2 * size]], equal) for o in rounds]
+        distances.append(float(np.mean(
+            [_distance(points[o[:size]], equal, points[o[size : 2 * size]], equal) for o in rounds]
         )))  # fmt: skip
-    if min(found) <= 0:
+    if min(distances) <= 0:
         return 1.0
-    return float(np.clip(-np.polyfit(np.log(sizes), np.log(found), 1)[0], 0.0, 1.0))
+    return float(np.clip(-np.polyfit(np.log(sizes), np.log(distances), 1)[0], 0.0, 1.0))
 
 
-def _embedded(points: Array, weights: Array, codes: Codes | None, embedding: Embedding) -> Array:
+def _embed(points: Array, weights: Array, codes: Codes | None, embedding: Embedding) -> Array:
     """Records with the label coordinates of a law, as in OTDD vectors."""
     if codes is None or embedding == "none":
         return points
@@ -203,8 +205,8 @@ def _pair(points: Array, codes: Codes | None, rng: np.random.Generator) -> Pair:
         else np.zeros(count)
     )
     logs = [shared, shared]
-    moved = rng.random() < _MOVED
-    if rng.random() >= (_PURE if moved else _SAME):
+    is_moved = rng.random() < _MOVED
+    if rng.random() >= (_PURE if is_moved else _SAME):
         for _ in range(int(rng.integers(1, 3))):
             size = float(np.exp(rng.uniform(-2.3, 1.3)))
             first = size * _score(points, codes, rng)
@@ -212,7 +214,7 @@ def _pair(points: Array, codes: Codes | None, rng: np.random.Generator) -> Pair:
             second = -first if opposite else size * _score(points, codes, rng)
             logs = [logs[0] + first, logs[1] + second]
     shift, scale = np.zeros(points.shape[1]), 1.0
-    if moved:
+    if is_moved:
         shift = _direction(points, rng) * rng.random() * points.var(axis=0).sum() ** 0.5
         if rng.random() < _SCALED:
             scale = float(np.exp(rng.uniform(-0.4, 0.4)))
@@ -223,9 +225,9 @@ def _direction(points: Array, rng: np.random.Generator) -> Array:
     """A direction of length 1: of all features or of some, alike or as they vary."""
     direction = rng.normal(size=points.shape[1])
     if rng.random() < 0.3:
-        kept = rng.random(len(direction)) < rng.random()
-        kept[rng.integers(len(direction))] = True
-        direction = direction * kept
+        used = rng.random(len(direction)) < rng.random()
+        used[rng.integers(len(direction))] = True
+        direction = direction * used
     if rng.random() < 0.5:
         direction = direction * points.std(axis=0)
     length = float(np.linalg.norm(direction))
@@ -270,8 +272,8 @@ def _groups(standard: Array, rng: np.random.Generator) -> Array:
     count = round(np.exp(rng.uniform(np.log(2.0), np.log(40.0))))
     used = rng.random(standard.shape[1]) < 0.7
     used[rng.integers(len(used))] = True
-    seen = standard[:, used]
-    codes, _ = nearest(seen, seen[rng.choice(len(seen), count, replace=False)])
+    columns = standard[:, used]
+    codes, _ = nearest(columns, columns[rng.choice(len(columns), count, replace=False)])
     return _shares(codes, rng)
 
 

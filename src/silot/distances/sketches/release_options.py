@@ -17,7 +17,7 @@ from ...privacy.cells import (
     FEWEST_CELLS,
     MOST_CELLS,
     Public,
-    drawn_sample,
+    draw_sample,
     public_law,
     public_points,
 )
@@ -111,7 +111,7 @@ class Releasing(Private):
     def sample(self) -> Array:
         """Public records, or a draw from the public law."""
         if self.public is None:
-            return drawn_sample(self.public_mean, self.public_scale, self.seed)
+            return draw_sample(self.public_mean, self.public_scale, self.seed)
         if self.public_mean is not None or self.public_scale is not None:
             raise InputError(
                 "public= tells mean and scale already. Leave public_mean and public_scale out.",
