@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot import Measure
 from silot.errors import InputError, MismatchError
 from silot.privacy.cells import Cells, draw_sample, nearest
 from silot.privacy.sketch import encode
@@ -24,13 +23,6 @@ def test_the_same_sample_size_and_seed_give_the_same_cells() -> None:
     np.testing.assert_array_equal(first.centres, second.centres)
     assert first.radius == second.radius
     assert not np.array_equal(first.centres, Cells.of_sample(SAMPLE, 32, seed=4).centres)
-
-
-def test_a_measure_serves_as_well_as_its_records() -> None:
-    labelled = Measure(SAMPLE, labels=np.arange(300) % 3)
-    np.testing.assert_array_equal(
-        Cells.of_sample(labelled, 16).centres, Cells.of_sample(SAMPLE, 16).centres
-    )
 
 
 @pytest.mark.parametrize("size", [8, 32, 128])

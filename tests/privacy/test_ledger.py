@@ -64,9 +64,9 @@ def test_all_that_is_reserved_stays_within_the_budget(mus: list[float], budget: 
             except BudgetError as error:
                 assert not fits
                 assert error.spent == pytest.approx(compose(granted))
-                assert error.asked == mu
+                assert error.requested == mu
                 # Exactly what is left would still be granted.
-                assert compose([error.spent, error.left]) == pytest.approx(budget)
+                assert compose([error.spent, error.remaining]) == pytest.approx(budget)
             else:
                 granted.append(mu)
                 assert compose(granted) <= budget * (1 + 1e-8)
@@ -848,7 +848,7 @@ def test_the_refusal_keeps_its_numbers_when_it_is_copied() -> None:
     with Ledger() as ledger, pytest.raises(BudgetError) as caught:
         charge(ledger, 1, 2.0)
     found = copy.copy(caught.value)
-    assert (found.spent, found.asked, found.left) == (0.0, 2.0, 1.0)
+    assert (found.spent, found.requested, found.remaining) == (0.0, 2.0, 1.0)
     assert str(found) == str(caught.value)
 
 

@@ -20,8 +20,8 @@ from silot_transport import cost_matrix
 from silot_transport._check import Array
 from silot_transport._threads import on_cores
 from silot_transport.entropic import HistogramDivergence
+from silot_transport.moments import Embedding
 
-from ..data.measure import Embedding
 from .cells import Cells, Codes, nearest
 from .compare import Drawn, Rate, Sampler, distances_of
 from .regression import Estimate, Fit

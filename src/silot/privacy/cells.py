@@ -10,11 +10,9 @@ import numpy.typing as npt
 
 from silot_transport._check import Array, as_points, real, whole
 
-from ..data.measure import Measure
 from ..errors import InputError, MismatchError
 
 Codes = npt.NDArray[np.int64]
-Public = Measure | npt.ArrayLike
 
 FEWEST_CELLS, MOST_CELLS = 8, 128
 """Cells of a sketch: below, it tells little; above, noise tells more than records."""
@@ -58,7 +56,9 @@ class Cells:
     fitted: bool = True
 
     @classmethod
-    def of_sample(cls, public: Public, size: int, seed: int = 0, *, drawn: bool = False) -> Cells:
+    def of_sample(
+        cls, public: npt.ArrayLike, size: int, seed: int = 0, *, drawn: bool = False
+    ) -> Cells:
         """Cells of a public sample: the centres are those of k-means.
 
         Parameters
@@ -128,9 +128,9 @@ def _portable(value: float) -> float:
     return float(np.ldexp(np.rint(mantissa * 2.0**_BITS), exponent - _BITS))
 
 
-def public_points(public: Public) -> Array:
-    """Public records as an array; too few are an ``InputError``."""
-    points = public.points if isinstance(public, Measure) else as_points(public, "public")
+def public_points(public: npt.ArrayLike) -> Array:
+    """Check public records and return them as an array (m, d); too few are an ``InputError``."""
+    points = as_points(public, "public")
     if len(points) < FEWEST_PUBLIC:
         raise InputError(
             f"{len(points)} public records are given; {FEWEST_PUBLIC} at least are needed, 400 "

@@ -9,8 +9,8 @@ import numpy as np
 
 from silot_transport import covariance_root, squared_distances
 from silot_transport._check import Array
+from silot_transport.moments import Embedding
 
-from ..data.measure import Embedding
 from .cells import Cells, Codes, nearest
 from .sketch import Decoded
 

@@ -15,8 +15,8 @@ import numpy as np
 from silot_transport import exact_plan
 from silot_transport._check import Array
 from silot_transport._threads import on_cores
+from silot_transport.moments import Embedding
 
-from ..data.measure import Embedding
 from .cells import Codes, nearest
 from .compare import class_vectors
 
