@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, RefusedError, SilotError
 from silot.privacy import BudgetError, Ledger, compose
-from silot.privacy._ledger_head import Place
-from silot.privacy._ledger_rows import COLUMNS
 from silot.privacy.ledger import Counted
+from silot.privacy.ledger_file import COLUMNS
+from silot.privacy.ledger_head import Place
 from tests.tiers import examples
 
 pytestmark = pytest.mark.all_cases

@@ -12,6 +12,7 @@ from ..errors import (
     RefusedError,
     UnfitError,
     WaitingError,
+    WireError,
     said_of_holder,
 )
 from .answer import WAITING, Answer, Failure
@@ -82,6 +83,37 @@ def ask(questions: Questions, own: Answerer | None = None) -> Steps[Answers]:
             raise MismatchError("the coordinator has no measure of its own.", code="holder-names")
         answers[COORDINATOR] = own.answer(questions[COORDINATOR])
     return answers
+
+
+def parallel(runs: Mapping[str, Steps[R]]) -> Steps[dict[str, R | HolderError | WireError]]:
+    """Run protocols side by side: their questions of one round travel in one exchange.
+
+    A run that ends in a ``HolderError``, or in an answer that is none, gives that error and
+    leaves the others alone. No two runs may ask the same holder.
+    """
+    outcomes: dict[str, R | HolderError | WireError] = {}
+    waiting: dict[str, tuple[Generator[Questions, Answers, R], Questions]] = {}
+
+    def step(name: str, run: Generator[Questions, Answers, R], answers: Answers | None) -> None:
+        try:
+            waiting[name] = (run, next(run) if answers is None else run.send(answers))
+        except StopIteration as stop:
+            outcomes[name] = stop.value
+        except (HolderError, WireError) as error:
+            outcomes[name] = error
+
+    for name, run in runs.items():
+        step(name, run, None)
+    while waiting:
+        now = dict(waiting)
+        waiting.clear()
+        questions: dict[str, Question] = {}
+        for _, own in now.values():
+            questions.update(own)
+        answers = yield questions
+        for name, (run, own) in now.items():
+            step(name, run, {holder: answers[holder] for holder in own if holder in answers})
+    return {name: outcomes[name] for name in runs}
 
 
 def required(answers: Answers, name: str) -> Answer:

@@ -24,8 +24,7 @@ from .disclosure import Disclosure
 from .protocol import Answers, Protocol, Questions, failure_error
 from .question import encode_question
 from .result import Bill, Run
-from .spool import Spool, Stored
-from .transcript import Entry, Transcript
+from .transcript import Entry, Spool, Stored, Transcript
 
 Clock = Callable[[], float]
 """Seconds of the run."""

@@ -2,34 +2,139 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import pwd
+import secrets
 import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from json import dumps, loads
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from silot_transport._check import real
 
 from ..errors import FileError, InputError, RefusedError
-from . import _ledger_file as file
-from . import _ledger_table as table
-from . import _ledger_waiting as waits
-from ._ledger_head import Heads, Place
-from ._ledger_rows import Row, broken_error, check_chain, digest_of
-from ._ledger_table import AnswerSummary, Tally
-from ._ledger_waiting import Allowed, Decision, Waiting
+from . import ledger_file as file
 from .accounting import ROUNDING, compose
+from .ledger_file import (
+    COLUMNS,
+    AnswerSummary,
+    Row,
+    Tally,
+    broken_error,
+    check_chain,
+    digest_of,
+)
+from .ledger_head import Heads, Place
 
 _LONGEST_ASKER = 200
 _RUN = "run"
+
+State = Literal["waiting", "approved", "denied", "expired"]
+
+KEPT = timedelta(days=14)
+"""How long a question waits."""
+
+_MOST = 200
+"""Questions that wait at once, of one asker: whoever asks without end fills no disk."""
+
+_SHORTEST = 4
+"""Digits that must name a question."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A question that a person is to decide on.
+
+    Attributes
+    ----------
+    id
+        How commands name it.
+    asker, question, level
+        Who asked, for what kind of answer, and how much that discloses.
+    since, until
+        When it was asked, and when it lapses (UTC).
+    state
+        What became of it.
+    key
+        SHA-256 of the question.
+    run
+        In which run, as the asker calls it; empty if it has no name.
+    by, decided
+        Who decided, as the system knows them, and when; empty while nobody did.
+    """
+
+    id: str
+    asker: str
+    question: str
+    level: str
+    since: datetime
+    until: datetime
+    state: State
+    key: str
+    run: str = ""
+    by: str = ""
+    decided: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Questions of one level and asker that need no decision for a while.
+
+    Attributes
+    ----------
+    id
+        How commands name it.
+    asker, level
+        Which questions.
+    since, until
+        From when to when (UTC); to the moment it was ended, if it was.
+    by
+        Who allowed it.
+    ended
+        Who ended it before its time; empty if nobody did.
+    """
+
+    id: str
+    asker: str
+    level: str
+    since: datetime
+    until: datetime
+    by: str = ""
+    ended: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person did.
+
+    Attributes
+    ----------
+    time, by
+        When (ISO 8601), and who, as the system knows them.
+    decision
+        ``"approve"`` or ``"deny"`` a question, ``"allow"`` or ``"end"`` all of a level and asker,
+        ``"pause"`` or ``"go-on"`` with everything.
+    asker, level, question
+        What it is about, where it is about that.
+    until
+        When ``"allow"`` is over (ISO 8601).
+    """
+
+    time: str
+    by: str
+    decision: str
+    asker: str
+    level: str
+    question: str
+    until: str
 
 
 class BudgetError(RefusedError):
@@ -154,10 +259,10 @@ class Ledger:
                     raise FileError(f"there is no ledger {self.path}.", code="file-missing")
                 self._place.check_free()
                 with file.create_file(self.path, timeout) as connection:
-                    table.add_first(connection)
+                    file.add_first(connection)
             self._connection = file.connect(self.path, timeout=timeout, readonly=readonly)
             if self._place is None:
-                table.add_first(self._connection)
+                file.add_first(self._connection)
             else:
                 self._place.settle()
         self._closing = weakref.finalize(self, _close, self._connection, self._process)
@@ -188,36 +293,36 @@ class Ledger:
     def spent(self) -> float:
         """What all reserves spend together, as mu."""
         with self._using() as connection:
-            return table.spent(connection)
+            return file.sum_spent(connection)
 
     @property
     def head(self) -> str:
         """Hash of the last row: note it elsewhere, and compare with ``verify(head=...)``."""
         with self._using() as connection:
-            return table.last(connection).hash
+            return file.read_last(connection).hash
 
     @property
     def tally(self) -> Tally:
         """What exact answers below level record have told so far."""
         with self._using() as connection:
-            return table.tally(connection)
+            return file.count_answers(connection)
 
     @property
     def answers(self) -> tuple[AnswerSummary, ...]:
         """What was told, added up by asker and kind, the latest first."""
         with self._using() as connection:
-            return tuple(table.summarize_answers(connection))
+            return tuple(file.summarize_answers(connection))
 
     @property
     def refusals(self) -> tuple[Row, ...]:
         """What was refused: once for each asker, kind of question and reason."""
         with self._using() as connection:
-            return tuple(table.refusals(connection))
+            return tuple(file.read_refusals(connection))
 
     def entries(self) -> tuple[Row, ...]:
         """All rows, first to last."""
         with self._using() as connection:
-            return tuple(row for row, _ in table.rows(connection))
+            return tuple(row for row, _ in file.read_rows(connection))
 
     def verify(self, *, head: str | None = None) -> str:
         """Walk the chain and return its head.
@@ -236,7 +341,7 @@ class Ledger:
             if not file.check_schema(connection):
                 raise broken_error(0, "may be changed: the file has lost its rules")
             try:
-                rows = check_chain(table.rows(connection))
+                rows = check_chain(file.read_rows(connection))
             except (TypeError, ValueError, OverflowError):
                 raise broken_error(0, "or a later one cannot be read") from None
         if head is not None and head.strip().lower() not in {row.hash for row in rows}:
@@ -270,12 +375,12 @@ class Ledger:
             To whom it is handed over; by default to whom it was charged.
         """
         with self._writing() as connection:
-            reply = table.find_reply(connection, key)
-            begun = table.row(connection, "reserve", key)
+            reply = file.find_reply(connection, key)
+            begun = file.find_row(connection, "reserve", key)
             if reply is not None and begun is not None:
-                table.add_again(connection, begun, plain_name(asker))
-            if reply is not None and table.row(connection, "commit", key) is None:
-                table.add(connection, "commit", key)
+                file.add_again(connection, begun, plain_name(asker))
+            if reply is not None and file.find_row(connection, "commit", key) is None:
+                file.add(connection, "commit", key)
             return reply
 
     def reserve(
@@ -325,19 +430,19 @@ class Ledger:
                 "parameters of a release do not go into JSON.", code="release-parameters"
             ) from None
         with self._writing() as connection:
-            earlier = table.row(connection, "reserve", key)
+            earlier = file.find_row(connection, "reserve", key)
             if earlier is not None:
                 if earlier.mu != mu:
                     raise InputError(
                         f"the question was reserved with mu {earlier.mu:g}, not {mu:g}.",
                         code="option-mu",
                     )
-                table.add_again(connection, earlier, plain_name(asker))
+                file.add_again(connection, earlier, plain_name(asker))
                 return
-            spent = table.spent(connection)
+            spent = file.sum_spent(connection)
             if not compose([spent, mu]) <= budget * (1 + ROUNDING):
                 raise _budget_exceeded(spent, float(mu), budget)
-            table.add(
+            file.add(
                 connection,
                 "reserve",
                 key,
@@ -350,8 +455,8 @@ class Ledger:
     def charged(self, key: str, run: str) -> float:
         """What a release was charged, if that was in this run; 0 in others, and without a name."""
         with self._using() as connection:
-            row = table.row(connection, "reserve", key)
-        in_run = run and row is not None and loads(row.parameters).get(_RUN) == run
+            row = file.find_row(connection, "reserve", key)
+        in_run = run and row is not None and json.loads(row.parameters).get(_RUN) == run
         return row.mu if in_run and row is not None else 0.0
 
     def commit(self, key: str, reply: bytes) -> bytes:
@@ -368,11 +473,11 @@ class Ledger:
             The file cannot be written; no answer may leave.
         """
         with self._writing() as connection:
-            if table.row(connection, "reserve", key) is None:
+            if file.find_row(connection, "reserve", key) is None:
                 raise InputError("nothing was reserved for the question.", code="ledger-order")
-            earlier = table.find_reply(connection, key)
+            earlier = file.find_reply(connection, key)
             if earlier is None:
-                table.add(connection, "release", key, digest=digest_of(reply), reply=reply)
+                file.add(connection, "release", key, digest=digest_of(reply), reply=reply)
         # A transaction of its own: a release without a commit was stored and never handed over.
         answer = self.find(key)
         if answer is None:
@@ -432,20 +537,20 @@ class Ledger:
         with self._writing() as connection:
             code = ""
             if account != "record":
-                code = rule(table.tally(connection))
-                earlier = table.row(connection, "count", key)
+                code = rule(file.count_answers(connection))
+                earlier = file.find_row(connection, "count", key)
                 if earlier is not None and code != "policy-version":
-                    table.add_again(connection, earlier, asker)
-                    return Counted(table.find_reply(connection, key, "told"))
-            elif (earlier := table.row(connection, "count", key)) is not None:
-                table.add_again(connection, earlier, asker)
+                    file.add_again(connection, earlier, asker)
+                    return Counted(file.find_reply(connection, key, "told"))
+            elif (earlier := file.find_row(connection, "count", key)) is not None:
+                file.add_again(connection, earlier, asker)
                 return Counted()
             if code:
                 self._refuse(connection, question, code, asker)
                 return Counted(code=code)
             entry = {"question": question, "numbers": numbers, "bits": bits, "data": data,
                     "limits": list(limits)}  # fmt: skip
-            table.add(
+            file.add(
                 connection, "count", key, mechanism=account, parameters=_json(entry), asker=asker
             )
         return Counted()
@@ -461,11 +566,11 @@ class Ledger:
             The file cannot be written; no answer may leave.
         """
         with self._writing() as connection:
-            if table.row(connection, "count", key) is None:
+            if file.find_row(connection, "count", key) is None:
                 raise InputError("nothing was counted for the question.", code="ledger-order")
-            earlier = table.find_reply(connection, key, "told")
+            earlier = file.find_reply(connection, key, "told")
             if earlier is None:
-                table.add(connection, "told", key, digest=digest_of(reply), reply=reply)
+                file.add(connection, "told", key, digest=digest_of(reply), reply=reply)
         return reply if earlier is None else earlier
 
     def before(self, key: str) -> bytes | None:
@@ -475,8 +580,8 @@ class Ledger:
         """
         with self._using() as connection:
             for begun, event in (("reserve", "release"), ("count", "told")):
-                if table.row(connection, begun, key) is not None:
-                    return table.find_reply(connection, key, event) or b""
+                if file.find_row(connection, begun, key) is not None:
+                    return file.find_reply(connection, key, event) or b""
         return None
 
     def refuse(self, question: str, code: str, asker: str) -> None:
@@ -487,9 +592,9 @@ class Ledger:
     @staticmethod
     def _refuse(connection: sqlite3.Connection, question: str, code: str, asker: str) -> None:
         key = sha256(_json([question, code, asker]).encode()).hexdigest()
-        if table.row(connection, "refuse", key) is None:
+        if file.find_row(connection, "refuse", key) is None:
             content = _json({"question": question, "code": code})
-            table.add(connection, "refuse", key, mechanism=code, parameters=content, asker=asker)
+            file.add(connection, "refuse", key, mechanism=code, parameters=content, asker=asker)
 
     def hold(self, key: str, *, question: str, level: str, asker: str, run: str = "") -> str:
         """Whether a question may be answered that a person is to decide on.
@@ -510,9 +615,9 @@ class Ledger:
             ``"crowded"``, where too many of the asker wait already.
         """
         with self._writing() as connection:
-            return waits.hold(
+            return _hold_question(
                 connection, key, question=question, level=level, asker=plain_name(asker),
-                run=plain_name(run), now=waits.utc(),
+                run=plain_name(run), now=utc(),
             )  # fmt: skip
 
     def decide(
@@ -538,11 +643,11 @@ class Ledger:
             was decided otherwise (``approval-decided``).
         """
         with self._writing() as connection:
-            now = waits.utc()
-            question = waits.decide(connection, word, approved=approved, now=now)
+            now = utc()
+            question = _decide_question(connection, word, approved=approved, now=now)
             if span is not None and approved:
                 whose = question.asker if asker is None else plain_name(asker)
-                waits.allow(connection, asker=whose, level=question.level, span=span, now=now)
+                _allow(connection, asker=whose, level=question.level, span=span, now=now)
         return question
 
     def end(self, word: str) -> Allowed | None:
@@ -559,42 +664,42 @@ class Ledger:
             What was ended; ``None`` where nothing that is allowed now has that id.
         """
         with self._writing() as connection:
-            return waits.end(connection, word, now=waits.utc())
+            return _end_allowance(connection, word, now=utc())
 
     @property
     def waiting(self) -> tuple[Waiting, ...]:
         """All questions that ever waited for a decision, and what became of each."""
         with self._using() as connection:
-            return tuple(waits.waiting(connection, waits.utc()))
+            return tuple(_read_waiting(connection, utc()))
 
     @property
     def allowed(self) -> tuple[Allowed, ...]:
         """Levels and askers whose questions need no decision now."""
         with self._using() as connection:
-            return tuple(waits.allowed(connection, waits.utc()))
+            return tuple(_read_allowed(connection, utc()))
 
     @property
     def allowances(self) -> tuple[Allowed, ...]:
         """All that was ever allowed for a while."""
         with self._using() as connection:
-            return tuple(waits.allowances(connection))
+            return tuple(_read_allowances(connection))
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """All that persons did, first to last."""
         with self._using() as connection:
-            return tuple(waits.decisions(connection))
+            return tuple(_read_decisions(connection))
 
     @property
     def paused(self) -> bool:
         """Whether nothing is told for now."""
         with self._using() as connection:
-            return waits.paused(connection)
+            return _is_paused(connection)
 
     def pause(self, wanted: bool = True) -> None:
         """Tell nothing any more, in any process, or go on."""
         with self._writing() as connection:
-            waits.set_paused(connection, wanted)
+            _set_paused(connection, wanted)
 
     @classmethod
     def trust(cls, path: str | Path, *, state: str | Path | None = None) -> str:
@@ -655,7 +760,7 @@ class Ledger:
             try:
                 noted = -1 if self._place is None else self._place.check(connection)
                 yield connection
-                last = table.last(connection)
+                last = file.read_last(connection)
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -672,7 +777,7 @@ class Ledger:
 
 
 def _json(value: object) -> str:
-    return dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _budget_exceeded(spent: float, requested: float, budget: float) -> BudgetError:
@@ -696,3 +801,247 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
     # In a forked process, closing would drop the locks of the other.
     if os.getpid() == process:
         connection.close()
+
+
+def _read_decisions(connection: sqlite3.Connection) -> list[Decision]:
+    """All that persons did, the first first."""
+    questions = {row.key: row for row in _read_events(connection, "wait")}
+    entries: list[Decision] = []
+    for row in _read_events(connection, "approve", "deny", "allow", "end", "pause", "go-on"):
+        about = questions.get(row.key, row)
+        content, question = json.loads(row.parameters or "{}"), json.loads(about.parameters or "{}")
+        entries.append(Decision(
+            row.time, content.get("by", ""), row.event, row.asker, about.mechanism,
+            question.get("question", ""), content.get("until", ""),
+        ))  # fmt: skip
+    return entries
+
+
+def _read_waiting(connection: sqlite3.Connection, now: datetime) -> list[Waiting]:
+    """All questions that ever waited, the first first, and what became of each."""
+    questions: dict[str, Waiting] = {}
+    for row in _read_events(connection, "wait", "approve", "deny"):
+        if row.event == "wait":
+            body = json.loads(row.parameters)
+            until = datetime.fromisoformat(body["until"])
+            questions[row.key] = Waiting(
+                row.key[:12], row.asker, body["question"], row.mechanism,
+                datetime.fromisoformat(row.time), until,
+                "waiting" if now < until else "expired", body["key"], body.get("run", ""),
+            )  # fmt: skip
+        else:
+            state: State = "approved" if row.event == "approve" else "denied"
+            questions[row.key] = replace(
+                questions[row.key], state=state, by=_read_author(row),
+                decided=datetime.fromisoformat(row.time),
+            )  # fmt: skip
+    return list(questions.values())
+
+
+def _read_allowances(connection: sqlite3.Connection) -> list[Allowed]:
+    """All that was ever allowed for a while, the first first."""
+    spans: dict[str, Allowed] = {}
+    for row in _read_events(connection, "allow", "end"):
+        time = datetime.fromisoformat(row.time)
+        if row.event == "allow":
+            until = datetime.fromisoformat(json.loads(row.parameters)["until"])
+            spans[row.key] = Allowed(
+                row.key[:12], row.asker, row.mechanism, time, until, _read_author(row)
+            )  # fmt: skip
+        else:
+            spans[row.key] = replace(spans[row.key], until=time, ended=_read_author(row))
+    return list(spans.values())
+
+
+def _read_allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
+    """What is allowed now without a decision.
+
+    An approval is over once the ledger noted a time out of its span after it: a clock that is set
+    back makes no hour longer, and one that was ahead leaves none for later.
+    """
+    return [
+        item
+        for item in _read_allowances(connection)
+        if item.since <= now < item.until and _is_within(connection, item)
+    ]
+
+
+def _is_within(connection: sqlite3.Connection, allowance: Allowed) -> bool:
+    key = _find_key(connection, "allow", allowance.id)
+    first, last = connection.execute(
+        "SELECT MIN(time), MAX(time) FROM rows WHERE sequence > "
+        "(SELECT sequence FROM rows WHERE event = 'allow' AND key = ?)",
+        (key,),
+    ).fetchone()
+    if first is None:
+        return True
+    return allowance.since <= datetime.fromisoformat(first) and (
+        datetime.fromisoformat(last) < allowance.until
+    )
+
+
+def _hold_question(
+    connection: sqlite3.Connection,
+    key: str,
+    *,
+    question: str,
+    level: str,
+    asker: str,
+    run: str,
+    now: datetime,
+) -> str:
+    """Whether a question may be answered; where nobody decided yet, it waits from now on."""
+    if any((item.asker, item.level) == (asker, level) for item in _read_allowed(connection, now)):
+        return "approved"
+    earlier = [item for item in _read_waiting(connection, now) if item.asker == asker]
+    same = [item.state for item in earlier if item.key == key and item.state != "expired"]
+    if same:
+        return same[-1]
+    if sum(item.state == "waiting" for item in earlier) >= _MOST:
+        return "crowded"
+    body = {"question": question, "key": key, "until": (now + KEPT).isoformat(timespec="seconds")}
+    body |= {"run": run} if run else {}
+    _add_decision(connection, "wait", _new_key(), mechanism=level, asker=asker, body=body)
+    return "waiting"
+
+
+def _decide_question(
+    connection: sqlite3.Connection, word: str, *, approved: bool, now: datetime
+) -> Waiting:
+    """Note what was decided on the question that an id, or its first digits, name."""
+    word = word.strip().lower()
+    matches = [
+        item for item in _read_waiting(connection, now)
+        if len(word) >= _SHORTEST and item.id.startswith(word[: len(item.id)])
+    ]  # fmt: skip
+    if len(matches) != 1:
+        what = "no question" if not matches else f"{len(matches)} questions"
+        raise InputError(
+            f"{what} of the inbox begins with {word[:20]!r}. Take an id of `silot site inbox`.",
+            code="approval-unknown",
+        )
+    (question,) = matches
+    if question.state == "expired":
+        raise InputError(
+            f"{question.id} lapsed at {question.until:%Y-%m-%d %H:%M} UTC. It waits again once it "
+            "is asked again.",
+            code="approval-expired",
+        )
+    if question.state != "waiting":
+        if (question.state == "approved") == approved:
+            return question
+        raise InputError(
+            f"{question.id} was {question.state} before, for good: what was told cannot be taken "
+            "back.",
+            code="approval-decided",
+        )
+    _add_decision(
+        connection, "approve" if approved else "deny", _find_key(connection, "wait", question.id),
+        asker=question.asker, body={},
+    )  # fmt: skip
+    return replace(
+        question, state="approved" if approved else "denied", by=_name_user(), decided=now
+    )
+
+
+def _end_allowance(connection: sqlite3.Connection, word: str, *, now: datetime) -> Allowed | None:
+    """End what is allowed for a while, if an id, or its first digits, name that and no question."""
+    word = word.strip().lower()
+    if len(word) < _SHORTEST:
+        return None
+    # Also one that has not begun, by a clock that was set back since.
+    matches = [
+        item
+        for item in _read_allowances(connection)
+        if not item.ended and now < item.until and item.id.startswith(word)
+    ]
+    if len(matches) != 1 or any(
+        item.id.startswith(word) for item in _read_waiting(connection, now)
+    ):
+        return None
+    (allowance,) = matches
+    key = _find_key(connection, "allow", allowance.id)
+    asker, level = allowance.asker, allowance.level
+    _add_decision(connection, "end", key, asker=asker, mechanism=level, body={})
+    return replace(allowance, until=now, ended=_name_user())
+
+
+def _allow(
+    connection: sqlite3.Connection, *, asker: str, level: str, span: timedelta, now: datetime
+) -> Allowed:
+    """Let questions of a level and asker be answered for a while without a decision."""
+    until = now + span
+    body, key = {"until": until.isoformat(timespec="seconds")}, _new_key()
+    _add_decision(connection, "allow", key, mechanism=level, asker=asker, body=body)
+    return Allowed(key[:12], asker, level, now, until, _name_user())
+
+
+def _is_paused(connection: sqlite3.Connection) -> bool:
+    """Whether nothing is told at all for now."""
+    rows = _read_events(connection, "pause", "go-on")
+    return bool(rows) and rows[-1].event == "pause"
+
+
+def _set_paused(connection: sqlite3.Connection, wanted: bool) -> None:
+    """Stop telling anything, or go on."""
+    rows = _read_events(connection, "pause", "go-on")
+    if wanted and not _is_paused(connection):
+        _add_decision(connection, "pause", _new_key(), body={})
+    elif not wanted and _is_paused(connection):
+        _add_decision(connection, "go-on", rows[-1].key, body={})
+
+
+def _read_events(connection: sqlite3.Connection, *events: str) -> list[Row]:
+    marks = ", ".join("?" * len(events))
+    cursor = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event IN ({marks}) ORDER BY sequence", events
+    )
+    rows = [Row(*values) for values in cursor]
+    for row in rows:
+        # Whoever opened the ledger may not have walked the chain.
+        if row.hash != row.computed_hash():
+            raise broken_error(row.sequence, "was changed")
+    return rows
+
+
+def _add_decision(
+    connection: sqlite3.Connection,
+    event: str,
+    key: str,
+    *,
+    mechanism: str = "",
+    asker: str = "",
+    body: Mapping[str, str],
+) -> None:
+    """A row; what a person did says who."""
+    content = body if event == "wait" else {**body, "by": _name_user()}
+    text = _json(content)
+    file.add(connection, event, key, mechanism=mechanism, parameters=text, asker=asker)
+
+
+def _find_key(connection: sqlite3.Connection, event: str, id: str) -> str:
+    return next(row.key for row in _read_events(connection, event) if row.key.startswith(id))
+
+
+def _name_user() -> str:
+    """Whose process it is: a name of the system, and that of who became it by sudo."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = f"user {os.getuid()}"
+    original = os.environ.get("SUDO_USER", "")
+    return f"{original} as {name}"[:100] if original and original != name else name
+
+
+def _read_author(row: Row) -> str:
+    return str(json.loads(row.parameters or "{}").get("by", ""))
+
+
+def _new_key() -> str:
+    """A key of its own: the same question may wait again once it lapsed."""
+    return sha256(secrets.token_bytes(32)).hexdigest()
+
+
+def utc() -> datetime:
+    """Now."""
+    return datetime.now(UTC)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import FileError
-from . import _ledger_table as table
-from ._ledger_rows import Row
+from .ledger_file import Row, read_last, read_name, read_numbered, sync_folder
 
 STATE = "SILOT_STATE"
 """Environment variable that names the folder of heads."""
@@ -100,7 +99,7 @@ class Heads:
             finally:
                 os.close(handle)
             if new:
-                _sync(self.folder)
+                sync_folder(self.folder)
 
     def trust(self, ledger: str, path: Path, head: Head) -> None:
         """Take a file for what it is, whatever was noted before."""
@@ -167,15 +166,15 @@ class Place:
         """Number of the row that was noted last, -1 for none; raise if it is not in the file."""
         self._check_file()
         if not self._name:
-            self._name = table.name(connection)
+            self._name = read_name(connection)
         ledgers, head = self._heads.at(self._path), self._heads.of(self._name)
         if set(ledgers.values()) - {"", self._name}:
             raise _replaced(self._path)
         if head is None:
-            if table.last(connection).sequence > 0:
+            if read_last(connection).sequence > 0:
                 raise _unknown(self._path, self._heads.folder)
             return -1
-        row = table.numbered(connection, head.sequence)
+        row = read_numbered(connection, head.sequence)
         if row is None or row.hash != head.hash:
             raise _older(self._path, head.sequence)
         # A place it is new at has to be noted.
@@ -188,8 +187,8 @@ class Place:
 
     def trust(self, connection: sqlite3.Connection) -> None:
         """Take the file for what it is, whatever was noted before."""
-        last = table.last(connection)
-        self._heads.trust(table.name(connection), self._path, Head(last.sequence, last.hash))
+        last = read_last(connection)
+        self._heads.trust(read_name(connection), self._path, Head(last.sequence, last.hash))
 
     def _identity(self) -> tuple[int, int]:
         try:
@@ -260,12 +259,4 @@ def _write(path: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(path.parent)
