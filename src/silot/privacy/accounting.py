@@ -19,7 +19,9 @@ from ..errors import InputError
 ROUNDING = 1e-9
 """Relative room for rounding when budgets are compared; ``mu_of`` stays twice as far below."""
 
+# Bisection looks for mu between these; no release of a sensible size lies outside.
 _SMALLEST, _LARGEST = 1e-12, 1e9
+# Every order alpha above 1 gives a valid bound, so a grid costs tightness and never privacy.
 _ORDERS = 1.0 + 10.0 ** (np.arange(-600, 1051) / 150.0)
 _LEAST_ORDER = 1.01  # Nearer to 1 the bound is of no use, and loses its digits.
 
@@ -60,6 +62,8 @@ def _largest_mu(epsilon: float, delta: float) -> float:
             "Give an epsilon between 0.001 and 1000 and a delta such as 1e-5.",
             code="option-epsilon",
         )
+    # The range spans 21 decades, so it is halved in the logarithm. ``low`` always keeps the
+    # bound, and 1e-13 stays above the rounding of float64, which would never end the loop.
     while high > low * (1 + 1e-13):
         middle = math.sqrt(low * high)
         if _epsilon_of(middle, delta) <= epsilon:
@@ -111,6 +115,7 @@ def _epsilon_of(mu: float, delta: float) -> float:
     # Total variation is at most the root of 1 - exp(-KL) (Bretagnolle and Huber).
     if delta**2 > -math.expm1(-divergences[0]):
         return 0.0
+    # ``log1p`` keeps the digits of log(1 - 1 / alpha) where alpha is large.
     values = divergences + np.log1p(-1.0 / _ORDERS)
     values -= np.log(delta * _ORDERS) / (_ORDERS - 1.0)
     return max(0.0, float(values[_ORDERS > _LEAST_ORDER].min()))

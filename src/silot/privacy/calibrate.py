@@ -30,12 +30,15 @@ from .tilts import FEWEST_RECORDS, MOST_RECORDS, Pair, Truth, pairs_of, truth_of
 
 T = TypeVar("T")
 
+# Refitted centres start at those of all public records and keep four fifths of the records,
+# so few steps of Lloyd's algorithm settle them.
 _FOLDS, _STEPS = 5, 10
 # Numbers of records that are near enough to be simulated as one.
 _ALIKE = 1.25
 _MOST_ALIKE = 5
 # Pairs that are compared together.
 _TOGETHER = 32
+# Every simulated pair needs a distance of samples: smaller ones than ``compare`` draws.
 DRAWN = 100
 """Records drawn from a sketch."""
 
@@ -111,7 +114,10 @@ class Calibration:
         """A calibration on public records, or none where they are too few or all alike."""
         if len(points) < FEWEST_RECORDS:
             return None
+        # The second number of a seed separates streams: the choice of records shares no random
+        # numbers with the pairs, the noise and the cells.
         rows = np.random.default_rng([options["seed"], 23]).permutation(len(points))[:MOST_RECORDS]
+        # With fewer distinct records than cells every offset is 0, and there is nothing to fit.
         if len(np.unique(points[rows], axis=0)) < options["cells"].size:
             return None
         return cls(points[rows], None if codes is None else codes[rows], **options)
@@ -124,6 +130,7 @@ class Calibration:
     def side(self, reading: Reading, decoded: Decoded) -> Side:
         """What is compared of a sketch."""
         counts = reading.counts.sum(axis=0)
+        # Noise can take the sum of the counts to 0 and below.
         shares = simplex(counts / max(float(counts.sum()), 1.0))
         masses = decoded.weights.sum(axis=0)
         return Side(shares, masses, decoded, self.sampler.draw(decoded))
@@ -145,11 +152,14 @@ class Calibration:
 
     def fit(self, x: Source, y: Source) -> Fit:
         """What pairs of sketches of two sources are judged by."""
+        # A fit is the same in either order of its sources, so one simulation serves both.
         first, second = sorted((x, y), key=lambda one: (one.noisy, one.records))
         if (first, second) not in self._fits:
             pairs, truth = self._known
             rng = np.random.default_rng([self.seed, 29])
             rows = [self._simulate(pair, first, second, rng) for pair in pairs]
+            # Estimates are about the records that a holder has, and the means of records that are
+            # drawn differ from those of their distributions by chance.
             distances = truth.at(first.records, second.records) + [
                 by_chance for _, by_chance in rows
             ]
@@ -212,12 +222,15 @@ class Calibration:
         """Two sketches; how much further apart their records' means are than the laws'."""
         readings: list[Reading] = []
         gaps = np.zeros((2, self.points.shape[1]))
+        # Records that do not move are in the cells that are known already.
         still = pair.scale == 1.0 and not pair.shift.any()
         moved = self.points if still else pair.move(self.points)
         for sign, source, points, weights in zip(
             (1.0, -1.0), (x, y), (self.points, moved), pair.weights, strict=True
         ):
+            # A holder has a sample of its distribution, so a sample is sketched, not the weights.
             drawn = rng.multinomial(round(source.records), weights)
+            # The first row is the gap between means of records, the second that of distributions.
             gaps += sign * np.stack([drawn / drawn.sum(), weights]) @ points
             placed = self._public if points is self.points else self._place(points)
             readings.append(self._reading(source, placed, drawn, rng))
@@ -247,6 +260,7 @@ class Calibration:
     def _compare(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
         """Squared lengths (N, 10) that pairs are judged by, the same in either order."""
         sides = list(dict.fromkeys(side for both in pairs for side in both))
+        # The cost of a sketch to itself depends on no partner, and is computed once a sketch.
         own = dict(zip(sides, np.vstack(on_cores(self._own, _split(sides))), strict=True))
         return np.vstack(on_cores(lambda part: self._parts(part, own), _split(pairs)))
 
@@ -272,6 +286,8 @@ class Calibration:
         scatters, variances = (
             [np.array([read(side) for side in column]) for column in sides] for read in _SPREADS
         )
+        # ``regression`` reads these by place: 6 and 8 are differences, which may be 0, and the last
+        # is the estimate that it corrects.
         return np.stack([
             by_counts,
             shrunk,
@@ -305,8 +321,10 @@ def _split(items: Sequence[T]) -> list[Sequence[T]]:
 
 def alike(records: dict[str, float]) -> dict[str, float]:
     """Numbers of records, those that differ little made the same: one simulation serves them."""
+    # Names break ties, so that the groups do not depend on the order of the holders.
     order = sorted(records, key=lambda name: (records[name], name))
-    # Every pair of groups is simulated, so there are few, whatever the numbers.
+    # Every pair of groups is simulated, so the ratio grows until there are few groups. Noise over
+    # records varies on a logarithmic scale, so a group is simulated at its geometric mean.
     ratios = (_ALIKE**power for power in count(1))
     groups = next(groups for ratio in ratios
                   if len(groups := _near(records, order, ratio)) <= _MOST_ALIKE)  # fmt: skip

@@ -96,15 +96,18 @@ class Cells:
                 "the law holders' records come from.",
                 code="public-constant",
             )
+        # Fewer than three public records a cell would tell nothing of the scatter within cells.
         count = min(whole(size, "size", "option-size"), len(points) // 3, len(distinct))
         centres, codes = cluster_points(near, count, seed)
         offsets = near - centres[codes]
+        # Centres are fitted to these records, so those of holders lie a little further away.
         radius = _portable(1.2 * _reach(offsets, centres))
         # Holders are asked about them, and other machines must ask the very same.
         step = 2.0 ** (np.frexp(np.abs(near).max())[1] - _BITS)
         return cls(
             centres=np.rint((centres + middle) / step) * step,
             radius=radius,
+            # Squares are clipped later than offsets: the scatter tells of records further out.
             radius2=2.0 * radius,
             weights=np.bincount(codes, minlength=count) / len(points),
             covariance=offsets.T @ offsets / len(points),
@@ -186,6 +189,7 @@ def cluster_points(
     from threadpoolctl import threadpool_limits
 
     fit: Any = KMeans(n_clusters=size, random_state=seed, n_init=cast("Any", 1))
+    # Threads add in an order of their own, which moves the last bits of the centres.
     with threadpool_limits(1):
         fit.fit(points, sample_weight=weights)
     centres = np.asarray(fit.cluster_centers_, dtype=np.float64)
@@ -197,6 +201,7 @@ def cluster_points(
 def _reach(offsets: Array, centres: Array) -> float:
     """Length of nearly all public offsets; never zero."""
     lengths = np.linalg.norm(offsets, axis=1)
+    # Lengths below this part of the centres are rounding errors, and no radius.
     for reach in (float(np.quantile(lengths, 0.95)), float(lengths.max())):
         if reach > 1e-12 * float(np.abs(centres).max()):
             return reach

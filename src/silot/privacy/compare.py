@@ -18,6 +18,7 @@ from .sketch import Decoded
 _DRAWN = 400
 # Largest public samples that are compared.
 _LARGEST = 512
+# Folds and repeats trade time for the noise of ``rate_of``, which runs once for public records.
 _FOLDS = 5
 _REPEATS = 12
 _STREAMS = 4
@@ -103,6 +104,7 @@ class Sampler:
         places = _spread_evenly(decoded.weights.ravel(), self.noise.shape[1])
         classes, cells = np.divmod(places, decoded.weights.shape[1])
         root = covariance_root(decoded.covariance)
+        # Both streams have the same places: only the scatter within cells is random.
         halves = [decoded.atoms[cells] + half @ root for half in self.noise]
         if self.embedding != "none":
             extra = class_coordinates(decoded, self.embedding)[classes]
@@ -121,6 +123,8 @@ def distances_of(pairs: Sequence[tuple[Drawn, Drawn]], rate: Rate) -> Array:
     samples of this size are by chance, and adds how far apart as many records as there are would
     be.
     """
+    # Streams are crossed, because samples of one stream share their random numbers and would
+    # coincide where the distributions do.
     across = 0.5 * (
         squared_distances([x.first for x, _ in pairs], [y.second for _, y in pairs])
         + squared_distances([x.second for x, _ in pairs], [y.first for _, y in pairs])
@@ -144,6 +148,7 @@ def rate_of(public: Array, cells: Cells, seed: int) -> Rate:
     sizes = [len(rows) // share for share in (2, 4, 8)]
     distances: list[float] = []
     for size in sizes:
+        # Smaller halves are drawn more often: every size sees about as many records.
         repeats = [rng.permutation(rows) for _ in range(_REPEATS * len(rows) // (2 * size))]
         halves = [[public[o[k : k + size]] for o in repeats] for k in (0, size)]
         distances.append(float(np.mean(squared_distances(*halves))))
@@ -152,6 +157,7 @@ def rate_of(public: Array, cells: Cells, seed: int) -> Rate:
         # Samples that are all alike: chance adds nothing.
         return Rate(0.0, 0.0)
     slope = float(np.polyfit(np.log(sizes), np.log(distances), 1)[0])
+    # Squared distances of samples fall no faster than 1 / n, and do not grow; noise may say so.
     power = float(np.clip(-slope, 0.0, 1.0))
     law = Decoded(
         cells.centres,
@@ -203,6 +209,7 @@ def class_vectors(
         if embedding == "diagonal":
             block = np.sqrt(np.diagonal(covariance))
         else:
+            # Rounding leaves the covariance unsymmetric, and the root needs a symmetric matrix.
             root = covariance_root(0.5 * (covariance + covariance.T))
             block = root.ravel() if embedding == "full" else np.diagonal(root)
         rows.append(np.concatenate([mean, block]))

@@ -79,6 +79,7 @@ def noise_for(sensitivity: float, mu: float) -> Callable[[Integers], Integers]:
     """
     scale = _scale(sensitivity, mu)
     gaussian = _gaussian(scale)
+    # The library's own account of its mechanism is compared with what the ledger is charged.
     if not gaussian.map(float(sensitivity)) <= mu * mu / 2:
         raise SolverError(
             f"noise of scale {scale:g} costs more than the mu of {mu:g} asked. Install a "

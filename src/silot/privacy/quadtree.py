@@ -11,6 +11,7 @@ from silot_transport._check import Array
 from .cells import Cells, Codes
 from .sketch import RESOLUTION, Decoded, simplex
 
+# 4096 squares at the finest level, and 5460 noisy counts in all.
 DEEPEST = 6
 # Squares that hold fewer records than so many deviations of their noise are not parted.
 _CLEAR = 2.0
@@ -58,6 +59,7 @@ def tree_counts(
     finest = np.floor(np.clip(places, 0.0, 1.0) * side).astype(np.int64).clip(0, side - 1)
     count = np.floor(resolution * np.clip(shares, 0.0, 1.0)).astype(np.int64)
     levels: list[Codes] = []
+    # The bits of a square begin with those of its parents, so all levels count one record alike.
     for level in range(1, depth + 1):
         rows = finest >> (depth - level)
         squares = np.zeros(4**level, dtype=np.int64)
@@ -104,12 +106,14 @@ def tree_cells(low: Array, high: Array, depth: int, sample: Array) -> Cells:
     width = (high - low) / side
     grid = np.stack(np.meshgrid(steps, steps, indexing="ij"), axis=-1).reshape(-1, 2)
     counts = tree_counts(sample, np.ones(len(sample)), low, high, depth, 1)[-(side**2) :]
+    # No record of a square is further from its centre than half the diagonal.
     radius = 0.5 * float(np.linalg.norm(width))
     return Cells(
         centres=low + grid * (high - low),
         radius=radius,
         radius2=2.0 * radius,
         weights=counts / len(sample),
+        # The variance of a uniform distribution on the square.
         covariance=np.diag(width**2 / 12.0),
         drawn=True,
         fitted=False,
@@ -134,9 +138,11 @@ def _reconcile(levels: list[Array], noise: float) -> Array:
     up = [levels[-1]]
     for height, own in enumerate(reversed(levels[:-1]), start=2):
         more, less = 4.0**height, 4.0 ** (height - 1)
+        # The weights minimise the variance of a square's own count and the sum of those below it.
         up.insert(0, ((more - less) * own + (less - 1.0) * _coarsen(up[0])) / (more - 1.0))
     down = up[0]
     for below in up[1:]:
+        # What parents have more than their squares is shared equally: all four are as noisy.
         parted = below + _refine(down - _coarsen(below)) / 4.0
         clear = _refine(down) > _CLEAR * noise
         down = np.where(clear, parted, _refine(np.maximum(down, 0.0)) / 4.0)

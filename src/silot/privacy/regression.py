@@ -70,12 +70,15 @@ class Fit:
         design = np.concatenate([np.ones((*apart.shape, 1)), away], axis=2)
         weighted = design * kernel[:, :, None]
         penalty = _RIDGE * np.eye(design.shape[2])
+        # The intercept is the estimate itself, and shrinking it would pull towards no correction.
         penalty[0, 0] = 0.0
         turned = weighted.transpose(0, 2, 1)
         inverse = np.linalg.inv(turned @ design + penalty * total[:, None, None])
         slopes = inverse @ (turned @ self.errors)[:, :, None]
         leverage = (weighted @ inverse * design).sum(axis=2)
         misses = self.errors - (design @ slopes)[:, :, 0]
+        # The residual with a pair left out is its residual over one minus its leverage; the floor
+        # keeps a pair that nearly fits itself from deciding the interval.
         residuals = misses / np.maximum(1.0 - leverage, 0.3)
         order = np.argsort(residuals, axis=1, kind="stable")
         mass = np.take_along_axis(kernel, order, axis=1).cumsum(axis=1) / total[:, None]
@@ -89,6 +92,7 @@ class Fit:
         unsure = ((inverse[:, :1] @ turned) ** 2).sum(axis=(1, 2))
         wider = _ALIKE_ERRORS * np.sqrt(1.0 + unsure)
         centre = _base(lengths, self.unit) + slopes[:, 0, 0]
+        # An interval always holds its estimate, also where all residuals have one sign.
         ends = (centre, centre + wider * np.minimum(low, 0.0), centre + wider * np.maximum(high, 0))
         return [Estimate(*row) for row in np.exp(np.stack(ends, axis=1)).tolist()]
 

@@ -24,6 +24,7 @@ FEWEST_RECORDS = 100
 """Public records below which halves of them tell too little of a distance."""
 MOST_RECORDS = 400
 """Public records that are used: more tell more, and take longer."""
+# A fit uses the nearest fifth of them (``regression._NEAR``): 64 pairs for 11 coefficients.
 PAIRS = 320
 # Parts of the pairs that are of one law, moved, moved without a tilt, scaled when moved.
 _SAME, _MOVED, _PURE, _SCALED = 0.25, 0.4, 0.5, 0.3
@@ -31,6 +32,7 @@ _SAME, _MOVED, _PURE, _SCALED = 0.25, 0.4, 0.5, 0.3
 _LEAST_EFFECTIVE = 36.0
 # How far the power was off on tables of 400 public records: .02 where it is near 0, .1 near .7.
 _UNSURE, _UNSURE_STEEP, _UNSURE_EXPONENT = 0.02, 0.2, 0.2
+# A step of .1 is enough: exponents are blurred by twice that afterwards.
 _EXPONENTS = np.linspace(0.0, 1.5, 16)
 
 
@@ -92,6 +94,8 @@ class Truth:
         """
         rate = 0.5 * sum((self.effective / n) ** self.power for n in (x_records, y_records))
         chance = self.within * _share(self.within, self.across, self.exponent) * (1.0 - rate)
+        # Halves can be closer by chance than the distributions are; samples of this size are still
+        # apart by most of what chance alone makes.
         return self.gap + np.maximum(self.across - chance, 0.7 * self.within * rate)
 
 
@@ -138,6 +142,7 @@ def _split(
     """Squared distances across and within laws, of parts of the records; their effective size."""
     (x, a), (y, b) = laws
     i, j, k, l = (parts[place] for place in order)
+    # Parts are disjoint: a record in both clouds would move nowhere and lower the distance.
     across = 0.5 * (_distance(x[i], a[i], y[j], b[j]) + _distance(x[k], a[k], y[l], b[l]))
     within = 0.5 * (_distance(x[i], a[i], x[j], a[j]) + _distance(y[k], b[k], y[l], b[l]))
     sizes = [np.mean([_effective(law[part]) for part in parts]) for law in (a, b)]
@@ -147,6 +152,7 @@ def _split(
 def _distance(x: Array, a: Array, y: Array, b: Array) -> float:
     """Squared distance of two weighted clouds, their means taken away."""
     a, b = a / a.sum(), b / b.sum()
+    # The gap of the means is known without any sample, so only the shapes are measured.
     return exact_plan(x - a @ x, y - b @ y, a, b).cost
 
 
@@ -177,11 +183,13 @@ def _power(points: Array, rng: np.random.Generator) -> float:
     sizes = [len(points) // share for share in (2, 4, 8)]
     distances: list[float] = []
     for size in sizes:
+        # Smaller samples scatter more and are drawn more often: every size sees as many records.
         rounds = [rng.permutation(len(points)) for _ in range(6 * len(points) // size)]
         equal = np.full(size, 1.0 / size)
         distances.append(float(np.mean(
             [_distance(points[o[:size]], equal, points[o[size : 2 * size]], equal) for o in rounds]
         )))  # fmt: skip
+    # Samples that coincide at any size, as of few distinct records, have no rate to be fitted.
     if min(distances) <= 0:
         return 1.0
     return float(np.clip(-np.polyfit(np.log(sizes), np.log(distances), 1)[0], 0.0, 1.0))
@@ -208,8 +216,11 @@ def _pair(points: Array, codes: Codes | None, rng: np.random.Generator) -> Pair:
     is_moved = rng.random() < _MOVED
     if rng.random() >= (_PURE if is_moved else _SAME):
         for _ in range(int(rng.integers(1, 3))):
+            # Sizes are even in the logarithm, from a tilt that is hardly noticed to one that moves
+            # most of the weight.
             size = float(np.exp(rng.uniform(-2.3, 1.3)))
             first = size * _score(points, codes, rng)
+            # Opposite tilts part the distributions as far as the size allows; others overlap.
             opposite = rng.random() < 0.5
             second = -first if opposite else size * _score(points, codes, rng)
             logs = [logs[0] + first, logs[1] + second]
@@ -240,18 +251,22 @@ def _law(logs: Array) -> Array:
     least = min(_LEAST_EFFECTIVE, len(logs) / 5.0)
     weights = np.exp(logs)
     while _effective(weights) < least:
+        # Scaling the logarithms flattens a tilt and keeps its direction.
         logs = 0.85 * logs
         weights = np.exp(logs)
     return weights / weights.sum()
 
 
 def _effective(weights: Array) -> float:
+    # Kish's effective sample size (1965).
     return float(weights.sum() ** 2 / (weights @ weights))
 
 
 def _score(points: Array, codes: Codes | None, rng: np.random.Generator) -> Array:
     """Logarithms of a random tilt, of about one unit."""
+    # Constant columns stay at 0 instead of dividing by it.
     standard = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-12)
+    # Groups are listed twice, so that a third of the tilts change shares of subpopulations.
     kinds: list[Callable[[Array, np.random.Generator], Array]] = [
         _groups, _groups, _line, _bend, _ring, _step,
     ]  # fmt: skip
@@ -263,12 +278,14 @@ def _score(points: Array, codes: Codes | None, rng: np.random.Generator) -> Arra
 def _shares(codes: Codes, rng: np.random.Generator) -> Array:
     """Groups with shares of their own."""
     count = int(codes.max()) + 1
+    # A share may underflow to 0, whose logarithm no later step could flatten.
     logs = np.log(rng.dirichlet(np.full(count, np.exp(rng.uniform(-1.5, 1.5)))) + 1e-4)
     return logs[codes]
 
 
 def _groups(standard: Array, rng: np.random.Generator) -> Array:
     """Groups of records near each other, in some of the features."""
+    # Even in the logarithm: two halves are as likely as dozens of small groups.
     count = round(np.exp(rng.uniform(np.log(2.0), np.log(40.0))))
     used = rng.random(standard.shape[1]) < 0.7
     used[rng.integers(len(used))] = True
