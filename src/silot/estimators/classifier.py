@@ -139,7 +139,7 @@ class CleanedClassifier(WrappingClassifier):
 
 
 def _mask(trusted: Any, size: int) -> Flags:
-    """Which records are trusted."""
+    """Return which records are trusted."""
     if trusted is None:
         warnings.warn(
             "no record is screened: say by trusted=, a mask, which records may be relied on.",
@@ -163,6 +163,6 @@ def _mask(trusted: Any, size: int) -> Flags:
 
 
 def _cut(value: Any, kept: Flags) -> Any:
-    """What has one entry a record, for those that are kept; all else as it is."""
+    """Cut what has one entry a record to those that are kept; return all else as it is."""
     sized = not isinstance(value, str | dict) and hasattr(value, "__len__")
     return _safe_indexing(value, kept) if sized and len(value) == len(kept) else value

@@ -180,7 +180,7 @@ class _Work:
         return None
 
     def _done(self, name: str, reply: Reply | Failure | Unreached, tries: int) -> None:
-        """Take a reply, or ask again after a pause; what comes after the deadline is dropped."""
+        """Keep a reply, or ask again after a pause; late replies are dropped."""
         limits = self._limits
         with self._changed:
             self._asking.discard(name)

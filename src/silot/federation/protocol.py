@@ -128,7 +128,7 @@ _KINDS = {"refused": RefusedError, WAITING: WaitingError}
 
 
 def failure_error(name: str, failure: Failure) -> HolderError:
-    """The exception a failure stands for, in words made on this side of the wire."""
+    """Build the exception of a failure, in words of this side of the wire."""
     error = f" ({failure.error})" if failure.error else ""
     figures = ", ".join(f"{what} {number:.4g}" for what, number in failure.numbers.items())
     message = f"holder {name!r} {failure.kind}{error}: {said_of_holder(failure.code)}."

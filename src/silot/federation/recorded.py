@@ -79,12 +79,12 @@ class Records:
 
 
 def digest_of(message: bytes) -> str:
-    """SHA-256 of a message, by which records know it."""
+    """Compute the SHA-256 of a message, by which records know it."""
     return hashlib.sha256(message).hexdigest()
 
 
 def differing(question: bytes, recorded: bytes) -> list[str]:
-    """Names of what differs between two questions, as far as they can be read.
+    """Name what differs between two questions, as far as they can be read.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class Bill:
     privacy_mu: float = 0.0
 
     def __add__(self, other: Bill) -> Bill:
-        """The bill of two runs."""
+        """Add the bills of two runs."""
         return Bill(
             self.rounds + other.rounds,
             self.bytes_sent + other.bytes_sent,
@@ -76,7 +76,7 @@ class Bill:
 
 
 def with_earlier(run: Run | None, earlier: Sequence[Billed | Run]) -> Run | None:
-    """What was told and charged by other runs, and by the one that did not end well.
+    """Add the cost and the level of earlier runs to those of a run that may have failed.
 
     The transcript is the last one's.
     """
@@ -161,10 +161,10 @@ class Billed(Preflighted, ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON; no transcript."""
+        """Return the fields by name, ready for JSON, without the transcript."""
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
+        """Return ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def _bill_dict(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Billed(Preflighted, ABC):
 
 
 def in_doubt(status: str, preflight: Preflight | None) -> str:
-    """A status, which where tables are odd says of what it is true."""
+    """Add to a status that it is about odd tables, where they are."""
     doubt = _doubt(preflight)
     return status.removesuffix(".") + doubt if status and doubt else status or doubt[2:]
 
@@ -192,17 +192,17 @@ def _doubt(preflight: Preflight | None) -> str:
 
 
 def finite(value: float) -> float | None:
-    """The number, ``None`` for one JSON has no name for."""
+    """Return the number, ``None`` for one that JSON has no name for."""
     return value if math.isfinite(value) else None
 
 
 def finite_rows(matrix: Array) -> list[list[float | None]]:
-    """A matrix as lists of ``finite`` numbers."""
+    """Return a matrix as lists of ``finite`` numbers."""
     return [[finite(float(value)) for value in row] for row in matrix]
 
 
 def axes_of(ax: Axes | None) -> Axes:
-    """The axes given, or new ones."""
+    """Return the axes, or new ones for ``None``."""
     if ax is not None:
         return ax
     # Drawing is rare and matplotlib slow to import.

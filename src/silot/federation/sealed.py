@@ -18,7 +18,7 @@ from typing import Any, Literal, cast, get_args
 
 from ..data.files import write_whole
 from ..errors import FileError, WireError
-from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verified
+from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verify_signature
 from .message import pack, unpack
 from .recorded import digest_of
 
@@ -108,7 +108,7 @@ class Sealed:
             "reply": self.reply,
         })  # fmt: skip
         signing = key.public.signing
-        return b"".join((MAGIC, signing, key.sign(_signed(signing, body)), body))
+        return b"".join((MAGIC, signing, key.sign(_bytes_to_sign(signing, body)), body))
 
     @classmethod
     def of_bytes(cls, data: bytes, file: str = "the file") -> Sealed:
@@ -123,7 +123,7 @@ class Sealed:
             raise _malformed(file, "it does not begin as one")
         signer, signature = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 : _HEAD]
         body = memoryview(data)[_HEAD:]
-        if not verified(signer, signature, _signed(signer, body)):
+        if not verify_signature(signer, signature, _bytes_to_sign(signer, body)):
             raise FileError(
                 f"{file} is not as it was signed: it was cut off or changed on its way. Ask for "
                 "it again.",
@@ -182,8 +182,8 @@ def read_sealed(path: str | Path, *, key: Key | None = None, keys: Keyring | Non
     return sealed
 
 
-def _signed(signer: bytes, body: bytes | memoryview) -> bytes:
-    """What a signature is over."""
+def _bytes_to_sign(signer: bytes, body: bytes | memoryview) -> bytes:
+    """Return the bytes that a signature is over."""
     return MAGIC + signer + hashlib.sha256(body).digest()
 
 
@@ -207,7 +207,7 @@ def _bytes_of(file: Path) -> bytes:
 
 
 def _fields(body: object, file: str) -> dict[str, Any]:
-    """The fields of a body, checked."""
+    """Check the fields of a body and return them."""
     parts = cast("dict[object, object]", body) if isinstance(body, dict) else {}
     version = parts.get("version")
     if type(version) is int and version != VERSION:

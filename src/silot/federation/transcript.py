@@ -37,7 +37,7 @@ class Spool:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def keep(self, message: bytes) -> bytes | Stored:
-        """The message, or its place in the file."""
+        """Keep a message; return it, or its place in the file."""
         if len(message) < _SMALL or self._held + len(message) <= self.in_memory:
             self._held += len(message)
             return message
@@ -54,7 +54,7 @@ class Spool:
         return Stored(len(message), start, self)
 
     def read(self, start: int, size: int) -> bytes:
-        """Bytes of the file."""
+        """Read bytes of the file."""
         with self._lock:
             if self._file is None:
                 return b""
@@ -71,7 +71,7 @@ class Stored:
     spool: Spool = field(repr=False)
 
     def read(self) -> bytes:
-        """The message."""
+        """Read the message."""
         return self.spool.read(self.start, self.size)
 
     def __eq__(self, other: object) -> bool:
@@ -157,7 +157,7 @@ class Transcript:
         return sum(entry.size for entry in self.entries if entry.direction == "received")
 
     def seen_by(self, holder: str) -> tuple[Entry, ...]:
-        """Entries a holder took part in: all that holder saw."""
+        """Return the entries that a holder took part in: all that it saw."""
         return tuple(entry for entry in self.entries if entry.holder == holder)
 
     def save(self, path: str | Path) -> None:

@@ -27,7 +27,7 @@ _LEAST_ORDER = 1.01  # Nearer to 1 the bound is of no use, and loses its digits.
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    r"""Most a Gaussian release may spend to be :math:`(\epsilon, \delta)`-private.
+    r"""Compute the most that a Gaussian release may spend to be :math:`(\epsilon, \delta)`-private.
 
     The inverse of ``epsilon_of``: one over the noise for sensitivity 1. Rounded down, so that
     ``epsilon_of(mu_of(epsilon, delta), delta) <= epsilon`` always.
@@ -75,7 +75,7 @@ def _largest_mu(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    r"""The :math:`\epsilon` that spending ``mu`` amounts to at a given :math:`\delta`.
+    r"""Compute the :math:`\epsilon` that spending ``mu`` amounts to at a given :math:`\delta`.
 
     .. math:: \min_{\alpha > 1}\; \tfrac{\mu^2}{2} \alpha + \log\tfrac{\alpha - 1}{\alpha}
               - \tfrac{\log \delta + \log \alpha}{\alpha - 1}
@@ -122,7 +122,7 @@ def _epsilon_of(mu: float, delta: float) -> float:
 
 
 def compose(mus: Iterable[float]) -> float:
-    r"""What several releases spend together: :math:`\sqrt{\sum_i \mu_i^2}`.
+    r"""Compute what several releases spend together: :math:`\sqrt{\sum_i \mu_i^2}`.
 
     Releases may be chosen after seeing earlier ones.
 

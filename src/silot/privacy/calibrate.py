@@ -111,7 +111,7 @@ class Calibration:
 
     @classmethod
     def of(cls, points: Array, codes: Codes | None, **options: Any) -> Calibration | None:
-        """A calibration on public records, or none where they are too few or all alike."""
+        """Build a calibration on public records; ``None`` where they are too few or all alike."""
         if len(points) < FEWEST_RECORDS:
             return None
         # The second number of a seed separates streams: the choice of records shares no random
@@ -128,7 +128,7 @@ class Calibration:
         return Sampler.of(self.cells.dimension, self.seed, size=DRAWN, embedding=self.embedding)
 
     def side(self, reading: Reading, decoded: Decoded) -> Side:
-        """What is compared of a sketch."""
+        """Return what is compared of a sketch."""
         counts = reading.counts.sum(axis=0)
         # Noise can take the sum of the counts to 0 and below.
         shares = simplex(counts / max(float(counts.sum()), 1.0))
@@ -138,7 +138,7 @@ class Calibration:
     def estimates(
         self, pairs: Sequence[tuple[Side, Side]], sources: Sequence[tuple[Source, Source]]
     ) -> list[Estimate]:
-        """Distances of the records behind sketches; each is the same whatever others there are."""
+        """Estimate distances of the records behind sketches; no pair depends on the others."""
         fits = [self.fit(*both) for both in sources]
         lengths = self._compare(pairs)
         groups = [
@@ -151,7 +151,7 @@ class Calibration:
         return [estimates[place] for place in order]
 
     def fit(self, x: Source, y: Source) -> Fit:
-        """What pairs of sketches of two sources are judged by."""
+        """Fit the regression that judges pairs of sketches of two sources."""
         # A fit is the same in either order of its sources, so one simulation serves both.
         first, second = sorted((x, y), key=lambda one: (one.noisy, one.records))
         if (first, second) not in self._fits:
@@ -171,7 +171,7 @@ class Calibration:
         return self._fits[first, second]
 
     def _read_side(self, reading: Reading) -> Side:
-        """A sketch as it is read."""
+        """Decode a sketch as a run does."""
         return self.side(reading, decode(reading, self.cells, self.prior))
 
     @property
@@ -199,7 +199,7 @@ class Calibration:
         return [_refine_centres(self.points[folds != k], self.cells.centres) for k in range(_FOLDS)]
 
     def _place(self, points: Array) -> tuple[Codes, Array, Array]:
-        """Cells (m,), clipped offsets (m, d) and squares (m,) of public records."""
+        """Find cells (m,), clipped offsets (m, d) and squares (m,) of public records."""
         places = np.zeros(len(points), dtype=np.int64)
         offsets, squares = np.zeros_like(points), np.zeros(len(points))
         folds = np.arange(len(points)) % _FOLDS
@@ -219,7 +219,7 @@ class Calibration:
     def _simulate(
         self, pair: Pair, x: Source, y: Source, rng: np.random.Generator
     ) -> tuple[tuple[Reading, Reading], float]:
-        """Two sketches; how much further apart their records' means are than the laws'."""
+        """Simulate two sketches; return how much chance adds to the gap of their means."""
         readings: list[Reading] = []
         gaps = np.zeros((2, self.points.shape[1]))
         # Records that do not move are in the cells that are known already.
@@ -241,7 +241,7 @@ class Calibration:
         self, source: Source, placed: tuple[Codes, Array, Array], drawn: Codes,
         rng: np.random.Generator,
     ) -> Reading:  # fmt: skip
-        """A sketch of public records, so often each, with the noise of a release."""
+        """Sketch public records with multiplicities, with the noise of a release."""
         places, offsets, squares = placed
         cells = places if self.codes is None else self.codes * self.cells.size + places
         shape = (self.classes, self.cells.size)
@@ -258,14 +258,14 @@ class Calibration:
         )
 
     def _compare(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
-        """Squared lengths (N, 10) that pairs are judged by, the same in either order."""
+        """Compute squared lengths (N, 10) that judge pairs, the same in either order."""
         sides = list(dict.fromkeys(side for both in pairs for side in both))
         # The cost of a sketch to itself depends on no partner, and is computed once a sketch.
         own = dict(zip(sides, np.vstack(on_cores(self._own, _split(sides))), strict=True))
         return np.vstack(on_cores(lambda part: self._parts(part, own), _split(pairs)))
 
     def _own(self, sides: Sequence[Side]) -> Array:
-        """Entropic costs (N, 2) of shares and of masses to themselves."""
+        """Compute entropic costs (N, 2) of shares and of masses to themselves."""
         both = ([side.shares for side in sides], [side.masses for side in sides])
         return np.stack([self._divergence.own(np.stack(rows)) for rows in both], axis=1)
 
@@ -306,7 +306,7 @@ class Calibration:
 def _known(
     data: bytes, shape: tuple[int, int], codes: bytes | None, embedding: Embedding, seed: int
 ) -> tuple[list[Pair], Truth]:
-    """Pairs and their truths: the same for all runs with the same public records."""
+    """Make pairs and measure their distances, once for all runs with the same public records."""
     points: npt.NDArray[np.float64] = np.frombuffer(data).reshape(shape)
     classes = None if codes is None else np.frombuffer(codes, dtype=np.int64)
     rng = np.random.default_rng([seed, 31])
@@ -315,12 +315,12 @@ def _known(
 
 
 def _split(items: Sequence[T]) -> list[Sequence[T]]:
-    """Parts of what is compared."""
+    """Split items into batches."""
     return [items[k : k + _TOGETHER] for k in range(0, len(items), _TOGETHER)]
 
 
-def alike(records: dict[str, float]) -> dict[str, float]:
-    """Numbers of records, those that differ little made the same: one simulation serves them."""
+def merge_counts(records: dict[str, float]) -> dict[str, float]:
+    """Replace numbers of records that differ little by one: a simulation serves them all."""
     # Names break ties, so that the groups do not depend on the order of the holders.
     order = sorted(records, key=lambda name: (records[name], name))
     # Every pair of groups is simulated, so the ratio grows until there are few groups. Noise over
@@ -336,7 +336,7 @@ def alike(records: dict[str, float]) -> dict[str, float]:
 
 
 def _near(records: dict[str, float], order: list[str], ratio: float) -> list[list[str]]:
-    """Names in order, in groups whose numbers are within a ratio."""
+    """Group names, in order, whose numbers are within a ratio."""
     groups: list[list[str]] = []
     for name in order:
         if groups and records[name] <= ratio * records[groups[-1][0]]:
@@ -347,7 +347,7 @@ def _near(records: dict[str, float], order: list[str], ratio: float) -> list[lis
 
 
 def _refine_centres(points: Array, centres: Array) -> Array:
-    """Centres of mass of cells, again and again, from where they were."""
+    """Move centres to the means of their cells, again and again (Lloyd)."""
     for _ in range(_STEPS):
         codes, _ = nearest(points, centres)
         sizes = np.bincount(codes, minlength=len(centres))

@@ -59,7 +59,7 @@ class Cells:
     def of_sample(
         cls, public: npt.ArrayLike, size: int, seed: int = 0, *, drawn: bool = False
     ) -> Cells:
-        """Cells of a public sample: the centres are those of k-means.
+        """Build cells of a public sample, with the centres of k-means.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class Cells:
 
 
 def _portable(value: float) -> float:
-    """A number without its last bits: those of sums differ between machines."""
+    """Drop the last bits of a number: those of sums differ between machines."""
     mantissa, exponent = np.frexp(value)
     return float(np.ldexp(np.rint(mantissa * 2.0**_BITS), exponent - _BITS))
 
@@ -144,7 +144,7 @@ def public_points(public: npt.ArrayLike) -> Array:
 
 
 def draw_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int) -> Array:
-    """Records of a normal law, standing for a public sample."""
+    """Draw records of a normal distribution that stand for a public sample."""
     if mean is None or scale is None:
         raise InputError(
             "a sketch needs public knowledge of the records. Give public= (--public), a sample "
@@ -159,7 +159,7 @@ def draw_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: i
 
 
 def public_law(mean: npt.ArrayLike, scale: npt.ArrayLike) -> tuple[Array, Array]:
-    """Public mean and standard deviation of every feature (d,), checked."""
+    """Check the public mean and standard deviation of every feature (d,)."""
     middle, spread = _vector(mean, "public_mean"), _vector(scale, "public_scale")
     if len(middle) > 1 and len(spread) > 1 and len(middle) != len(spread):
         raise MismatchError(
@@ -183,7 +183,7 @@ def _vector(value: npt.ArrayLike, name: str) -> Array:
 def cluster_points(
     points: Array, size: int, seed: int, weights: Array | None = None
 ) -> tuple[Array, Codes]:
-    """Centres of groups of near points by k-means (S, d), and the group of each point (n,)."""
+    """Find centres (S, d) by k-means, and the nearest centre of each point (n,)."""
     # Slow to import.
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
@@ -199,7 +199,7 @@ def cluster_points(
 
 
 def _reach(offsets: Array, centres: Array) -> float:
-    """Length of nearly all public offsets; never zero."""
+    """Return a length above 0 that nearly all public offsets stay below."""
     lengths = np.linalg.norm(offsets, axis=1)
     # Lengths below this part of the centres are rounding errors, and no radius.
     for reach in (float(np.quantile(lengths, 0.95)), float(lengths.max())):
@@ -211,7 +211,7 @@ def _reach(offsets: Array, centres: Array) -> float:
 
 
 def nearest(points: Array, centres: Array) -> tuple[Codes, Array]:
-    """Nearest centre of every record (n,), and the squared distance to it (n,).
+    """Find the nearest centre of every record (n,), and the squared distance to it (n,).
 
     Only sums, differences and products of single numbers, in a fixed order: the cell of a record
     depends on no other record, not even by the rounding that a matrix product of another shape

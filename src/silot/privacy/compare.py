@@ -1,4 +1,4 @@
-"""Distances between sketches: by samples of the laws they tell of."""
+"""Distances between sketches, measured between samples of the distributions they describe."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rate:
     power: float
 
     def at(self, records: float, drawn: int = _DRAWN) -> float:
-        """Factor between ``records`` real records and as many ``drawn`` ones."""
+        """Compute the factor between ``records`` real records and as many ``drawn`` ones."""
         return self.ratio * (max(records, 1.0) / drawn) ** -self.power
 
 
@@ -95,12 +95,12 @@ class Sampler:
     def of(
         cls, dimension: int, seed: int, *, size: int = _DRAWN, embedding: Embedding = "none"
     ) -> Sampler:
-        """A sampler for records of ``dimension`` features."""
+        """Build a sampler for records of ``dimension`` features."""
         noise = np.random.default_rng([seed, 13]).standard_normal((2, size, dimension))
         return cls(noise - noise.mean(axis=1, keepdims=True), embedding)
 
     def draw(self, decoded: Decoded, *, law: bool = False) -> Drawn:
-        """Two samples; ``law`` says that the measure is no sample itself."""
+        """Draw two samples; ``law`` says that the measure is no sample itself."""
         places = _spread_evenly(decoded.weights.ravel(), self.noise.shape[1])
         classes, cells = np.divmod(places, decoded.weights.shape[1])
         root = covariance_root(decoded.covariance)
@@ -114,7 +114,7 @@ class Sampler:
 
 
 def distances_of(pairs: Sequence[tuple[Drawn, Drawn]], rate: Rate) -> Array:
-    r"""Squared distances (N,) between the records behind pairs of sketches.
+    r"""Compute squared distances (N,) between the records behind pairs of sketches.
 
     .. math:: W^2 = \tfrac12 \left(W_2^2(X, Y') + W_2^2(X', Y)\right)
               + \sqrt{W_2^2(X, X')\, W_2^2(Y, Y')} \left(\rho_n - 1\right)
@@ -175,7 +175,7 @@ def rate_of(public: Array, cells: Cells, seed: int) -> Rate:
 
 
 def _unseen(public: Array, cells: Cells, seed: int) -> float:
-    """How much more records scatter that the centres were not fitted to."""
+    """Measure how much more records scatter that the centres were not fitted to."""
     folds = np.arange(len(public)) % _FOLDS
     total = 0.0
     for fold in range(_FOLDS):
@@ -186,14 +186,14 @@ def _unseen(public: Array, cells: Cells, seed: int) -> float:
 
 
 def class_coordinates(decoded: Decoded, embedding: Embedding) -> Array:
-    """Label coordinates of a decoded measure, class by class."""
+    """Compute label coordinates of a decoded measure, class by class."""
     return class_vectors(decoded.atoms, decoded.weights, decoded.covariance, embedding)
 
 
 def class_vectors(
     atoms: Array, masses: Array, within: Array | float, embedding: Embedding
 ) -> Array:
-    """Mean and covariance block of every class, as in OTDD vectors: (C, D).
+    """Compute mean and covariance block of every class, as in OTDD vectors: (C, D).
 
     Of atoms (S, d) with masses by class (C, S), around which records have the covariance
     ``within``.
@@ -217,7 +217,7 @@ def class_vectors(
 
 
 def _spread_evenly(weights: Array, size: int) -> Codes:
-    """Places drawn in proportion to weights, as evenly as ``size`` of them can be."""
+    """Draw ``size`` places in proportion to weights, as evenly as can be."""
     steps = (np.arange(size) + 0.5) / size
     places = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
     return np.minimum(places, len(weights) - 1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a holder has released and what that has spent, for good."""
+"""The durable account of what a holder disclosed, spent, counted and decided."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ class Ledger:
             return tuple(file.read_refusals(connection))
 
     def entries(self) -> tuple[Row, ...]:
-        """All rows, first to last."""
+        """Read all rows, first to last."""
         with self._using() as connection:
             return tuple(row for row, _ in file.read_rows(connection))
 
@@ -452,8 +452,8 @@ class Ledger:
                 asker=plain_name(asker),
             )
 
-    def charged(self, key: str, run: str) -> float:
-        """What a release was charged, if that was in this run; 0 in others, and without a name."""
+    def charge_in(self, key: str, run: str) -> float:
+        """Return what a release was charged in this run; 0 in other runs, and without a name."""
         with self._using() as connection:
             row = file.find_row(connection, "reserve", key)
         in_run = run and row is not None and json.loads(row.parameters).get(_RUN) == run
@@ -574,7 +574,7 @@ class Ledger:
         return reply if earlier is None else earlier
 
     def before(self, key: str) -> bytes | None:
-        """What was told to a question that was charged or counted, to be handed over again.
+        """Return the answer to a question that was charged or counted, to be handed over again.
 
         Empty where it was and no answer was stored; ``None`` where it never was.
         """
@@ -697,7 +697,7 @@ class Ledger:
             return _is_paused(connection)
 
     def pause(self, wanted: bool = True) -> None:
-        """Tell nothing any more, in any process, or go on."""
+        """Stop answering, in any process, or go on."""
         with self._writing() as connection:
             _set_paused(connection, wanted)
 
@@ -754,7 +754,7 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that no other process can come between, on the file that it was."""
+        """Open one transaction that no other process can come between, on the same file."""
         with self._using() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -793,7 +793,7 @@ def _budget_exceeded(spent: float, requested: float, budget: float) -> BudgetErr
 
 
 def plain_name(asker: str) -> str:
-    """A name as a ledger keeps it: without line breaks and terminal codes, and not without end."""
+    """Clean a name as a ledger keeps it: without line breaks and terminal codes, and cut."""
     return "".join(c if c.isprintable() else "?" for c in asker)[:_LONGEST_ASKER]
 
 
@@ -804,7 +804,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 
 def _read_decisions(connection: sqlite3.Connection) -> list[Decision]:
-    """All that persons did, the first first."""
+    """Read all that persons did, the first first."""
     questions = {row.key: row for row in _read_events(connection, "wait")}
     entries: list[Decision] = []
     for row in _read_events(connection, "approve", "deny", "allow", "end", "pause", "go-on"):
@@ -818,7 +818,7 @@ def _read_decisions(connection: sqlite3.Connection) -> list[Decision]:
 
 
 def _read_waiting(connection: sqlite3.Connection, now: datetime) -> list[Waiting]:
-    """All questions that ever waited, the first first, and what became of each."""
+    """Read all questions that ever waited, the first first, with their states."""
     questions: dict[str, Waiting] = {}
     for row in _read_events(connection, "wait", "approve", "deny"):
         if row.event == "wait":
@@ -839,7 +839,7 @@ def _read_waiting(connection: sqlite3.Connection, now: datetime) -> list[Waiting
 
 
 def _read_allowances(connection: sqlite3.Connection) -> list[Allowed]:
-    """All that was ever allowed for a while, the first first."""
+    """Read all that was ever allowed for a while, the first first."""
     spans: dict[str, Allowed] = {}
     for row in _read_events(connection, "allow", "end"):
         time = datetime.fromisoformat(row.time)
@@ -854,7 +854,7 @@ def _read_allowances(connection: sqlite3.Connection) -> list[Allowed]:
 
 
 def _read_allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
-    """What is allowed now without a decision.
+    """Read what is allowed now without a decision.
 
     An approval is over once the ledger noted a time out of its span after it: a clock that is set
     back makes no hour longer, and one that was ahead leaves none for later.
@@ -1013,7 +1013,7 @@ def _add_decision(
     asker: str = "",
     body: Mapping[str, str],
 ) -> None:
-    """A row; what a person did says who."""
+    """Add a row; what a person did is noted with the name of that person."""
     content = body if event == "wait" else {**body, "by": _name_user()}
     text = _json(content)
     file.add(connection, event, key, mechanism=mechanism, parameters=text, asker=asker)
@@ -1024,7 +1024,7 @@ def _find_key(connection: sqlite3.Connection, event: str, id: str) -> str:
 
 
 def _name_user() -> str:
-    """Whose process it is: a name of the system, and that of who became it by sudo."""
+    """Return the user of this process, and who became that user by sudo."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -1038,10 +1038,10 @@ def _read_author(row: Row) -> str:
 
 
 def _new_key() -> str:
-    """A key of its own: the same question may wait again once it lapsed."""
+    """Make a random key: the same question may wait again once it lapsed."""
     return sha256(secrets.token_bytes(32)).hexdigest()
 
 
 def utc() -> datetime:
-    """Now."""
+    """Return the time."""
     return datetime.now(UTC)

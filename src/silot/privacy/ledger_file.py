@@ -110,11 +110,11 @@ class Row:
     hash: str = ""
 
     def with_hash(self) -> Row:
-        """The row with its hash."""
+        """Return the row with its hash."""
         return replace(self, hash=self.computed_hash())
 
     def computed_hash(self) -> str:
-        """SHA-256 of all fields but ``hash``, as a JSON list."""
+        """Compute the SHA-256 of all fields but ``hash``, as a JSON list."""
         content = [getattr(self, name) for name in COLUMNS[:-1]]
         return hashlib.sha256(_JSON.encode(content).encode("ascii")).hexdigest()
 
@@ -124,12 +124,12 @@ COLUMNS = tuple(item.name for item in fields(Row))
 
 
 def now() -> str:
-    """The time, to the second."""
+    """Return the time, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def digest_of(reply: bytes) -> str:
-    """SHA-256 of a stored answer."""
+    """Compute the SHA-256 of a stored answer."""
     return hashlib.sha256(reply).hexdigest()
 
 
@@ -180,7 +180,7 @@ def _fits(row: Row, reply: bytes | None) -> bool:
 
 
 def broken_error(position: int, what: str) -> FileError:
-    """The error for a ledger whose rows are not as they were written."""
+    """Build the error for a ledger whose rows are not as they were written."""
     return FileError(
         f"the ledger is broken: row {position} {what}. Nothing may be released against it; "
         "find out what happened, and count what it had spent as spent.",
@@ -252,7 +252,7 @@ def _check_kind(path: Path, application: int, version: int) -> None:
 
 
 def fill(connection: sqlite3.Connection) -> None:
-    """Give an empty database the form of a ledger."""
+    """Create the tables and triggers of a ledger in an empty database."""
     for statement in (
         *SCHEMA,
         f"PRAGMA application_id = {APPLICATION}",
@@ -271,7 +271,7 @@ def check_schema(connection: sqlite3.Connection) -> bool:
 
 @contextmanager
 def create_file(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
-    """A new ledger to put the first row in; afterwards it appears at ``path``, whole or not at all.
+    """Create a ledger for the first row; afterwards it appears at ``path``, whole or not at all.
 
     Whoever is killed on the way leaves no half-made ledger behind: that would look like one
     against which nothing was spent. Where another process was faster, its ledger stays.
@@ -315,7 +315,7 @@ _INSERT = (
 
 @dataclass(frozen=True)
 class Tally:
-    """What exact answers below level record have told so far, as rules about them need it.
+    """Numbers that exact answers below level record have disclosed so far.
 
     Attributes
     ----------
@@ -376,7 +376,7 @@ class AnswerSummary:
 
 
 def summarize_answers(connection: sqlite3.Connection) -> list[AnswerSummary]:
-    """What was told, to each asker, the latest first."""
+    """Sum up the answers to each asker, the latest first."""
     cursor = connection.execute(
         "SELECT asker, 'release', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), 0, "
         "SUM(mu * mu), 0 FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL "
@@ -418,7 +418,7 @@ def count_answers(connection: sqlite3.Connection) -> Tally:
 
 
 def read_name(connection: sqlite3.Connection) -> str:
-    """What the ledger called itself when it was made."""
+    """Read the name that the ledger took when it was created."""
     (text,) = connection.execute("SELECT parameters FROM rows WHERE sequence = 0").fetchone() or (
         "{}",
     )
@@ -432,7 +432,7 @@ def read_name(connection: sqlite3.Connection) -> str:
 
 
 def add_first(connection: sqlite3.Connection) -> None:
-    """Begin the chain."""
+    """Add the first row of the chain."""
     parameters = json.dumps({"ledger": secrets.token_hex(16), "version": VERSION})
     new = Row(0, "open", now(), "", "", parameters, "", 0.0, 0.0, "", FIRST).with_hash()
     connection.execute(_INSERT, (*(getattr(new, name) for name in COLUMNS), None))
@@ -487,7 +487,7 @@ def add_again(connection: sqlite3.Connection, first: Row, asker: str) -> None:
 
 
 def sum_spent(connection: sqlite3.Connection) -> float:
-    """What all reserves spend together, whether they came to a release or not."""
+    """Sum what all reserves spend, whether they came to a release or not."""
     (squares,) = connection.execute(
         "SELECT COALESCE(SUM(mu * mu), 0.0) FROM rows WHERE event = 'reserve'"
     ).fetchone()
@@ -495,7 +495,7 @@ def sum_spent(connection: sqlite3.Connection) -> float:
 
 
 def read_last(connection: sqlite3.Connection) -> Row:
-    """The last row."""
+    """Read the last row."""
     values = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows ORDER BY sequence DESC LIMIT 1"
     ).fetchone()
@@ -505,7 +505,7 @@ def read_last(connection: sqlite3.Connection) -> Row:
 
 
 def read_numbered(connection: sqlite3.Connection, sequence: int) -> Row | None:
-    """The row of a number, if there is one."""
+    """Read the row of a number, if there is one."""
     values = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows WHERE sequence = ?", (sequence,)
     ).fetchone()
@@ -513,7 +513,7 @@ def read_numbered(connection: sqlite3.Connection, sequence: int) -> Row | None:
 
 
 def find_row(connection: sqlite3.Connection, event: str, key: str) -> Row | None:
-    """The row of an event about a question, if there is one."""
+    """Find the row of an event about a question, if there is one."""
     values = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = ? AND key = ?", (event, key)
     ).fetchone()
@@ -521,7 +521,7 @@ def find_row(connection: sqlite3.Connection, event: str, key: str) -> Row | None
 
 
 def read_refusals(connection: sqlite3.Connection) -> list[Row]:
-    """Rows of what was refused."""
+    """Read the rows of refusals."""
     cursor = connection.execute(
         f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = 'refuse' ORDER BY sequence"
     )
@@ -529,7 +529,7 @@ def read_refusals(connection: sqlite3.Connection) -> list[Row]:
 
 
 def find_reply(connection: sqlite3.Connection, key: str, event: str = "release") -> bytes | None:
-    """The stored answer to a question, if there is one and it is as it was."""
+    """Find the stored answer to a question; raise where it was changed."""
     values = connection.execute(
         "SELECT sequence, digest, reply FROM rows WHERE event = ? AND key = ?", (event, key)
     ).fetchone()
@@ -542,7 +542,7 @@ def find_reply(connection: sqlite3.Connection, key: str, event: str = "release")
 
 
 def read_rows(connection: sqlite3.Connection) -> Iterator[tuple[Row, bytes | None]]:
-    """All rows with the answers they store."""
+    """Read all rows with the answers they store."""
     cursor = connection.execute(f"SELECT {', '.join(COLUMNS)}, reply FROM rows ORDER BY sequence")
     for *values, reply in cursor:
         yield Row(*values), reply

@@ -1,4 +1,4 @@
-"""The last row of every ledger, noted outside the ledgers: what finds a file that was put back."""
+"""The last row of every ledger, noted outside the ledgers, to detect a file that was put back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Head:
 
 
 def state_folder() -> Path:
-    """Where heads are kept: ``SILOT_STATE``, or the user's folder for state."""
+    """Return the folder of heads: ``SILOT_STATE``, or the user's folder for state."""
     name, base = os.environ.get(STATE), os.environ.get("XDG_STATE_HOME")
     try:
         home = Path(base) if base else Path.home() / ".local" / "state"
@@ -50,7 +50,7 @@ def state_folder() -> Path:
 
 
 def places_of(path: Path) -> set[str]:
-    """Names of a place: as it is written, and where that leads to. A link may be turned."""
+    """Return names of a place: as it is written, and resolved, as a link may change."""
     return {os.path.abspath(path), str(path.parent.resolve() / path.name)}  # noqa: PTH100
 
 
@@ -65,14 +65,14 @@ class Heads:
         self.folder = state_folder() if folder is None else Path(folder)
 
     def of(self, ledger: str) -> Head | None:
-        """The head of a ledger, by the name it gave itself."""
+        """Read the head of a ledger, by the name that it gave itself."""
         with self._kept():
             data = _read(self._file(ledger, "head"), _TAIL)
         heads = [Head(int(number), digest.decode()) for number, digest in _LINE.findall(data)]
         return max(heads, key=lambda head: head.sequence, default=None)
 
     def at(self, path: Path) -> dict[str, str]:
-        """The ledgers that were at a place, by the names of the place; no text for none."""
+        """Read the ledgers that were at a place, by the names of the place; no text for none."""
         with self._kept():
             return {
                 place: _read(self._file(place, "place"), _TAIL).decode(errors="replace")
@@ -163,7 +163,7 @@ class Place:
         self._file = self._identity()
 
     def check(self, connection: sqlite3.Connection) -> int:
-        """Number of the row that was noted last, -1 for none; raise if it is not in the file."""
+        """Return the number of the row that was noted last, -1 for none; raise if it is missing."""
         self._check_file()
         if not self._name:
             self._name = read_name(connection)
@@ -172,11 +172,23 @@ class Place:
             raise _replaced(self._path)
         if head is None:
             if read_last(connection).sequence > 0:
-                raise _unknown(self._path, self._heads.folder)
+                raise FileError(
+                    f"{self._path} was used before, and its last row is not noted in "
+                    f"{self._heads.folder}: it comes from another machine, or {STATE} names "
+                    f"another folder now. Compare `silot ledger verify {self._path} --head HASH` "
+                    f"with a head noted elsewhere, then `silot ledger trust {self._path}`.",
+                    code="ledger-unknown",
+                )
             return -1
         row = read_numbered(connection, head.sequence)
         if row is None or row.hash != head.hash:
-            raise _older(self._path, head.sequence)
+            raise FileError(
+                f"{self._path} has not the row {head.sequence} that it is known to have had: it is "
+                "an older copy, or rows were cut off, or it was used as a copy elsewhere. Put the "
+                f"newest one back, with {self._path.name}-wal if there is one. What is missing was "
+                "told and charged.",
+                code="ledger-older",
+            )
         # A place it is new at has to be noted.
         return head.sequence if all(ledgers.values()) else -1
 
@@ -217,24 +229,6 @@ def _replaced(path: Path) -> FileError:
         f"{path} is another file than the ledger that was used here. Put that one back. If this is "
         f"the right one: `silot ledger trust {path}`.",
         code="ledger-replaced",
-    )
-
-
-def _older(path: Path, sequence: int) -> FileError:
-    return FileError(
-        f"{path} has not the row {sequence} that it is known to have had: it is an older copy, or "
-        f"rows were cut off, or it was used as a copy elsewhere. Put the newest one back, with "
-        f"{path.name}-wal if there is one. What is missing was told and charged.",
-        code="ledger-older",
-    )
-
-
-def _unknown(path: Path, folder: Path) -> FileError:
-    return FileError(
-        f"{path} was used before, and its last row is not noted in {folder}: it comes from another "
-        f"machine, or {STATE} names another folder now. Compare `silot ledger verify {path} --head "
-        f"HASH` with a head noted elsewhere, then `silot ledger trust {path}`.",
-        code="ledger-unknown",
     )
 
 

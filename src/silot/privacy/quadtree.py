@@ -18,7 +18,7 @@ _CLEAR = 2.0
 
 
 def tree_sensitivity(depth: int, resolution: int = RESOLUTION) -> float:
-    """Most that one record moves ``tree_counts``: it is counted once a level."""
+    """Bound how far one record moves ``tree_counts``: it is counted once a level."""
     return resolution * depth**0.5
 
 
@@ -30,7 +30,7 @@ def tree_counts(
     depth: int,
     resolution: int = RESOLUTION,
 ) -> Codes:
-    """Records by square, level by level, from 4 squares to ``4 ** depth``: whole numbers.
+    """Count records by square, level by level, from 4 squares to ``4 ** depth``.
 
     Records outside the box count at its edge; one with a number that is not finite at the corner.
 
@@ -92,7 +92,7 @@ class Tree:
         return cls(levels, tree_sensitivity(depth, resolution) / mu / resolution)
 
     def decode(self, cells: Cells) -> Decoded:
-        """The measure it tells of: one atom at each finest square of ``cells``."""
+        """Estimate the measure: one atom at each finest square of ``cells``."""
         leaves = _reconcile(self.levels, self.noise)
         records = max(float(leaves.sum()), 1.0)
         weights = simplex(leaves.ravel() / records)
@@ -100,7 +100,7 @@ class Tree:
 
 
 def tree_cells(low: Array, high: Array, depth: int, sample: Array) -> Cells:
-    """The finest squares as cells; ``sample`` is what the public law would draw."""
+    """Build cells of the finest squares; ``sample`` is a draw from the public distribution."""
     side = 1 << depth
     steps = (np.arange(side) + 0.5) / side
     width = (high - low) / side
@@ -130,7 +130,7 @@ def _refine(counts: Array) -> Array:
 
 
 def _reconcile(levels: list[Array], noise: float) -> Array:
-    """Counts of the finest level that add up: weighted least squares, from leaves to root and back.
+    """Fit counts of the finest level that add up, by least squares from leaves to root and back.
 
     Hay et al., *Boosting the Accuracy of Differentially Private Histograms Through Consistency*,
     2010, with squares that noise drowns shared out evenly.

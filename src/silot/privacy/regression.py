@@ -1,4 +1,4 @@
-"""What pairs of sketches whose distances are known tell of another: a local regression."""
+"""A local regression that corrects distances between sketches, fitted where they are known."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Fit:
 
     @classmethod
     def of(cls, lengths: Array, truth: Array, unit: float) -> Fit:
-        """From parts (K, 10) and true squared distances (K,)."""
+        """Fit to lengths (K, 10) of pairs with true squared distances (K,)."""
         looks = _looks(lengths, unit)
         mean, spread = looks.mean(axis=0), looks.std(axis=0) + 1e-9
         # Chance may take away more than there is between two laws; never all.
@@ -57,7 +57,7 @@ class Fit:
         return cls(mean, spread, (looks - mean) / spread, errors, unit)
 
     def estimates(self, lengths: Array) -> list[Estimate]:
-        """Distances and intervals from the parts (N, 10) of pairs of sketches."""
+        """Estimate distances and intervals from the lengths (N, 10) of pairs of sketches."""
         place = np.clip(
             (_looks(lengths, self.unit) - self.mean) / self.spread, -_FURTHEST, _FURTHEST
         )
@@ -98,7 +98,7 @@ class Fit:
 
 
 def _looks(lengths: Array, unit: float) -> Array:
-    """Parts on a scale where they compare: lengths, as logarithms or over the public one."""
+    """Bring lengths to one scale: logarithms, and differences over the public length."""
     logs = 0.5 * np.log(lengths + _FLOOR * unit)
     for differences in (6, 8):
         logs[:, differences] = np.sqrt(lengths[:, differences] / unit)

@@ -1,4 +1,4 @@
-"""Sketches of measures: the vector a holder adds noise to, and what can be read from it."""
+"""Sketches of measures: the vector that a holder adds noise to, and how it is decoded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS = np.array([0.88, 0.40, 0.25]) / np.linalg.norm([0.88, 0.40, 0.25])
 
 
 def parts(resolution: int) -> tuple[float, float, float]:
-    """Largest contribution of a record to the counts, the offset and the scatter, in units."""
+    """Return the largest contribution of a record to counts, offset and scatter, in units."""
     a, b, q = (float(resolution * part) for part in _PARTS)
     # Counts and scatter are rounded down record by record, so their largest contributions are
     # whole; offsets are rounded to the nearest, which ``sensitivity`` adds.
@@ -30,7 +30,7 @@ def parts(resolution: int) -> tuple[float, float, float]:
 
 
 def sensitivity(dimension: int, resolution: int = RESOLUTION) -> float:
-    r"""Most that one record moves ``encode``, in the Euclidean norm.
+    r"""Bound how far one record moves ``encode``, in the Euclidean norm.
 
     .. math:: \Delta^2 = (Ka)^2 + (Kb + \sqrt d / 2)^2 + (Kq)^2
 
@@ -62,7 +62,7 @@ def encode(
     count: int = 1,
     resolution: int = RESOLUTION,
 ) -> Codes:
-    r"""Sketch of records, before noise: whole numbers.
+    r"""Sketch records as whole numbers, before noise.
 
     With c the nearest centre of a record, u its offset from it and m its mass,
 
@@ -228,7 +228,7 @@ def decode(reading: Reading, cells: Cells, prior: Array | None = None) -> Decode
 
 
 def _shrunk_weights(reading: Reading, cells: Cells, prior: Array | None, records: float) -> Array:
-    """Noisy proportions moved towards public ones, as far as noise explains the difference."""
+    """Move noisy proportions towards public ones, as far as noise explains the difference."""
     shares = reading.counts / records
     if prior is None:
         prior = simplex(shares.sum(axis=1))[:, None] * cells.weights
@@ -248,12 +248,12 @@ def _shrunk_shift(reading: Reading, cells: Cells, records: float) -> Array:
 
 
 def _kept(square: float, noise: float) -> float:
-    """Part of a vector that is not noise (James and Stein), 0..1."""
+    """Estimate the part 0..1 of a vector that is not noise (James and Stein)."""
     return max(0.0, 1.0 - noise / square) if square > 0 else 0.0
 
 
 def _covariance(scatter: float, cells: Cells) -> Array:
-    """The public covariance scaled down to a scatter, or raised to it in all directions alike."""
+    """Scale the public covariance down to a scatter, or raise it in all directions alike."""
     dimension = len(cells.covariance)
     public = float(np.trace(cells.covariance))
     # The sketch has one number for the scatter: its directions are the public ones as far as they
@@ -264,7 +264,7 @@ def _covariance(scatter: float, cells: Cells) -> Array:
 
 
 def simplex(values: Array) -> Array:
-    """Nearest probabilities, of the shape of ``values``."""
+    """Project values onto the nearest probabilities, of the same shape."""
     # The Euclidean projection by sorting (Duchi et al., 2008, figure 1).
     flat = values.ravel()
     falling = np.sort(flat)[::-1]

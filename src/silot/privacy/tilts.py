@@ -1,4 +1,4 @@
-"""Pairs of laws made of public records, with what their distances are: no private data here.
+"""Pairs of distributions on public records, with their distances: no private data here.
 
 An estimate of a distance can only be judged where the truth is known. Public records are tilted
 (weighted anew), moved and scaled at random; how far two such laws are apart is measured between
@@ -53,7 +53,7 @@ class Pair:
     scale: float
 
     def move(self, points: Array) -> Array:
-        """Records of the second law."""
+        """Move records to where the second distribution has them."""
         middle = points.mean(axis=0)
         return middle + self.scale * (points - middle) + self.shift
 
@@ -88,7 +88,7 @@ class Truth:
     exponent: Array = field(repr=False)
 
     def at(self, x_records: float, y_records: float) -> Array:
-        """Squared distances (K,) of ``x_records`` of one law and ``y_records`` of the other.
+        """Compute squared distances (K,) of ``x_records`` and ``y_records`` of both distributions.
 
         Those of samples whose means are apart as those of the laws are.
         """
@@ -100,7 +100,7 @@ class Truth:
 
 
 def pairs_of(points: Array, codes: Codes | None, rng: np.random.Generator) -> list[Pair]:
-    """Random pairs of laws on public records (m, d), of classes (m,) if they have any."""
+    """Draw random pairs of distributions on public records (m, d), with classes (m,) if any."""
     return [_pair(points, codes, rng) for _ in range(PAIRS)]
 
 
@@ -108,7 +108,7 @@ def truth_of(
     points: Array, codes: Codes | None, embedding: Embedding, pairs: list[Pair],
     rng: np.random.Generator,
 ) -> Truth:  # fmt: skip
-    """Distances of the pairs, with the label coordinates of an embedding."""
+    """Measure the distances of pairs, with the label coordinates of an embedding."""
     power = _power(points, rng)
 
     def measure(pair: Pair, order: Codes, finer: bool) -> tuple[list[float], list[float]]:
@@ -139,7 +139,7 @@ def truth_of(
 def _split(
     laws: list[tuple[Array, Array]], parts: list[Codes], order: tuple[int, int, int, int]
 ) -> list[float]:
-    """Squared distances across and within laws, of parts of the records; their effective size."""
+    """Measure squared distances across and within distributions, and their effective size."""
     (x, a), (y, b) = laws
     i, j, k, l = (parts[place] for place in order)
     # Parts are disjoint: a record in both clouds would move nowhere and lower the distance.
@@ -150,7 +150,7 @@ def _split(
 
 
 def _distance(x: Array, a: Array, y: Array, b: Array) -> float:
-    """Squared distance of two weighted clouds, their means taken away."""
+    """Compute the squared distance of two weighted clouds without their means."""
     a, b = a / a.sum(), b / b.sum()
     # The gap of the means is known without any sample, so only the shapes are measured.
     return exact_plan(x - a @ x, y - b @ y, a, b).cost
@@ -162,7 +162,7 @@ def _share(within: Array, across: Array, exponent: Array | float) -> Array:
 
 
 def _exponent(halves: Array, quarters: Array) -> float:
-    """How chance in a distance depends on it: from what halving the records added to it."""
+    """Fit how chance depends on a distance, from what halving the records added to it."""
     across, within = halves[:, 0], halves[:, 1]
     used = across > 0
     if not used.any():
@@ -179,7 +179,7 @@ def _exponent(halves: Array, quarters: Array) -> float:
 
 
 def _power(points: Array, rng: np.random.Generator) -> float:
-    """How fast samples of the public law grow nearer with their size."""
+    """Fit how fast samples of the public distribution grow nearer with their size."""
     sizes = [len(points) // share for share in (2, 4, 8)]
     distances: list[float] = []
     for size in sizes:
@@ -196,7 +196,7 @@ def _power(points: Array, rng: np.random.Generator) -> float:
 
 
 def _embed(points: Array, weights: Array, codes: Codes | None, embedding: Embedding) -> Array:
-    """Records with the label coordinates of a law, as in OTDD vectors."""
+    """Add the label coordinates of a distribution to records, as in OTDD vectors."""
     if codes is None or embedding == "none":
         return points
     classes = np.zeros((int(codes.max()) + 1, len(points)))
@@ -233,7 +233,7 @@ def _pair(points: Array, codes: Codes | None, rng: np.random.Generator) -> Pair:
 
 
 def _direction(points: Array, rng: np.random.Generator) -> Array:
-    """A direction of length 1: of all features or of some, alike or as they vary."""
+    """Draw a direction of length 1 in all features or a few, even or as they vary."""
     direction = rng.normal(size=points.shape[1])
     if rng.random() < 0.3:
         used = rng.random(len(direction)) < rng.random()
@@ -246,7 +246,7 @@ def _direction(points: Array, rng: np.random.Generator) -> Array:
 
 
 def _law(logs: Array) -> Array:
-    """Weights from their logarithms, flattened until enough records count."""
+    """Turn logarithms into weights, flattened until enough records count."""
     logs = logs - logs.max()
     least = min(_LEAST_EFFECTIVE, len(logs) / 5.0)
     weights = np.exp(logs)
@@ -263,7 +263,7 @@ def _effective(weights: Array) -> float:
 
 
 def _score(points: Array, codes: Codes | None, rng: np.random.Generator) -> Array:
-    """Logarithms of a random tilt, of about one unit."""
+    """Draw the logarithms of a random tilt, of about one unit."""
     # Constant columns stay at 0 instead of dividing by it.
     standard = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-12)
     # Groups are listed twice, so that a third of the tilts change shares of subpopulations.
@@ -276,7 +276,7 @@ def _score(points: Array, codes: Codes | None, rng: np.random.Generator) -> Arra
 
 
 def _shares(codes: Codes, rng: np.random.Generator) -> Array:
-    """Groups with shares of their own."""
+    """Draw new shares of groups."""
     count = int(codes.max()) + 1
     # A share may underflow to 0, whose logarithm no later step could flatten.
     logs = np.log(rng.dirichlet(np.full(count, np.exp(rng.uniform(-1.5, 1.5)))) + 1e-4)
@@ -284,7 +284,7 @@ def _shares(codes: Codes, rng: np.random.Generator) -> Array:
 
 
 def _groups(standard: Array, rng: np.random.Generator) -> Array:
-    """Groups of records near each other, in some of the features."""
+    """Draw new shares of groups of near records, in a part of the features."""
     # Even in the logarithm: two halves are as likely as dozens of small groups.
     count = round(np.exp(rng.uniform(np.log(2.0), np.log(40.0))))
     used = rng.random(standard.shape[1]) < 0.7
@@ -307,7 +307,7 @@ def _bend(standard: Array, rng: np.random.Generator) -> Array:
 
 
 def _ring(standard: Array, rng: np.random.Generator) -> Array:
-    """Records near the middle against those far from it."""
+    """Tilt records near the middle against those far from it."""
     return rng.choice([-1.0, 1.0]) * _unit(np.log((standard**2).mean(axis=1) + 0.05))
 
 

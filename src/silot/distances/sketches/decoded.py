@@ -19,7 +19,7 @@ from silot_transport._threads import on_cores
 from ...data.measure import Embedding, Measure
 from ...errors import InputError
 from ...federation.protocol import COORDINATOR
-from ...privacy.calibrate import Calibration, Side, Source, alike
+from ...privacy.calibrate import Calibration, Side, Source, merge_counts
 from ...privacy.cells import MOST_CELLS, Cells, cluster_points
 from ...privacy.compare import Drawn, Rate, Sampler, class_coordinates, distances_of
 from ...privacy.sketch import Array, Codes, Decoded, Reading
@@ -206,7 +206,7 @@ class DecodedSketches:
 
     @cached_property
     def _sources(self) -> dict[str, Source]:
-        records = alike({name: self.pages[name].decoded.records for name in self.names})
+        records = merge_counts({name: self.pages[name].decoded.records for name in self.names})
         sources = {name: Source(number, noisy=True) for name, number in records.items()}
         if self.owned:
             sources[COORDINATOR] = Source(self.pages[COORDINATOR].decoded.records, noisy=False)
