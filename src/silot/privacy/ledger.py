@@ -473,11 +473,7 @@ class Ledger:
             The file cannot be written; no answer may leave.
         """
         with self._writing() as connection:
-            if file.find_row(connection, "reserve", key) is None:
-                raise InputError("nothing was reserved for the question.", code="ledger-order")
-            earlier = file.find_reply(connection, key)
-            if earlier is None:
-                file.add(connection, "release", key, digest=digest_of(reply), reply=reply)
+            self._store(connection, "reserve", "release", key, reply)
         # A transaction of its own: a release without a commit was stored and never handed over.
         answer = self.find(key)
         if answer is None:
@@ -566,11 +562,19 @@ class Ledger:
             The file cannot be written; no answer may leave.
         """
         with self._writing() as connection:
-            if file.find_row(connection, "count", key) is None:
-                raise InputError("nothing was counted for the question.", code="ledger-order")
-            earlier = file.find_reply(connection, key, "told")
-            if earlier is None:
-                file.add(connection, "told", key, digest=digest_of(reply), reply=reply)
+            return self._store(connection, "count", "told", key, reply)
+
+    @staticmethod
+    def _store(
+        connection: sqlite3.Connection, start: str, event: str, key: str, reply: bytes
+    ) -> bytes:
+        """Store a reply unless one is stored, once ``start`` is noted; return the stored one."""
+        if file.find_row(connection, start, key) is None:
+            what = "reserved" if start == "reserve" else "counted"
+            raise InputError(f"nothing was {what} for the question.", code="ledger-order")
+        earlier = file.find_reply(connection, key, event)
+        if earlier is None:
+            file.add(connection, event, key, digest=digest_of(reply), reply=reply)
         return reply if earlier is None else earlier
 
     def before(self, key: str) -> bytes | None:
