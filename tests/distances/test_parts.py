@@ -21,7 +21,7 @@ from silot.distances.questions import CostParts
 from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure
-from silot.federation.answer import rounded
+from silot.federation.answer import round_answer
 from silot.privacy import Ledger
 from tests.saying import Saying
 
@@ -327,7 +327,7 @@ def test_no_record_moves_a_part_by_more_than_is_claimed(labels: bool) -> None:
         for name, array in answer.arrays.items():
             assert np.abs(array - other.arrays[name]).max() <= moves[name]
         assert abs(answer.number("labels") - other.number("labels")) <= moves["labels"]
-    rounded(answer, moves)
+    round_answer(answer, moves)
 
 
 # Holders that lie

@@ -42,7 +42,7 @@ class Party(ABC):
     """Base of whoever answers questions: what is allowed, remembered and charged, in order.
 
     What a subclass adds is what it has: ``_compute`` for exact answers, ``_check`` and ``_exact``
-    for releases, and ``_counted`` where exact numbers can be counted.
+    for releases, and ``_answer_counted`` where exact numbers can be counted.
 
     Parameters
     ----------
