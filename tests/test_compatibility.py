@@ -17,7 +17,7 @@ from silot.distances.questions import Moments
 from silot.distillation import checkpoint
 from silot.errors import SilotError, explanations
 from silot.federation import message, question, sealed, transcript
-from silot.privacy import Ledger, _ledger_file
+from silot.privacy import Ledger, ledger_file
 
 from .federation.test_sealed import KEY, example
 
@@ -44,10 +44,10 @@ def signed_read(path: Path) -> None:
 
 
 def ledger(path: Path) -> None:
-    stamped = _ledger_file.VERSION
+    stamped = ledger_file.VERSION
     with pytest.MonkeyPatch.context() as today:
         # Making one opens it again.
-        today.setattr(_ledger_file, "VERSION", 2)
+        today.setattr(ledger_file, "VERSION", 2)
         Ledger(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {stamped}")
@@ -73,7 +73,7 @@ FORMATS: dict[str, tuple[ModuleType, str, Callable[[Path], object], Callable[[Pa
     "schemas": (
         schema, "VERSION", schema_written, lambda path: Schema.load(path.with_suffix(".yml"))
     ),
-    "ledgers": (_ledger_file, "VERSION", ledger, ledger_read),
+    "ledgers": (ledger_file, "VERSION", ledger, ledger_read),
     "transcripts": (
         transcript, "_VERSION",
         lambda path: Transcript("direct", {}, ()).save(path), Transcript.load,

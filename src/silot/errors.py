@@ -156,10 +156,10 @@ def explain(code: str) -> Explanation:
     InputError
         ``code-unknown``: there is no such code. The message names the nearest.
     """
-    known = explanations()
-    if code in known:
-        return known[code]
-    near = get_close_matches(code, known, n=3, cutoff=0.5)
+    table = explanations()
+    if code in table:
+        return table[code]
+    near = get_close_matches(code, table, n=3, cutoff=0.5)
     hint = f" The nearest are {', '.join(near)}." if near else ""
     raise InputError(
         f"there is no code {code[:60]!r}.{hint} Give the one between the brackets of a message.",

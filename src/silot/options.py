@@ -79,10 +79,10 @@ def number(*, least: float | None = None, above: float | None = None) -> Check:
         needed = f"a number above {above:g}"
 
     def of(value: Any, name: str, code: str) -> float:
-        given = real(value, name, code)
-        if (least is not None and given < least) or (above is not None and not given > above):
+        result = real(value, name, code)
+        if (least is not None and result < least) or (above is not None and not result > above):
             raise InputError(f"{name} is {value!r}; {needed} is needed.", code=code)
-        return given
+        return result
 
     bounded = least is not None or above is not None
     return Check(of, float, f"float, {needed}" if bounded else "float")
@@ -97,13 +97,13 @@ def part(what: str = "share") -> Check:
     """A number from 0 up to, not including, 1."""
 
     def of(value: Any, name: str, code: str) -> float:
-        given = real(value, name, code)
-        if not 0.0 <= given < 1.0:
+        result = real(value, name, code)
+        if not 0.0 <= result < 1.0:
             raise InputError(
                 f"{name} is {value!r}; a {what} from 0 up to, not including, 1 is needed.",
                 code=code,
             )
-        return given
+        return result
 
     return Check(of, float, f"float, a {what} from 0 up to, not including, 1")
 
@@ -236,13 +236,13 @@ class Options:
         dataclass(frozen=True, kw_only=True, eq=False)(cls)
         cls.options = tuple(item.name for item in declared(cls))
         cls.__doc__ = documented(cls)
-        made = cls.__init__
+        initialize = cls.__init__
 
         def checked(self: Any, **options: Any) -> None:
             type(self).check(options)
-            made(self, **options)
+            initialize(self, **options)
 
-        checked.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
+        checked.__signature__ = inspect.signature(initialize)  # type: ignore[attr-defined]
         cls.__init__ = checked  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
@@ -267,13 +267,13 @@ class Options:
             )
 
     @classmethod
-    def of(cls, made: Self | None, options: Mapping[str, Any]) -> Self:
+    def of(cls, instance: Self | None, options: Mapping[str, Any]) -> Self:
         """What a call was given: an object of the class, or options by name."""
-        if made is None:
+        if instance is None:
             return cls(**options)
-        if not isinstance(made, cls):
+        if not isinstance(instance, cls):
             raise InputError(
-                f"an object of {cls.__name__} is needed; one of {type(made).__name__} arrived.",
+                f"an object of {cls.__name__} is needed; one of {type(instance).__name__} arrived.",
                 code="option-object",
             )
         if options:
@@ -282,7 +282,7 @@ class Options:
                 f"{cls.__name__}(...).",
                 code="option-object",
             )
-        return made
+        return instance
 
     def having(self, **changes: Any) -> Self:
         """A copy with some options changed, checked again."""
@@ -307,11 +307,11 @@ def check_known(
         for name, item in inspect.signature(build).parameters.items()
         if item.kind is item.KEYWORD_ONLY and name not in _TAKEN
     ]
-    known = [*keywords, *own]
-    unknown = sorted(set(options) - set(known))
+    names = [*keywords, *own]
+    unknown = sorted(set(options) - set(names))
     if unknown:
         raise InputError(
-            f"{what} has no option {unknown[0]!r}; it takes {', '.join(known)}.",
+            f"{what} has no option {unknown[0]!r}; it takes {', '.join(names)}.",
             code="option-unknown",
         )
 

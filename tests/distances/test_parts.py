@@ -21,7 +21,7 @@ from silot.distances.questions import CostParts
 from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure
-from silot.federation.answer import rounded
+from silot.federation.answer import round_answer
 from silot.privacy import Ledger
 from tests.saying import Saying
 
@@ -276,7 +276,7 @@ def test_a_policy_below_record_leaves_the_parts_out_and_nothing_else(level: Any)
     assert result["a"].distance.parts is None and result["open"].distance.parts is not None
     assert result.missing == {} and result.converged
     # The refusal counted nothing: one more distance is told.
-    told = {name: ledger.tally.told for name, ledger in ledgers.items()}
+    told = {name: ledger.tally.total for name, ledger in ledgers.items()}
     assert told == {"a": 1, "b": 1}
 
 
@@ -327,7 +327,7 @@ def test_no_record_moves_a_part_by_more_than_is_claimed(labels: bool) -> None:
         for name, array in answer.arrays.items():
             assert np.abs(array - other.arrays[name]).max() <= moves[name]
         assert abs(answer.number("labels") - other.number("labels")) <= moves["labels"]
-    rounded(answer, moves)
+    round_answer(answer, moves)
 
 
 # Holders that lie

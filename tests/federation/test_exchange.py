@@ -138,7 +138,7 @@ def test_an_interruption_ends_the_asking(monkeypatch: pytest.MonkeyPatch) -> Non
 
     from silot.federation import exchange as module
 
-    monkeypatch.setattr(module._Work, "collected", interrupted)
+    monkeypatch.setattr(module._Work, "collect", interrupted)
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         exchange(bodies(3), ask, clock, QUICK)

@@ -273,7 +273,7 @@ def test_numbers_count_over_restarts_names_and_kinds_of_questions(tmp_path: Path
                 for question in (chosen(restart), labelled, chosen(-restart - 1.0)):
                     told += code(holder.answer(question, asker)) == "answered"
     with Ledger(tmp_path / "a.ledger") as ledger:
-        assert ledger.tally.told == 2
+        assert ledger.tally.total == 2
     # The labelled question is one and the same: told again, it is no further number.
     assert told >= 2
 
@@ -448,7 +448,7 @@ def test_a_question_is_charged_though_it_fails() -> None:
     holder = Holder(DATA["round"], Policy(), ledger)
     wrong = DistanceTo(reference=np.ones((9, 7)), reference_weights=even(9))
     assert code(holder.answer(wrong)) == "dimension-mismatch"
-    assert ledger.tally.told == 1
+    assert ledger.tally.total == 1
     assert len({holder.reply(encode_question(wrong)) for _ in range(3)}) == 1
 
 

@@ -18,7 +18,7 @@ from silot.distances.questions import DistanceTo
 from silot.federation import Answer, Entry, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.party import Replies
-from silot.federation.spool import Spool, Stored
+from silot.federation.transcript import Spool, Stored
 
 pytestmark = pytest.mark.all_cases
 

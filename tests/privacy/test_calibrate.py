@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from silot.privacy import calibrate, regression
 from silot.privacy.accounting import mu_of
-from silot.privacy.calibrate import Calibration, Estimate, Side, Source, alike
+from silot.privacy.calibrate import Calibration, Estimate, Side, Source, merge_counts
 from silot.privacy.cells import Cells
 from silot.privacy.compare import rate_of
 from silot.privacy.sketch import Reading, decode, encode, sensitivity, simplex
@@ -136,7 +136,7 @@ def test_pairs_are_probabilities_that_many_records_share() -> None:
     for pair in pairs_of(points, None, np.random.default_rng(66)):
         np.testing.assert_allclose(pair.weights.sum(axis=1), 1.0)
         assert (1.0 / (pair.weights**2).sum(axis=1) >= 29).all()
-        assert np.isfinite(pair.moved(points)).all()
+        assert np.isfinite(pair.move(points)).all()
 
 
 # Estimates and intervals.
@@ -217,16 +217,16 @@ def test_few_or_equal_public_records_calibrate_nothing() -> None:
 
 
 def test_sizes_that_differ_little_share_a_simulation() -> None:
-    found = alike({"a": 1000.0, "b": 1100.0, "c": 3000.0, "d": 950.0})
+    found = merge_counts({"a": 1000.0, "b": 1100.0, "c": 3000.0, "d": 950.0})
     assert found["a"] == found["b"] == found["d"] != found["c"] == pytest.approx(3000.0)
     assert 950 < found["a"] < 1100
-    assert alike({"c": 3000.0, "d": 950.0, "b": 1100.0, "a": 1000.0}) == found
+    assert merge_counts({"c": 3000.0, "d": 950.0, "b": 1100.0, "a": 1000.0}) == found
 
 
 @given(st.lists(st.floats(1.0, 1e7), min_size=1, max_size=40))
 def test_few_numbers_of_records_are_simulated_whatever_they_are(numbers: list[float]) -> None:
     records = {str(k): number for k, number in enumerate(numbers)}
-    found = alike(records)
+    found = merge_counts(records)
     assert len(set(found.values())) <= 5
     # Larger ones stay the larger.
     order = sorted(records, key=records.__getitem__)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot import Measure
 from silot.errors import InputError, MismatchError
-from silot.privacy.cells import Cells, drawn_sample, nearest
+from silot.privacy.cells import Cells, draw_sample, nearest
 from silot.privacy.sketch import encode
 from tests.problems import assert_refused
 from tests.tiers import examples
@@ -24,13 +23,6 @@ def test_the_same_sample_size_and_seed_give_the_same_cells() -> None:
     np.testing.assert_array_equal(first.centres, second.centres)
     assert first.radius == second.radius
     assert not np.array_equal(first.centres, Cells.of_sample(SAMPLE, 32, seed=4).centres)
-
-
-def test_a_measure_serves_as_well_as_its_records() -> None:
-    labelled = Measure(SAMPLE, labels=np.arange(300) % 3)
-    np.testing.assert_array_equal(
-        Cells.of_sample(labelled, 16).centres, Cells.of_sample(SAMPLE, 16).centres
-    )
 
 
 @pytest.mark.parametrize("size", [8, 32, 128])
@@ -106,7 +98,7 @@ def test_samples_that_tell_nothing_are_refused(sample: object, code: str) -> Non
 
 
 def test_without_a_sample_mean_and_scale_give_cells_of_a_normal_law() -> None:
-    sample = drawn_sample([1.0, -2.0, 30.0], [1.0, 2.0, 3.0], 0)
+    sample = draw_sample([1.0, -2.0, 30.0], [1.0, 2.0, 3.0], 0)
     cells = Cells.of_sample(sample, 32, 0, drawn=True)
     assert cells.drawn
     np.testing.assert_allclose(cells.weights @ cells.centres, [1.0, -2.0, 30.0], atol=0.3)
@@ -126,4 +118,4 @@ def test_without_a_sample_mean_and_scale_give_cells_of_a_normal_law() -> None:
 def test_a_law_that_is_not_told_is_asked_for(
     mean: object, scale: object, kind: type[InputError], code: str
 ) -> None:
-    assert_refused(lambda: drawn_sample(mean, scale, 0), kind, code)  # type: ignore[arg-type]
+    assert_refused(lambda: draw_sample(mean, scale, 0), kind, code)  # type: ignore[arg-type]

@@ -119,7 +119,7 @@ def test_300_kills_of_two_writers_forget_nothing_and_charge_nothing_twice(tmp_pa
     charged = [mu for each in charges.values() for mu in each if mu]
     assert compose(charged) <= compose([MU] * len(releases)) * (1 + 1e-12)
     # Every number that was told is counted, and no more than the policy allows.
-    assert len(chosen) <= told.told <= 40
+    assert len(chosen) <= told.total <= 40
     assert told.kinds >= {"mean-features"} and len(named) <= len(told.kinds)
     # The test has teeth only where answers were interrupted, and others came through.
     assert len(answers) >= KILLS / 10 and len(chosen) >= 5

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, RefusedError, SilotError
 from silot.privacy import BudgetError, Ledger, compose
-from silot.privacy._ledger_head import Place
-from silot.privacy._ledger_rows import COLUMNS
 from silot.privacy.ledger import Counted
+from silot.privacy.ledger_file import COLUMNS
+from silot.privacy.ledger_head import Place
 from tests.tiers import examples
 
 pytestmark = pytest.mark.all_cases
@@ -64,9 +64,9 @@ def test_all_that_is_reserved_stays_within_the_budget(mus: list[float], budget: 
             except BudgetError as error:
                 assert not fits
                 assert error.spent == pytest.approx(compose(granted))
-                assert error.asked == mu
+                assert error.requested == mu
                 # Exactly what is left would still be granted.
-                assert compose([error.spent, error.left]) == pytest.approx(budget)
+                assert compose([error.spent, error.remaining]) == pytest.approx(budget)
             else:
                 granted.append(mu)
                 assert compose(granted) <= budget * (1 + 1e-8)
@@ -692,7 +692,7 @@ def test_numbers_are_counted_once_by_asker_and_kept(path: Path) -> None:
         counted(ledger, 4, account="record", question="records", numbers=0, data="other")
     with Ledger(path) as ledger:
         told = ledger.tally
-        assert told.numbers == {"clinic": 1, "bank": 3} and told.told == 4
+        assert told.numbers == {"clinic": 1, "bank": 3} and told.total == 4
         assert (told.bits, told.named, told.kinds) == (4.0, 7, frozenset({"spread"}))
         assert (told.data, told.limits) == ("v", (9, 99.0))
         assert counted(ledger, 1) == Counted(reply=b"first")
@@ -715,7 +715,7 @@ def test_a_further_asker_of_a_question_is_noted_once_and_charged_nothing(path: P
             assert counted(ledger, 2, asker=asker).reply == b"exact"
             counted(ledger, 3, asker=asker, account="record")
         assert (ledger.tally, ledger.spent) == (before, pytest.approx(0.1))
-        told = {(each.asker, each.account): each for each in ledger.told}
+        told = {(each.asker, each.account): each for each in ledger.answers}
     assert {pair for pair, each in told.items() if each.again} == {
         ("bank", "release"), ("bank", "chosen"), ("bank", "record"),
     }  # fmt: skip
@@ -735,7 +735,7 @@ def test_what_a_rule_forbids_is_noted_once_and_counts_nothing(path: Path) -> Non
         assert [row.asker for row in ledger.entries() if row.event == "refuse"] == [
             "clinic", "bank",
         ]  # fmt: skip
-        assert ledger.tally.told == 0
+        assert ledger.tally.total == 0
 
 
 def test_a_stored_answer_is_told_again_whatever_the_numbers_but_not_of_other_data() -> None:
@@ -754,7 +754,7 @@ with Ledger(sys.argv[1]) as ledger:
     for number in range(30):
         key = f"{int(sys.argv[2]) * 100 + number:064x}"
         found = ledger.count(key, account="chosen", question="q", numbers=1, data="v",
-                             rule=lambda told: "over" if told.told >= 12 else "")
+                             rule=lambda told: "over" if told.total >= 12 else "")
         if not found.code:
             ledger.tell(key, b"told")
 """
@@ -763,7 +763,7 @@ with Ledger(sys.argv[1]) as ledger:
     ]
     assert [process.wait(timeout=1200) for process in running] == [0, 0, 0]
     with Ledger(path) as ledger:
-        assert ledger.tally.told == 12
+        assert ledger.tally.total == 12
         assert sum(row.event == "told" for row in ledger.entries()) == 12
 
 
@@ -848,7 +848,7 @@ def test_the_refusal_keeps_its_numbers_when_it_is_copied() -> None:
     with Ledger() as ledger, pytest.raises(BudgetError) as caught:
         charge(ledger, 1, 2.0)
     found = copy.copy(caught.value)
-    assert (found.spent, found.asked, found.left) == (0.0, 2.0, 1.0)
+    assert (found.spent, found.requested, found.remaining) == (0.0, 2.0, 1.0)
     assert str(found) == str(caught.value)
 
 

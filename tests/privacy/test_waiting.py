@@ -17,8 +17,8 @@ from silot.distances.sketches.questions import CountRecords
 from silot.errors import InputError, RefusedError, WaitingError
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
-from silot.privacy import _ledger_table as table
-from silot.privacy import _ledger_waiting as waits
+from silot.privacy import ledger as waits
+from silot.privacy import ledger_file as table
 
 pytestmark = pytest.mark.all_cases
 

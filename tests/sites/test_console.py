@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from silot.errors import FileError
 from silot.federation.question import question_kinds
-from silot.privacy import _ledger_waiting as waits
+from silot.privacy import ledger as waits
 from silot.privacy.ledger import Ledger
 from silot.sites import kit as kits
 from silot.sites.authority import Role

@@ -150,7 +150,7 @@ def audit_policy(
                 )
             )
             with Ledger(path, state=folder) as ledger:
-                numbers = max(numbers, ledger.tally.told)
+                numbers = max(numbers, ledger.tally.total)
                 named = max(named, ledger.tally.named)
     return PolicyAudit(
         strategies=tuple(results),

@@ -80,7 +80,7 @@ def show_command(path: PathArgument, json: JsonOption = False) -> None:
         {
             "releases": str(len(releases)),
             "spent": f"mu {spent:.6g}; how much is left, the holder's policy says",
-            "chosen numbers": f"{told.told}{f' ({by})' if by else ''}",
+            "chosen numbers": f"{told.total}{f' ({by})' if by else ''}",
             "named numbers": str(told.named),
             "refusals": str(sum(row.event == "refuse" for row in rows)),
             "head": head,

@@ -20,8 +20,8 @@ from rich.text import Text
 from ..data.files import write_whole
 from ..errors import FileError, InputError, SilotError
 from ..federation.keys import read_bytes
-from ..privacy._ledger_head import state_folder
 from ..privacy.ledger import Ledger
+from ..privacy.ledger_head import state_folder
 from ..render.words import count
 from ..sites.authority import Role, fingerprint_certificate
 from ..sites.checks import Finding, check_site, describe_status

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from silot_transport._check import Array, as_points, as_weights
 from silot_transport._foreign import as_array
-from silot_transport.moments import centred_root, thin_root
+from silot_transport.moments import Embedding, centred_root, thin_root
 
 from ..errors import FileError, InputError, MismatchError
 from .label_names import label_name
@@ -27,7 +27,6 @@ Data = Union["Measure", npt.ArrayLike, "IntoDataFrame"]
 """What a measure can be made of."""
 
 Covariance = Literal["diagonal", "diagonal-of-root", "full"]
-Embedding = Literal["none", "diagonal", "diagonal-of-root", "full"]
 
 Codes = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import render
 from ..federation.view import bill_rows, cost_content
-from ..render.figure import heat_map
+from ..render.heat_map import heat_map
 from ..render.words import (
     first_word,
     format_bytes,

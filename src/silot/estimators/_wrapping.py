@@ -29,29 +29,29 @@ class WrappingClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @_has("predict")
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Classes (n,), by the fitted classifier."""
-        return self._asked("predict", X)
+        return self._delegate("predict", X)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Probabilities of classes (n, C), by the fitted classifier."""
-        return self._asked("predict_proba", X)
+        return self._delegate("predict_proba", X)
 
     @_has("predict_log_proba")
     def predict_log_proba(self, X: Any) -> Any:  # noqa: N803
         """Log probabilities of classes (n, C), by the fitted classifier."""
-        return self._asked("predict_log_proba", X)
+        return self._delegate("predict_log_proba", X)
 
     @_has("decision_function")
     def decision_function(self, X: Any) -> Any:  # noqa: N803
         """Its decision function, (n,) or (n, C)."""
-        return self._asked("decision_function", X)
+        return self._delegate("decision_function", X)
 
-    def _asked(self, method: str, X: Any) -> Any:  # noqa: N803
+    def _delegate(self, method: str, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)
-        return getattr(self.estimator_, method)(self._passed(X))
+        return getattr(self.estimator_, method)(self._prepare(X))
 
-    def _passed(self, X: Any) -> Any:  # noqa: N803
-        """Records as the classifier gets them."""
+    def _prepare(self, X: Any) -> Any:  # noqa: N803
+        """Return the records as the classifier takes them."""
         return X
 
     def __sklearn_tags__(self) -> Tags:

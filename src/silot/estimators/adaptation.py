@@ -94,36 +94,36 @@ class Changed:
     offset: Array
 
 
-def _some(rng: np.random.Generator, size: int) -> Places:
+def _sample_rows(rng: np.random.Generator, size: int) -> Places:
     return np.sort(rng.permutation(size)[:_MOST])
 
 
 def deviations(x: Array, y: Array) -> Array:
-    """Standard deviations of columns within both, or of both together where they are constant."""
+    """Compute standard deviations of columns within both sides, or of both where those are 0."""
     within = np.sqrt(0.5 * (_spread(x) ** 2 + _spread(y) ** 2))
     unit = np.where(within > 0.0, within, _spread(np.concatenate([x, y])))
     return np.where(unit > 0.0, unit, 1.0)
 
 
 def _spread(x: Array, mass: Array | None = None) -> Array:
-    """Standard deviations; zero where they are but rounding."""
+    """Compute standard deviations of columns, zero where they are rounding errors."""
     mass = np.full(len(x), 1.0 / len(x)) if mass is None else mass
-    found = np.sqrt(mass @ (x - mass @ x) ** 2)
-    return np.where(found > _FLAT * np.abs(x).max(axis=0), found, 0.0)
+    deviation = np.sqrt(mass @ (x - mass @ x) ** 2)
+    return np.where(deviation > _FLAT * np.abs(x).max(axis=0), deviation, 0.0)
 
 
 def masses(labels: Any, shares: Mapping[Any, float]) -> Array:
-    """Masses of records (n,) with which their classes have these shares."""
+    """Weight records (n,) such that their classes have these shares."""
     mass = np.empty(len(labels))
-    for each, share in shares.items():
-        own = labels == each
+    for label, share in shares.items():
+        own = labels == label
         mass[own] = max(share / own.sum(), _FLOOR / len(labels))
     return mass / mass.sum()
 
 
 @dataclass(frozen=True)
 class _Clear:
-    """A source with labels and a target, and whether a change leaves them clearly different."""
+    """Tests whether a changed source still differs clearly from the target."""
 
     x: Array
     labels: Any
@@ -131,21 +131,21 @@ class _Clear:
     level: float
     rng: np.random.Generator
 
-    def moved(self, change: Changed) -> Array:
+    def move(self, change: Changed) -> Array:
         return self.x * change.scale + change.offset
 
     def distance(self, change: Changed) -> float:
         mass = masses(self.labels, change.shares)
-        return exact_plan(self.moved(change), self.y, mass).distance
+        return exact_plan(self.move(change), self.y, mass).distance
 
     def step(self, name: Change, change: Changed) -> Step:
         seed = int(self.rng.integers(_SEEDS))
         # As many as there are without any twice, or a third of all: records that are there twice
         # make a difference clearer.
-        held = {each: float(np.sum(self.labels == each)) for each in change.shares}
-        room = min(held[each] / share for each, share in change.shares.items() if share > 0.0)
+        held = {label: float(np.sum(self.labels == label)) for label in change.shares}
+        room = min(held[label] / share for label, share in change.shares.items() if share > 0.0)
         size = max(room, _THIRD * len(self.x))
-        chosen = self.moved(change)[drawn(self.labels, change.shares, size, self.rng)]
+        chosen = self.move(change)[draw_rows(self.labels, change.shares, size, self.rng)]
         p_value, _ = p_values(chosen, self.y, _SPLITS, seed)
         return Step(
             change=name,
@@ -155,31 +155,31 @@ class _Clear:
         )
 
 
-def drawn(
+def draw_rows(
     labels: Any, shares: Mapping[Any, float], size: float, rng: np.random.Generator
 ) -> Places:
-    """About so many records in these shares, one of each class at least, some more than once."""
+    """Draw about ``size`` records with these shares of classes; small classes repeat records."""
     chosen: list[Places] = []
-    for each, share in shares.items():
-        places = np.flatnonzero(labels == each)
+    for label, share in shares.items():
+        places = np.flatnonzero(labels == label)
         count = max(round(share * size), int(share > 0.0))
         chosen.append(rng.choice(places, count, replace=count > len(places)))
     return np.concatenate(chosen)
 
 
-def explained(
+def explain_target(
     x: Array, labels: Any, y: Array, level: float, rng: np.random.Generator
 ) -> tuple[tuple[Step, ...], Changed]:
-    """The least change that explains a target, or all that were tried and shares alone."""
+    """Find the least change that explains a target; where none does, change the shares alone."""
     unit = deviations(x, y)
-    of_x, of_y = _some(rng, len(x)), _some(rng, len(y))
+    of_x, of_y = _sample_rows(rng, len(x)), _sample_rows(rng, len(y))
     clear = _Clear(x[of_x] / unit, labels[of_x], y[of_y] / unit, level, rng)
-    steps, found = _explained(clear)
-    return steps, replace(found, offset=found.offset * unit)
+    steps, change = _find_change(clear)
+    return steps, replace(change, offset=change.offset * unit)
 
 
-def _explained(clear: _Clear) -> tuple[tuple[Step, ...], Changed]:
-    """The least change that explains a target, or all that were tried and shares alone."""
+def _find_change(clear: _Clear) -> tuple[tuple[Step, ...], Changed]:
+    """Try no change, other shares and other units in this order; stop at the first that fits."""
     x, labels, y = clear.x, clear.labels, clear.y
     classes, counts = np.unique(labels, return_counts=True)
     same, none = np.ones(x.shape[1]), np.zeros(x.shape[1])
@@ -191,36 +191,41 @@ def _explained(clear: _Clear) -> tuple[tuple[Step, ...], Changed]:
     steps.append(clear.step("classes", shares))
     if steps[-1].explains:
         return tuple(steps), shares
-    tried = [_in_turn(x, labels, y, start) for start in _starts(here.shares, shares.shares)]
+    tried = [
+        _fit_alternately(x, labels, y, start)
+        for start in _starting_shares(here.shares, shares.shares)
+    ]
     units = min(tried, key=clear.distance)
     steps.append(clear.step("units", units))
     return tuple(steps), units if steps[-1].explains else shares
 
 
-def _starts(own: Mapping[Any, float], found: Mapping[Any, float]) -> Iterable[Mapping[Any, float]]:
-    """Shares to start from: where columns differ too, those found first may be far off."""
+def _starting_shares(
+    own: Mapping[Any, float], estimate: Mapping[Any, float]
+) -> Iterable[Mapping[Any, float]]:
+    """Propose shares to start from, as an estimate may be far off where columns differ too."""
     yield own
-    yield found
+    yield estimate
     yield dict.fromkeys(own, 1.0 / len(own))
     if len(own) <= _FEW:
         for most in own:
             yield {c: (1.0 - _TILTED) * own[c] + _TILTED * (c == most) for c in own}
 
 
-def _in_turn(x: Array, labels: Any, y: Array, shares: Mapping[Any, float]) -> Changed:
-    """Columns and shares, each the best for the other."""
-    found = _columns(x, labels, y, shares)
+def _fit_alternately(x: Array, labels: Any, y: Array, shares: Mapping[Any, float]) -> Changed:
+    """Fit the units of columns and the shares of classes in turn until the shares settle."""
+    change = _columns(x, labels, y, shares)
     for _ in range(_ROUNDS):
-        better = _shares(x * found.scale + found.offset, labels, y)
-        moved = max(abs(better[each] - found.shares[each]) for each in better)
-        found = _columns(x, labels, y, better)
-        if moved < _SETTLED:
+        better = _shares(x * change.scale + change.offset, labels, y)
+        difference = max(abs(better[label] - change.shares[label]) for label in better)
+        change = _columns(x, labels, y, better)
+        if difference < _SETTLED:
             break
-    return found
+    return change
 
 
 def _columns(x: Array, labels: Any, y: Array, shares: Mapping[Any, float]) -> Changed:
-    """Scale and offset of each column that bring a mixture nearest to the target.
+    """Fit the scale and offset of each column that bring a mixture nearest to the target.
 
     By mean and deviation, by quartiles, or by the ends, which alone fit a column of few values.
     """
@@ -241,7 +246,7 @@ def _columns(x: Array, labels: Any, y: Array, shares: Mapping[Any, float]) -> Ch
 
 
 def _summaries(x: Array, mass: Array) -> list[tuple[Array, Array]]:
-    """Places and widths of columns: mean and deviation, median and quartiles, middle and ends."""
+    """Compute mean and deviation, median and quartiles, and middle and ends of columns."""
     quarters = quantiles(x, mass, np.array([0.25, 0.5, 0.75]))
     low, high = x.min(axis=0), x.max(axis=0)
     return [
@@ -254,8 +259,8 @@ def _summaries(x: Array, mass: Array) -> list[tuple[Array, Array]]:
 def _shares(x: Array, labels: Any, y: Array) -> dict[Any, float]:
     classes = np.unique(labels)
     if not _spread(y).any():
-        return {each: float(np.mean(labels == each)) for each in classes}
-    clouds = {str(k): _cloud(x[labels == each]) for k, each in enumerate(classes)}
+        return {label: float(np.mean(labels == label)) for label in classes}
+    clouds = {str(k): _cloud(x[labels == label]) for k, label in enumerate(classes)}
     return dict(zip(classes, find_best_mixture(clouds, _cloud(y)).values(), strict=True))
 
 

@@ -21,9 +21,9 @@ from silot_transport._check import as_points
 
 from ..errors import InputError, MismatchError
 from ..options import word
-from ._checks import chance, checked, names_of, seed_of
+from ._checks import check_level, check_option, names_of, seed_of
 from ._wrapping import WrappingClassifier
-from .adaptation import Array, DomainChange, deviations, drawn, explained, masses
+from .adaptation import Array, DomainChange, deviations, draw_rows, explain_target, masses
 
 Otherwise = Literal["leave", "transport"]
 
@@ -146,8 +146,8 @@ class DomainAdapter(WrappingClassifier):
         DomainAdapter
             This one.
         """
-        checked(word("leave", "transport"), self.otherwise, "otherwise")
-        chance(self.level, "level")
+        check_option(word("leave", "transport"), self.otherwise, "otherwise")
+        check_level(self.level, "level")
         points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         labels = column_or_1d(labels, warn=True)
         of_source = _sources(sample_domain, len(labels))
@@ -156,21 +156,21 @@ class DomainAdapter(WrappingClassifier):
         if not of_source.all():
             rng = np.random.default_rng([seed_of(self.random_state), 62])
             target = np.asarray(points)[~of_source]
-            source, shares = self._adapted(source, own, target, rng)
+            source, shares = self._adapt_source(source, own, target, rng)
             if shares and has_fit_parameter(self.estimator, "sample_weight"):
                 params["sample_weight"] = masses(own, shares) * len(own)
             elif shares:
-                chosen = drawn(own, shares, len(own), rng)
+                chosen = draw_rows(own, shares, len(own), rng)
                 source, own = source[chosen], own[chosen]
-        made: Any = clone(self.estimator)
-        self.estimator_ = made.fit(source, own, **params)
+        classifier: Any = clone(self.estimator)
+        self.estimator_ = classifier.fit(source, own, **params)
         self.classes_ = self.estimator_.classes_
         return self
 
-    def _adapted(
+    def _adapt_source(
         self, x: Array, labels: Any, y: Array, rng: np.random.Generator
     ) -> tuple[Array, Mapping[Any, float] | None]:
-        """The source as it would be in the target, and shares of its classes if others than now."""
+        """Change the source as far as explains the target; return it and shares that differ."""
         for name, side in (("source", x), ("target", y)):
             if len(side) < _LEAST:
                 raise ValueError(
@@ -178,12 +178,12 @@ class DomainAdapter(WrappingClassifier):
                 )
             # Squares of larger values are no numbers.
             as_points(side, name)
-        steps, found = explained(x, labels, y, self.level, rng)
+        steps, best = explain_target(x, labels, y, self.level, rng)
         change = steps[-1].change if steps[-1].explains else "unexplained"
-        own = {each: float(np.mean(labels == each)) for each in np.unique(labels)}
+        own = {label: float(np.mean(labels == label)) for label in np.unique(labels)}
         # A rare class may have no record among those that were looked at.
-        shares = {each: float(found.shares.get(each, own[each])) for each in own}
-        scale, offset = found.scale, found.offset
+        shares = {label: float(best.shares.get(label, own[label])) for label in own}
+        scale, offset = best.scale, best.offset
         if change == "unexplained" and self.otherwise == "transport":
             change = "transport"
             unit, mass = deviations(x, y), masses(labels, shares)
@@ -202,15 +202,15 @@ class DomainAdapter(WrappingClassifier):
         self.adaptation_ = DomainChange(
             change=change,
             steps=steps,
-            shares={str(each): (own[each], shares[each]) for each in own},
+            shares={str(label): (own[label], shares[label]) for label in own},
             scale=dict(zip(names, scale.tolist(), strict=True)),
             offset=dict(zip(names, offset.tolist(), strict=True)),
         )
         if change in ("none", "unexplained"):
             return x, None
-        return x, {each: (1.0 - _KEPT) * shares[each] + _KEPT * own[each] for each in own}
+        return x, {label: (1.0 - _KEPT) * shares[label] + _KEPT * own[label] for label in own}
 
-    def _passed(self, X: Any) -> Any:  # noqa: N803
+    def _prepare(self, X: Any) -> Any:  # noqa: N803
         return validate_data(self, X, reset=False, dtype=np.float64)
 
     def __sklearn_tags__(self) -> Tags:
@@ -221,7 +221,7 @@ class DomainAdapter(WrappingClassifier):
 
 
 def _sources(sample_domain: Any, size: int) -> npt.NDArray[np.bool_]:
-    """Which records are of the source."""
+    """Return which records are of the source."""
     if sample_domain is None:
         warnings.warn(
             "no record is of a target: say by sample_domain=, numbers above 0 for the source and "

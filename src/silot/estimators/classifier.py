@@ -119,14 +119,15 @@ class CleanedClassifier(WrappingClassifier):
             self._screen(X, column_or_1d(y, warn=True), sure)
             X, y = _safe_indexing(X, self.kept_), _safe_indexing(y, self.kept_)
             params = {name: _cut(value, self.kept_) for name, value in params.items()}
-        made: Any = clone(self.estimator)
-        self.estimator_ = made.fit(X, y, **params)
+        classifier: Any = clone(self.estimator)
+        self.estimator_ = classifier.fit(X, y, **params)
         self.classes_ = self.estimator_.classes_
         return self
 
     def _screen(self, X: Any, y: Any, sure: Flags) -> None:  # noqa: N803
-        made: Any = RecordScreener(labels=True) if self.screener is None else clone(self.screener)
-        self.screener_ = made.fit(_safe_indexing(X, sure), y[sure])
+        is_default = self.screener is None
+        screener: Any = RecordScreener(labels=True) if is_default else clone(self.screener)
+        self.screener_ = screener.fit(_safe_indexing(X, sure), y[sure])
         self.screening_ = self.screener_.screen(_safe_indexing(X, ~sure), y[~sure])
         self.kept_[~sure] = ~self.screening_.flagged
 
@@ -138,7 +139,7 @@ class CleanedClassifier(WrappingClassifier):
 
 
 def _mask(trusted: Any, size: int) -> Flags:
-    """Which records are trusted."""
+    """Return which records are trusted."""
     if trusted is None:
         warnings.warn(
             "no record is screened: say by trusted=, a mask, which records may be relied on.",
@@ -162,6 +163,6 @@ def _mask(trusted: Any, size: int) -> Flags:
 
 
 def _cut(value: Any, kept: Flags) -> Any:
-    """What has one entry a record, for those that are kept; all else as it is."""
+    """Cut what has one entry a record to those that are kept; return all else as it is."""
     sized = not isinstance(value, str | dict) and hasattr(value, "__len__")
     return _safe_indexing(value, kept) if sized and len(value) == len(kept) else value

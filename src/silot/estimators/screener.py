@@ -22,7 +22,7 @@ from ..records.alone import odds, sound_odds
 from ..records.result import RecordScores
 from ..records.screen import FEWEST
 from ..records.validation import fitted
-from ._checks import chance, checked, names_of, seed_of
+from ._checks import check_level, check_option, names_of, seed_of
 
 Array = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int64]
@@ -132,8 +132,9 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         RecordScreener
             This one.
         """
-        level, labels = chance(self.level, "level"), checked(truth(), self.labels, "labels")
-        checked(part(), self.fdr, "fdr")
+        level = check_level(self.level, "level")
+        labels = check_option(truth(), self.labels, "labels")
+        check_option(part(), self.fdr, "fdr")
         points = self._points(X, reset=True)
         if labels and y is None:
             raise InputError(
@@ -197,22 +198,22 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         check_is_fitted(self)
         points = self._points(X, reset=False)
         broken = np.flatnonzero(-odds(self._screen, points, None)[0] < self.offset_)
-        found, given = points.copy(), points[broken]
-        wrong = np.zeros(given.shape, dtype=np.bool_)
+        repaired, records = points.copy(), points[broken]
+        wrong = np.zeros(records.shape, dtype=np.bool_)
         for _ in range(max(points.shape[1] // 2, 1)):
             if not len(broken):
                 break
-            log_odds, off = odds(self._screen, found[broken], None)
+            log_odds, off = odds(self._screen, repaired[broken], None)
             off[wrong] = 0.0
             worst = off.argmax(axis=1)
             again = np.flatnonzero((-log_odds < self.offset_) & (off.max(axis=1) > self._usual))
             if not len(again):
                 break
             wrong[again, worst[again]] = True
-            left = self._scaler.transform(np.where(wrong, np.nan, given))
-            filled = np.asarray(self._scaler.inverse_transform(self._imputer.transform(left)))
-            found[broken] = np.where(wrong, filled, given)
-        return found
+            scaled = self._scaler.transform(np.where(wrong, np.nan, records))
+            filled = np.asarray(self._scaler.inverse_transform(self._imputer.transform(scaled)))
+            repaired[broken] = np.where(wrong, filled, records)
+        return repaired
 
     def screen(self, X: Any, y: Any = None) -> RecordScores:  # noqa: N803
         """Screen records together: ``value_records`` with the trusted records.

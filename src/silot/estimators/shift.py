@@ -19,7 +19,7 @@ from ..data.measure import Measure
 from ..distances.result import Distance
 from ..options import count
 from ..render.shown import Shown
-from ._checks import chance, checked, names_of, seed_of
+from ._checks import check_level, check_option, names_of, seed_of
 
 Array = npt.NDArray[np.float64]
 
@@ -157,8 +157,8 @@ class ShiftDetector(BaseEstimator):
         ShiftDetector
             This one.
         """
-        chance(self.level, "level")
-        checked(count(19), self.permutations, "permutations")
+        check_level(self.level, "level")
+        check_option(count(19), self.permutations, "permutations")
         self.reference_ = np.asarray(
             validate_data(self, X, dtype=np.float64, ensure_min_samples=_LEAST, copy=True)
         )
@@ -206,7 +206,7 @@ class ShiftDetector(BaseEstimator):
 
 
 def p_values(x: Array, y: Array, permutations: int, seed: int) -> tuple[float, Array]:
-    """P-value of the clearest difference, and of each column's."""
+    """Compute the p-value of the clearest difference, and that of each column."""
     # Whatever is computed of both sides together is the same for every split.
     pooled = np.concatenate([x, y])
     pooled = pooled - pooled.mean(axis=0)
@@ -214,8 +214,8 @@ def p_values(x: Array, y: Array, permutations: int, seed: int) -> tuple[float, A
     pooled /= np.where(spread > 0, spread, 1.0)
     rng = np.random.default_rng([seed, 61])
     size, total = len(x), len(pooled)
-    seen = np.concatenate([rng.permutation(size), size + rng.permutation(total - size)])
-    splits = np.stack([seen, *(rng.permutation(total) for _ in range(permutations))])
+    actual = np.concatenate([rng.permutation(size), size + rng.permutation(total - size)])
+    splits = np.stack([actual, *(rng.permutation(total) for _ in range(permutations))])
     masses = np.full(splits.shape, -1.0 / (total - size))
     np.put_along_axis(masses, splits[:, :size], 1.0 / size, axis=1)
     columns = np.column_stack([_line(column, masses) for column in pooled.T])
@@ -226,34 +226,34 @@ def p_values(x: Array, y: Array, permutations: int, seed: int) -> tuple[float, A
         _line(np.linalg.norm(pooled, axis=1), masses),
     ]
     clearest = _standard(np.column_stack(families)).max(axis=1)
-    each = _standard(columns)
-    return float(_as_clear(clearest, clearest[0])), _as_clear(each.max(axis=1), each[0])
+    by_column = _standard(columns)
+    return float(_as_clear(clearest, clearest[0])), _as_clear(by_column.max(axis=1), by_column[0])
 
 
 def _line(values: Array, masses: Array) -> Array:
-    """``W_1`` on the line between the sides of each split (B,)."""
+    """Compute ``W_1`` on the line between the sides of each split (B,)."""
     order = np.argsort(values, kind="stable")
     return np.abs(np.cumsum(masses[:, order], axis=1)[:, :-1]) @ np.diff(values[order])
 
 
 def _joint(pooled: Array, splits: npt.NDArray[np.int64], size: int) -> Array:
-    """Exact squared ``W_2`` between some records of the sides of each split (B,)."""
-    some = min(size, len(pooled) - size, _MOST)
+    """Compute the exact squared ``W_2`` between a few records of both sides of each split (B,)."""
+    few = min(size, len(pooled) - size, _MOST)
     return np.array(
         [
-            unit_cost(cost_matrix(pooled[split[:some]], pooled[split[size : size + some]]))
+            unit_cost(cost_matrix(pooled[split[:few]], pooled[split[size : size + few]]))
             for split in splits
         ]
     )
 
 
-def _standard(found: Array) -> Array:
-    """Differences (B, k) in standard deviations of what all splits make them."""
-    spread = found.std(axis=0)
-    return (found - found.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+def _standard(differences: Array) -> Array:
+    """Standardize differences (B, k) by their mean and standard deviation over all splits."""
+    spread = differences.std(axis=0)
+    return (differences - differences.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
-def _as_clear(found: Array, seen: npt.ArrayLike) -> Array:
-    """Share of splits whose difference is as large; what is seen is one of them."""
+def _as_clear(differences: Array, actual: npt.ArrayLike) -> Array:
+    """Return the share of splits whose difference is as large; the actual split counts too."""
     # Equal but for rounding is equal.
-    return np.mean(found[:, None] >= np.atleast_1d(seen) - 1e-9, axis=0).squeeze()
+    return np.mean(differences[:, None] >= np.atleast_1d(actual) - 1e-9, axis=0).squeeze()

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 def _address(value: str) -> str:
     host, _, port = value.rpartition(":")
-    known = port.isascii() and port.isdigit() and len(port) <= 5
-    if not host or not known or not 0 < int(port) < 65536:
+    is_number = port.isascii() and port.isdigit() and len(port) <= 5
+    if not host or not is_number or not 0 < int(port) < 65536:
         raise ValueError("an address is host:port")
     return value
 

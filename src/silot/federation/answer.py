@@ -44,7 +44,7 @@ class Answer:
         return value
 
     def optional_number(self, name: str) -> float | None:
-        """Like ``number``, ``None`` when the holder did not send it."""
+        """Return a number as ``number`` does, ``None`` when the holder did not send it."""
         value = self.scalars.get(name)
         if value is None:
             return None
@@ -53,7 +53,7 @@ class Answer:
         return float(value)
 
     def rounding(self, name: str) -> float:
-        """How far a number of the answer, or those of an array, may be from what was computed."""
+        """Return how far a number, or those of an array, may be from what was computed."""
         step = self.scalars.get(STEP + name)
         if step is None:
             return 0.0
@@ -90,8 +90,8 @@ cells, or of three where the step itself is in doubt.
 """
 
 
-def rounded(answer: Answer, moves: Mapping[str, float | Array]) -> Answer:
-    """An answer no number of which is finer than what one record can move it by.
+def round_answer(answer: Answer, moves: Mapping[str, float | Array]) -> Answer:
+    """Round an answer so that no number is finer than what one record can move it by.
 
     Numbers are told as multiples of a step that is larger than what one record moves them by.
     Integers and truth values stay, and what would tell more of a number that is told is left out.
@@ -112,8 +112,8 @@ def rounded(answer: Answer, moves: Mapping[str, float | Array]) -> Answer:
 
     Examples
     --------
-    >>> told = rounded(Answer(scalars={"distance": 1.23456, "gap": 1e-9}), {"distance": 0.012})
-    >>> told.scalars
+    >>> answer = Answer(scalars={"distance": 1.23456, "gap": 1e-9})
+    >>> round_answer(answer, {"distance": 0.012}).scalars
     {'distance': 1.24, 'step_distance': 0.02}
     """
     scalars: dict[str, Scalar] = {}
@@ -128,9 +128,9 @@ def rounded(answer: Answer, moves: Mapping[str, float | Array]) -> Answer:
     for name, array in answer.arrays.items():
         arrays[name] = array
         if array.dtype.kind not in "biu" and array.size:
-            each = moves.get(name)
-            if isinstance(each, np.ndarray):
-                steps = [_step({name: float(move)}, name) for move in each.ravel()]
+            bound = moves.get(name)
+            if isinstance(bound, np.ndarray):
+                steps = [_step({name: float(move)}, name) for move in bound.ravel()]
             else:
                 step = scalars[STEP + name] = _step(moves, name)
                 steps = [step] * array.size
@@ -139,18 +139,18 @@ def rounded(answer: Answer, moves: Mapping[str, float | Array]) -> Answer:
 
 
 def _step(moves: Mapping[str, float | Array], name: str) -> float:
-    """The smallest step that is larger than what one record moves."""
+    """Return the smallest step that is larger than what one record moves."""
     if name not in moves:
         raise InputError(
             f"how far a record moves {name!r} is not known, so it is not told.",
             code="answer-moves",
         )
-    least = max(float(moves[name]), 0.5 * SMALLEST)
-    if not least < 0.2 * _LARGEST:
+    lower = max(float(moves[name]), 0.5 * SMALLEST)
+    if not lower < 0.2 * _LARGEST:
         raise _too_large()
-    power = 10.0 ** math.floor(math.log10(least))
+    power = 10.0 ** math.floor(math.log10(lower))
     steps = [float(f"{lead * ten:.0e}") for ten in (power, 10.0 * power) for lead in _LEADING]
-    return next(step for step in steps if step > least)
+    return next(step for step in steps if step > lower)
 
 
 def _coarse(value: float, step: float) -> float:
@@ -205,7 +205,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """What may leave a party of an exception: our code and its type.
+        """Keep of an exception what may leave a party: our code and its type.
 
         This is the party's boundary. Whatever went wrong, the text of the exception may quote
         records and stays here.
@@ -244,7 +244,7 @@ CHARGED = "charged_mu"
 
 
 def with_charge(stored: bytes, mu: float) -> bytes:
-    """A stored answer, with what this time was charged for it.
+    """Add to a stored answer what was charged for it this time.
 
     Not part of what is stored: that stays the same bytes for ever.
     """

@@ -1,4 +1,4 @@
-"""One exchange: a message to each of many parties, few at a time, and what came back in time."""
+"""Send one message to each of many parties, few at a time, and collect replies in time."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def exchange(
     work = _Work(messages, ask, clock, limits)
     work.start(min(limits.in_flight, len(messages)))
     try:
-        return work.collected(cancelled)
+        return work.collect(cancelled)
     finally:
         work.end()
 
 
 class _Work:
-    """What is to be asked when, and what came of it."""
+    """Schedules the messages of one exchange and collects the replies."""
 
     def __init__(
         self, messages: Mapping[str, bytes], ask: Ask, clock: Clock, limits: Limits
@@ -117,12 +117,12 @@ class _Work:
         self._started = 0
 
     def start(self, threads: int) -> None:
-        """Have so many more threads ask; daemons, for a party may never answer."""
+        """Start threads that ask; they are daemons, as a party may never answer."""
         for _ in range(min(threads, 2 * LARGEST_FLIGHT - self._started)):
             self._started += 1
-            threading.Thread(target=self._asks, daemon=True).start()
+            threading.Thread(target=self._ask_all, daemon=True).start()
 
-    def collected(self, cancelled: threading.Event | None) -> dict[str, Reply | Failure]:
+    def collect(self, cancelled: threading.Event | None) -> dict[str, Reply | Failure]:
         """Wait for all replies, or for the deadlines of those that are asked."""
         with self._changed:
             while len(self._replies) < len(self._messages):
@@ -133,20 +133,20 @@ class _Work:
                 self._give_up("holder-timeout", {n for n, end in self._ends.items() if end <= now})
                 if len(self._replies) == len(self._messages):
                     break
-                left = [end - now for name, end in self._ends.items() if name not in self._replies]
-                # An event cannot wake a condition: it is looked at.
-                left += [] if cancelled is None else [_LOOK]
-                wait = min(left, default=math.inf)
+                waits = [end - now for name, end in self._ends.items() if name not in self._replies]
+                # An Event and a Condition cannot be awaited together, so the event is polled.
+                waits += [] if cancelled is None else [_LOOK]
+                wait = min(waits, default=math.inf)
                 self._changed.wait(None if wait == math.inf else max(wait, 0.001))
             return {name: self._replies[name] for name in self._messages}
 
     def end(self) -> None:
-        """Have nobody ask any more, whatever ended it."""
+        """Stop asking, whatever ended the exchange."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
 
-    def _asks(self) -> None:
+    def _ask_all(self) -> None:
         """Ask one party after another, until all replied."""
         while (turn := self._next()) is not None:
             name, seconds, tries = turn
@@ -154,14 +154,14 @@ class _Work:
             # Whatever a party's code raises is a missing reply; its text stays here.
             with suppress(BaseException):
                 try:
-                    said = self._ask(name, self._messages[name], seconds)
-                    reply = said if isinstance(said, Failure) else Reply(said, self._clock())
+                    sent = self._ask(name, self._messages[name], seconds)
+                    reply = sent if isinstance(sent, Failure) else Reply(sent, self._clock())
                 except Unreached as lost:
                     reply = lost
             self._done(name, reply, tries)
 
     def _next(self) -> tuple[str, float, int] | None:
-        """Whom to ask now, for how many seconds and the how-manieth time; ``None`` at the end."""
+        """Return the next party, the seconds that it has and its earlier tries, or ``None``."""
         with self._changed:
             while not self._over and len(self._replies) < len(self._messages):
                 now = time.monotonic()
@@ -180,7 +180,7 @@ class _Work:
         return None
 
     def _done(self, name: str, reply: Reply | Failure | Unreached, tries: int) -> None:
-        """Take a reply, or ask again after a pause; what comes after the deadline is dropped."""
+        """Keep a reply, or ask again after a pause; late replies are dropped."""
         limits = self._limits
         with self._changed:
             self._asking.discard(name)

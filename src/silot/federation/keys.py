@@ -71,7 +71,7 @@ class PublicKey:
         return cls(raw[:32], raw[32:])
 
     def lock(self, data: bytes) -> bytes:
-        r"""Data that the owner of the key alone can read.
+        r"""Encrypt data for the owner of the key.
 
         A fresh X25519 key e is made, and with s the shared secret of e and the receiver's key R,
 
@@ -81,16 +81,12 @@ class PublicKey:
         encrypts by ChaCha20-Poly1305, with a nonce of zeros (no key is used twice) and magic and
         :math:`e_{pub}` authenticated. The file is magic, :math:`e_{pub}`, and that.
         """
-        return b"".join(self.locked(data))
-
-    def locked(self, data: bytes) -> tuple[bytes, bytes]:
-        """The two parts of what ``lock`` returns: large data are not copied once more."""
         fresh = X25519PrivateKey.generate()
         public = fresh.public_key().public_bytes_raw()
         shared = fresh.exchange(X25519PublicKey.from_public_bytes(self.locking))
-        secret = _derived(shared, public + self.locking)
+        secret = _derive_cipher(shared, public + self.locking)
         head = _LOCK + public
-        return head, secret.encrypt(bytes(12), data, head)
+        return head + secret.encrypt(bytes(12), data, head)
 
 
 class Key:
@@ -122,7 +118,7 @@ class Key:
 
     @classmethod
     def new(cls) -> Key:
-        """A key of fresh random bytes."""
+        """Make a key of fresh random bytes."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
@@ -144,12 +140,12 @@ class Key:
                 code="key-open",
             )
         try:
-            found = serialization.load_pem_private_key(data, password=None)
+            private_key = serialization.load_pem_private_key(data, password=None)
         except Exception:  # noqa: BLE001 - whatever the library says of bytes from anywhere
-            found = None
-        if not isinstance(found, Ed25519PrivateKey):
+            private_key = None
+        if not isinstance(private_key, Ed25519PrivateKey):
             raise _no_key(file, "an unencrypted Ed25519 key (NAME.key of `silot keys NAME`)")
-        return cls(found)
+        return cls(private_key)
 
     def save(self, path: str | Path) -> tuple[Path, Path]:
         """Write ``NAME.key`` and ``NAME.pub`` beside it; neither may be there.
@@ -161,10 +157,10 @@ class Key:
         """
         file = Path(path)
         beside = file.with_suffix(PUBLIC)
-        for each in (file, beside):
-            if each.exists():
+        for path in (file, beside):
+            if path.exists():
                 raise FileError(
-                    f"{each} is there. Keys are never written over: use it, or give another name.",
+                    f"{path} is there. Keys are never written over: use it, or give another name.",
                     code="key-exists",
                 )
         pem = self._signing.private_bytes(
@@ -177,16 +173,16 @@ class Key:
         return file, beside
 
     def sign(self, data: bytes) -> bytes:
-        """Ed25519 signature (64 bytes)."""
+        """Sign data with Ed25519 (64 bytes)."""
         return self._signing.sign(data)
 
     def own(self, salt: bytes) -> ChaCha20Poly1305:
-        """A cipher for what nobody else is to read or write, by HKDF of the key and a salt."""
+        """Derive a cipher for the owner alone, by HKDF of the key and a salt."""
         seed = self._signing.private_bytes_raw()
         return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, salt, b"silot-key-1 own").derive(seed))
 
     def unlock(self, data: bytes) -> bytes:
-        """What was locked for this key.
+        """Decrypt what was locked for this key.
 
         Raises
         ------
@@ -197,7 +193,7 @@ class Key:
         public = data[len(_LOCK) : start]
         try:
             shared = self._locking.exchange(X25519PublicKey.from_public_bytes(public))
-            secret = _derived(shared, public + self.public.locking)
+            secret = _derive_cipher(shared, public + self.public.locking)
             return secret.decrypt(bytes(12), memoryview(data)[start:], data[:start])
         except (InvalidTag, ValueError):
             raise FileError(
@@ -212,7 +208,7 @@ def is_locked(data: bytes) -> bool:
     return data.startswith(_LOCK)
 
 
-def verified(signing: bytes, signature: bytes, data: bytes) -> bool:
+def verify_signature(signing: bytes, signature: bytes, data: bytes) -> bool:
     """Whether a signature is that of a key over data."""
     try:
         Ed25519PublicKey.from_public_bytes(signing).verify(signature, data)
@@ -222,7 +218,7 @@ def verified(signing: bytes, signature: bytes, data: bytes) -> bool:
 
 
 def fingerprint_of(signing: bytes) -> str:
-    """The first 128 bits of the SHA-256 of a signing key, in groups of four digits."""
+    """Return the first 128 bits of the SHA-256 of a signing key, in groups of four digits."""
     digits = hashlib.sha256(signing).hexdigest()[:32]
     return "-".join(digits[k : k + 4] for k in range(0, 32, 4))
 
@@ -235,7 +231,7 @@ class Keyring:
 
     @classmethod
     def load(cls, folder: str | Path) -> Keyring:
-        """All ``NAME.pub`` of a folder.
+        """Read all ``NAME.pub`` of a folder.
 
         Raises
         ------
@@ -253,7 +249,7 @@ class Keyring:
         return cls({file.stem: PublicKey.load(file) for file in files})
 
     def name_of(self, signing: bytes) -> str:
-        """The name that one trusts a key for; empty where it is none of them."""
+        """Return the name that a key is trusted for; empty where it is none of them."""
         return next((name for name, key in self.keys.items() if key.signing == signing), "")
 
     def check(self, name: str, signing: bytes, file: str) -> None:
@@ -278,7 +274,7 @@ class Keyring:
             )
 
 
-def _derived(shared: bytes, salt: bytes) -> ChaCha20Poly1305:
+def _derive_cipher(shared: bytes, salt: bytes) -> ChaCha20Poly1305:
     return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, salt, _LOCK).derive(shared))
 
 

@@ -164,7 +164,7 @@ def _check_names(holders: Mapping[str, object]) -> None:
 
 
 def _parties(holders: Mapping[str, Endpoint | Data]) -> dict[str, Endpoint]:
-    """Who answers for each holder; data are answered for by a holder that allows everything."""
+    """Return who answers for each holder; plain data get a holder that allows everything."""
     parties: dict[str, Endpoint] = {}
     owned: dict[str, Measure] = {}
     for name, holder in holders.items():
@@ -199,10 +199,10 @@ def _check_columns(parties: Mapping[str, Endpoint]) -> None:
 
 
 def _replies(party: Endpoint, asker: str) -> Callable[[bytes], bytes]:
-    """How a party is asked in a name."""
+    """Return the function that asks a party in the name of the asker."""
     try:
         parameters = inspect.signature(party.reply).parameters
-        kinds = {each.kind for each in parameters.values()}
+        kinds = {parameter.kind for parameter in parameters.values()}
         named = "asker" in parameters or inspect.Parameter.VAR_KEYWORD in kinds
     except (TypeError, ValueError):
         named = False

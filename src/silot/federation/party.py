@@ -28,7 +28,7 @@ from .answer import (
     Failure,
     decode_reply,
     encode_reply,
-    rounded,
+    round_answer,
     with_charge,
 )
 from .disclosure import Account
@@ -42,7 +42,7 @@ class Party(ABC):
     """Base of whoever answers questions: what is allowed, remembered and charged, in order.
 
     What a subclass adds is what it has: ``_compute`` for exact answers, ``_check`` and ``_exact``
-    for releases, and ``_counted`` where exact numbers can be counted.
+    for releases, and ``_answer_counted`` where exact numbers can be counted.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Party(ABC):
             return Failure.of(error)
 
     def _reply(self, question: Question, asker: str, run: str = "") -> bytes:
-        barred = self._barred(question, asker, run)
+        barred = self._bar(question, asker, run)
         if barred:
             return barred
         account = question.accounted(self._dimension)
@@ -104,25 +104,25 @@ class Party(ABC):
             return self._kept(question, asker)
         if account is Account.FREE:
             return encode_reply(self._compute(question))
-        return self._counted(question.coarser(self.policy.behind), asker)
+        return self._answer_counted(question.coarser(self.policy.behind), asker)
 
-    def _barred(self, question: Question, asker: str, run: str) -> bytes:
-        """What is said to a question that may not be answered, or not yet; empty if it may."""
+    def _bar(self, question: Question, asker: str, run: str) -> bytes:
+        """Return the reply that bars an answer, for now or for good; empty if nothing does."""
         code = self._refusal(question, asker)
         if code:
             if self._ledger is not None:
                 self._ledger.refuse(question.kind, code, asker)
-            return _refused(code)
+            return _encode_refusal(code)
         code = self._undecided(question, asker, run)
         kind = "refused" if code == "question-denied" else WAITING
         return encode_reply(Failure(code, kind)) if code else b""
 
     def _refusal(self, question: Question, asker: str) -> str:
-        """The code of the rule that forbids a question, if one does."""
+        """Return the code of the rule that forbids a question, if one does."""
         return self.policy.refusal(question, self._dimension)
 
     def _undecided(self, question: Question, asker: str, run: str) -> str:
-        """The code of what a person is still to decide, or decided against."""
+        """Return the code of what a person is still to decide, or decided against."""
         ledger, account = self._ledger, question.accounted(self._dimension)
         if ledger is not None and ledger.paused:
             return "holder-paused"
@@ -147,13 +147,13 @@ class Party(ABC):
         """Answer with noise, once the budget is charged; an answer of before is free."""
         budget, ledger = self.policy.budget_mu, self._ledger
         if budget is None:
-            return _refused("policy-budget")
+            return _encode_refusal("policy-budget")
         if ledger is None:
-            return _refused("ledger-absent")
+            return _encode_refusal("ledger-absent")
         key = release.key
         stored = ledger.find(key, asker)
         if stored is not None:
-            return with_charge(stored, ledger.charged(key, run))
+            return with_charge(stored, ledger.charge_in(key, run))
         # Whatever can go wrong without the records goes wrong before the charge.
         self._check(release)
         add_noise = noise_for(release.sensitivity, release.privacy_mu)
@@ -173,7 +173,7 @@ class Party(ABC):
         fresh = encode_reply(release.answer_of(add_noise(self._exact(release))))
         kept = ledger.commit(key, fresh)
         mine = kept == fresh
-        return with_charge(kept, release.privacy_mu if mine else ledger.charged(key, run))
+        return with_charge(kept, release.privacy_mu if mine else ledger.charge_in(key, run))
 
     @property
     @abstractmethod
@@ -182,11 +182,11 @@ class Party(ABC):
 
     @abstractmethod
     def _compute(self, question: Question) -> Answer:
-        """The answer to a question that is allowed, as it is computed."""
+        """Compute the answer to a question that is allowed."""
 
-    def _counted(self, question: Question, asker: str) -> bytes:
+    def _answer_counted(self, question: Question, asker: str) -> bytes:
         """Answer below level record, once the numbers are counted; of no data none can be."""
-        return _refused("policy-level")
+        return _encode_refusal("policy-level")
 
     def _check(self, release: Release) -> None:
         """Raise what can go wrong without looking at records: before the charge."""
@@ -199,7 +199,7 @@ class Party(ABC):
 
     @abstractmethod
     def _exact(self, release: Release) -> Codes:
-        """The vector of a release before noise."""
+        """Compute the vector of a release before noise."""
 
 
 class PrivateMeasure:
@@ -310,7 +310,7 @@ class Holder(Party):
         return self._records.open_for(question)
 
     def _data(self, question: Question) -> tuple[Array, Array, Names | None]:
-        """Points, weights and labels of what a question is about."""
+        """Return points, weights and labels of what a question is about."""
         if question.on == "records":
             records, embedding = self._opened(question), question.embedding
             # Label coordinates are the same in every round: computed once.
@@ -326,20 +326,20 @@ class Holder(Party):
     def _compute(self, question: Question) -> Answer:
         return question.compute(*self._data(question))
 
-    def _rounded(self, question: Question) -> Answer:
-        """The answer below level record."""
+    def _round_answer(self, question: Question) -> Answer:
+        """Round the answer where the level is below record."""
         data = self._data(question)
         answer = question.compute(*data)
-        return rounded(answer, question.moves(*data, answer))
+        return round_answer(answer, question.moves(*data, answer))
 
-    def _counted(self, question: Question, asker: str) -> bytes:
+    def _answer_counted(self, question: Question, asker: str) -> bytes:
         """Answer below level record, once the numbers are counted.
 
         Whatever becomes of the computation is stored and told again: that it failed may tell
         about the records too.
         """
         if self._ledger is None:
-            return _refused("ledger-absent")
+            return _encode_refusal("ledger-absent")
         policy, limits, version, asker = self.policy, self.limits, self.version, plain_name(asker)
         # Whatever is wrong whoever the records are is said before anything is counted.
         question.check_fields()
@@ -357,11 +357,11 @@ class Holder(Party):
             rule=lambda tally: policy.over(question, limits, tally, version, asker),
         )
         if counted.code:
-            return _refused(counted.code)
+            return _encode_refusal(counted.code)
         if counted.reply is not None:
             return counted.reply
         try:
-            reply = encode_reply(self._rounded(question))
+            reply = encode_reply(self._round_answer(question))
         except Exception as error:  # noqa: BLE001 - see Failure.of
             reply = encode_reply(Failure.of(error))
         return self._ledger.tell(key, reply)
@@ -413,7 +413,7 @@ _STATES = {
 }
 
 
-def _refused(code: str) -> bytes:
+def _encode_refusal(code: str) -> bytes:
     return encode_reply(Failure(code, "refused"))
 
 
@@ -424,9 +424,9 @@ def _absent(subject: Subject) -> InputError:
 
 
 def _over_budget(error: BudgetError, delta: float) -> Failure:
-    """The refusal with what was spent, asked and left, as mu and as epsilon."""
+    """Build the refusal with what was spent, requested and remains, as mu and as epsilon."""
     numbers = {"delta": delta}
-    for what, mu in (("spent", error.spent), ("asked", error.asked), ("left", error.left)):
+    for what, mu in (("spent", error.spent), ("asked", error.requested), ("left", error.remaining)):
         numbers[f"{what}_mu"] = mu
         numbers[f"{what}_epsilon"] = epsilon_of(mu, delta)
     return Failure(error.code, "refused", numbers=numbers)
@@ -450,7 +450,7 @@ class Replies:
         self._lock = threading.Lock()
 
     def reply(self, key: str, compute: Callable[[], bytes]) -> bytes:
-        """The reply given before, or a new one."""
+        """Return the earlier reply, or compute a new one."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None:

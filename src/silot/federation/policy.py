@@ -85,17 +85,17 @@ class Limits:
         values, vectors = np.linalg.eigh(centred @ centred.T if wide else centred.T @ centred)
         kept = values > _FLAT**2 * max(float(values[-1]), 0.0)
         # Rows of the left singular vectors: leverages are their squared lengths.
-        left = vectors[:, kept] if wide else centred @ vectors[:, kept] / np.sqrt(values[kept])
+        rows = vectors[:, kept] if wide else centred @ vectors[:, kept] / np.sqrt(values[kept])
         deviation = np.sqrt((centred**2).sum(axis=0))
-        seen = deviation > _FLAT * float(deviation.max())
-        held = sum(_bits(column, masses) for column in used.T[seen])
+        varies = deviation > _FLAT * float(deviation.max())
+        held = sum(_bits(column, masses) for column in used.T[varies])
         return cls(
             records=int(1.0 / float(weights.max()) + 1e-9),
             dimension=points.shape[1],
             rank=int(kept.sum()),
             # Whole ones: refusals tell of them.
             bits=float(int(min(held, _MOST_BITS * int(kept.sum())))),
-            leverage=float((left**2).sum(axis=1).max()) if kept.any() else 1.0,
+            leverage=float((rows**2).sum(axis=1).max()) if kept.any() else 1.0,
         )
 
     @property
@@ -178,9 +178,9 @@ class Policy(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_code(cls, body: object, made: ModelWrapValidatorHandler[Self]) -> Self:
+    def _with_code(cls, body: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
         try:
-            return made(body)
+            return validate(body)
         except ValidationError as error:
             fault = complaint(error, body)
             raise InputError(
@@ -360,9 +360,9 @@ class Policy(BaseModel):
             return code
         # Those of the first time, or of now where these are less.
         most, held = map(min, limits.most, tally.limits or limits.most)
-        each = self.numbers if self.numbers_each is None else self.numbers_each
-        over = tally.told + numbers > min(self.numbers, most)
-        over = over or tally.numbers.get(asker, 0) + numbers > each
+        per_asker = self.numbers if self.numbers_each is None else self.numbers_each
+        over = tally.total + numbers > min(self.numbers, most)
+        over = over or tally.numbers.get(asker, 0) + numbers > per_asker
         more = numbers * BITS if bits is None else bits
         return "policy-numbers" if over or tally.bits + more > held else ""
 
@@ -494,11 +494,12 @@ def _exact(policy: Policy, limits: Limits | None) -> list[str]:
     )
     most = policy.numbers if limits is None else policy.chosen(limits)
     fewer = " or fewer, where the data hold less" if limits is None and most else ""
-    each = "" if policy.numbers_each is None else f", {min(policy.numbers_each, most)} to one asker"
+    own = policy.numbers_each
+    per_asker = "" if own is None else f", {min(own, most)} to one asker"
     bits = most * BITS
     lines.append(
         f"Chosen inputs (a distance to records the asker brings): {most} numbers{fewer} in all, "
-        f"for ever{each}, {bits:.0f} bits of one record together. "
+        f"for ever{per_asker}, {bits:.0f} bits of one record together. "
         "(An exact secure distance is one of them, and counts 40 bits: all its digits are opened, "
         "without any step.)"
     )

@@ -12,6 +12,7 @@ from ..errors import (
     RefusedError,
     UnfitError,
     WaitingError,
+    WireError,
     said_of_holder,
 )
 from .answer import WAITING, Answer, Failure
@@ -84,6 +85,37 @@ def ask(questions: Questions, own: Answerer | None = None) -> Steps[Answers]:
     return answers
 
 
+def parallel(runs: Mapping[str, Steps[R]]) -> Steps[dict[str, R | HolderError | WireError]]:
+    """Run protocols side by side: their questions of one round travel in one exchange.
+
+    A run that ends in a ``HolderError``, or in an answer that is none, gives that error and
+    leaves the others alone. No two runs may ask the same holder.
+    """
+    outcomes: dict[str, R | HolderError | WireError] = {}
+    waiting: dict[str, tuple[Generator[Questions, Answers, R], Questions]] = {}
+
+    def step(name: str, run: Generator[Questions, Answers, R], answers: Answers | None) -> None:
+        try:
+            waiting[name] = (run, next(run) if answers is None else run.send(answers))
+        except StopIteration as stop:
+            outcomes[name] = stop.value
+        except (HolderError, WireError) as error:
+            outcomes[name] = error
+
+    for name, run in runs.items():
+        step(name, run, None)
+    while waiting:
+        now = dict(waiting)
+        waiting.clear()
+        questions: dict[str, Question] = {}
+        for _, own in now.values():
+            questions.update(own)
+        answers = yield questions
+        for name, (run, own) in now.items():
+            step(name, run, {holder: answers[holder] for holder in own if holder in answers})
+    return {name: outcomes[name] for name in runs}
+
+
 def required(answers: Answers, name: str) -> Answer:
     """Return the answer of ``name``, or raise what its failure means."""
     answer = answers.get(name, Failure("holder-silent"))
@@ -96,7 +128,7 @@ _KINDS = {"refused": RefusedError, WAITING: WaitingError}
 
 
 def failure_error(name: str, failure: Failure) -> HolderError:
-    """The exception a failure stands for, in words made on this side of the wire."""
+    """Build the exception of a failure, in words of this side of the wire."""
     error = f" ({failure.error})" if failure.error else ""
     figures = ", ".join(f"{what} {number:.4g}" for what, number in failure.numbers.items())
     message = f"holder {name!r} {failure.kind}{error}: {said_of_holder(failure.code)}."
@@ -106,6 +138,6 @@ def failure_error(name: str, failure: Failure) -> HolderError:
     if failure.error == MismatchError.__name__:
         # One code has one exit status, whoever finds out.
         kind = UnfitError
-    made = kind(message, code=failure.code)
-    made.holder = name
-    return made
+    exception = kind(message, code=failure.code)
+    exception.holder = name
+    return exception

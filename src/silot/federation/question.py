@@ -79,18 +79,18 @@ class Question:
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
     ) -> Mapping[str, float | Array]:
-        """How far one record can move each number of an answer, and each or any of an array.
+        """Bound how far one record can move each number of an answer, and of an array.
 
         What is not named is not told below level record.
         """
         return {}
 
     def accounted(self, dimension: int) -> Account:
-        """How its answer is accounted for; ``dimension`` is that of the records."""
+        """Return how its answer is accounted for; ``dimension`` is that of the records."""
         return self.account
 
     def numbers(self, records: int, dimension: int) -> int:
-        """How many numbers the answer tells of so many records, where that counts."""
+        """Count the numbers that the answer discloses of so many records, where that matters."""
         return 0
 
     def check_fields(self) -> None:
@@ -104,7 +104,7 @@ class Question:
         return True
 
     def coarser(self, least: int) -> Self:
-        """The same question with no fewer than so many records behind what it tells."""
+        """Return the question with at least so many records behind each number."""
         return self
 
 
@@ -125,12 +125,12 @@ def register(*questions: type[Question]) -> None:
 
 
 def question_kind(name: str) -> type[Question] | None:
-    """The kind of questions of a name, if silot knows it."""
+    """Return the kind of questions of a name, if silot knows it."""
     return _KINDS[name] if name in _KINDS else question_kinds().get(name)
 
 
 def question_kinds() -> Mapping[str, type[Question]]:
-    """All kinds of questions by name.
+    """Return all kinds of questions by name.
 
     A party imports the questions that it receives. Here every module or package of silot that is
     called ``questions`` is imported, in whatever room it lies.
@@ -182,12 +182,12 @@ def decode_question(data: bytes) -> Question:
 
 
 def _type_name(kind: object) -> str:
-    """What a field is declared as, whether or not its module puts off annotations."""
+    """Return the declared type of a field, also where annotations are deferred."""
     if isinstance(kind, str):
         return kind
     arrays: dict[str, object] = {"Array": Array, "Codes": Codes, "Bytes": Bytes}
     return next(
-        (name for name, each in arrays.items() if each == kind), getattr(kind, "__name__", "")
+        (name for name, alias in arrays.items() if alias == kind), getattr(kind, "__name__", "")
     )
 
 

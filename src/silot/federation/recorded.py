@@ -79,12 +79,12 @@ class Records:
 
 
 def digest_of(message: bytes) -> str:
-    """SHA-256 of a message, by which records know it."""
+    """Compute the SHA-256 of a message, by which records know it."""
     return hashlib.sha256(message).hexdigest()
 
 
-def differing(asked: bytes, answered: bytes) -> list[str]:
-    """Names of what differs between two questions, as far as they can be read.
+def differing(question: bytes, recorded: bytes) -> list[str]:
+    """Name what differs between two questions, as far as they can be read.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def differing(asked: bytes, answered: bytes) -> list[str]:
     ['privacy_mu']
     """
     try:
-        first, second = decode_question(asked), decode_question(answered)
+        first, second = decode_question(question), decode_question(recorded)
     except SilotError:
         return ["form"]
     if first.kind != second.kind:

@@ -48,7 +48,7 @@ class Release(Question):
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
 
     def public(self) -> dict[str, Any]:
-        """What a ledger notes of it: its fields, arrays by their shape and digest."""
+        """Return what a ledger notes: the fields, arrays by their shape and digest."""
         noted: dict[str, Any] = {"sensitivity": self.sensitivity}
         for item in fields(self):
             value = cast("object", getattr(self, item.name))
@@ -63,11 +63,11 @@ class Release(Question):
         """Raise what can be known to fail without the records; nothing is charged then."""
 
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
-        """The vector before noise, from records and what each counts for (1 without weights)."""
+        """Compute the vector before noise, from records and their masses (1 without weights)."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
 
     def answer_of(self, noisy: Codes) -> Answer:
-        """The answer, from the vector with its noise."""
+        """Build the answer from the vector with its noise."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:

@@ -65,7 +65,7 @@ class Bill:
     privacy_mu: float = 0.0
 
     def __add__(self, other: Bill) -> Bill:
-        """The bill of two runs."""
+        """Add the bills of two runs."""
         return Bill(
             self.rounds + other.rounds,
             self.bytes_sent + other.bytes_sent,
@@ -76,7 +76,7 @@ class Bill:
 
 
 def with_earlier(run: Run | None, earlier: Sequence[Billed | Run]) -> Run | None:
-    """What was told and charged by other runs, and by the one that did not end well.
+    """Add the cost and the level of earlier runs to those of a run that may have failed.
 
     The transcript is the last one's.
     """
@@ -86,16 +86,16 @@ def with_earlier(run: Run | None, earlier: Sequence[Billed | Run]) -> Run | None
     levels = [item.disclosure for item in earlier]
     run = run or Run(0, 0, 0, 0.0, "", last.transcript or Transcript("", {}, ()), None)
     bill = sum((item.bill for item in earlier), run.bill)
-    told = [Disclosure[level.upper()] for level in [*levels, run.disclosure] if level]
-    return replace(run, **vars(bill), disclosure=str(max(told)) if told else "")
+    disclosures = [Disclosure[level.upper()] for level in [*levels, run.disclosure] if level]
+    return replace(run, **vars(bill), disclosure=str(max(disclosures)) if disclosures else "")
 
 
 def with_columns_seen(result: object, blocks: Sequence[Block]) -> list[Block]:
     """Add to what a terminal and a notebook show of a result what was seen of its tables."""
     from .preflight_view import preflight_facts
 
-    seen: Preflight | None = getattr(result, "preflight", None)
-    return [*blocks, *([] if seen is None else preflight_facts(seen))]
+    preflight: Preflight | None = getattr(result, "preflight", None)
+    return [*blocks, *([] if preflight is None else preflight_facts(preflight))]
 
 
 class Preflighted(Shown):
@@ -150,21 +150,21 @@ class Billed(Preflighted, ABC):
         )
         return billed.with_preflight(run.preflight)
 
-    def with_preflight(self, seen: Preflight | None) -> Self:
+    def with_preflight(self, preflight: Preflight | None) -> Self:
         """Return the result with what was seen of the tables that it is of.
 
         Where something there puts it in doubt its ``status`` says of what it is true.
         """
         status = str(getattr(self, "status", "")).removesuffix(_doubt(self.preflight))
-        changed = {"preflight": seen, "status": in_doubt(status, seen)}
+        changed = {"preflight": preflight, "status": in_doubt(status, preflight)}
         return replace(self, **changed)
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON; no transcript."""
+        """Return the fields by name, ready for JSON, without the transcript."""
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
+        """Return ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def _bill_dict(self) -> dict[str, Any]:
@@ -179,30 +179,30 @@ class Billed(Preflighted, ABC):
         }
 
 
-def in_doubt(status: str, seen: Preflight | None) -> str:
-    """A status, which where tables are odd says of what it is true."""
-    doubt = _doubt(seen)
+def in_doubt(status: str, preflight: Preflight | None) -> str:
+    """Add to a status that it is about odd tables, where they are."""
+    doubt = _doubt(preflight)
     return status.removesuffix(".") + doubt if status and doubt else status or doubt[2:]
 
 
-def _doubt(seen: Preflight | None) -> str:
-    if seen is None or not seen.flags:
+def _doubt(preflight: Preflight | None) -> str:
+    if preflight is None or not preflight.flags:
         return ""
-    return f"; of the numbers as they were given: look at {seen.where} (preflight)"
+    return f"; of the numbers as they were given: look at {preflight.where} (preflight)"
 
 
 def finite(value: float) -> float | None:
-    """The number, ``None`` for one JSON has no name for."""
+    """Return the number, ``None`` for one that JSON has no name for."""
     return value if math.isfinite(value) else None
 
 
 def finite_rows(matrix: Array) -> list[list[float | None]]:
-    """A matrix as lists of ``finite`` numbers."""
+    """Return a matrix as lists of ``finite`` numbers."""
     return [[finite(float(value)) for value in row] for row in matrix]
 
 
 def axes_of(ax: Axes | None) -> Axes:
-    """The axes given, or new ones."""
+    """Return the axes, or new ones for ``None``."""
     if ax is not None:
         return ax
     # Drawing is rare and matplotlib slow to import.

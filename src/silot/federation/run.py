@@ -24,8 +24,7 @@ from .disclosure import Disclosure
 from .protocol import Answers, Protocol, Questions, failure_error
 from .question import encode_question
 from .result import Bill, Run
-from .spool import Spool, Stored
-from .transcript import Entry, Transcript
+from .transcript import Entry, Spool, Stored, Transcript
 
 Clock = Callable[[], float]
 """Seconds of the run."""
@@ -195,12 +194,12 @@ def run_together(
         for seat in seats:
             seat.go_on(None)
         while waiting := [seat for seat in seats if seat.outcome is None]:
-            messages = [seat.record.sent(seat.questions) for seat in waiting]
-            joined = {name: text for some in messages for name, text in some.items()}
+            messages = [seat.record.note_questions(seat.questions) for seat in waiting]
+            joined = {name: text for batch in messages for name, text in batch.items()}
             replies = dict(engine.exchange(joined, clock))
             exchanges += 1
-            for seat, some in zip(waiting, messages, strict=True):
-                seat.receive(some, replies)
+            for seat, batch in zip(waiting, messages, strict=True):
+                seat.receive(batch, replies)
     # Holders have ledgers of their own: their charges are no sum.
     bill = sum((seat.ended.bill for seat in seats), Bill())
     outcomes = [cast("B | SilotError", seat.outcome) for seat in seats]
@@ -224,7 +223,7 @@ class _Seat(Generic[B]):
         self._steps = protocol.start()
 
     def go_on(self, answers: Answers | None) -> None:
-        """Give it answers, or ``None`` to begin."""
+        """Send answers to the protocol, or ``None`` to begin."""
         try:
             questions = next(self._steps) if answers is None else self._steps.send(answers)
             while not questions:
@@ -236,8 +235,8 @@ class _Seat(Generic[B]):
             self._fail(error)
 
     def receive(self, messages: Mapping[str, bytes], replies: dict[str, Reply | Failure]) -> None:
-        """Take what was replied to its messages."""
-        answers = self.record.received(messages, replies)
+        """Read the replies to its messages."""
+        answers = self.record.read_replies(messages, replies)
         self.record.count(self.questions, answers)
         waits = [name for name, answer in answers.items() if _waits(answer)]
         if waits:
@@ -259,10 +258,10 @@ class _Seat(Generic[B]):
             error.run = run
             return error
 
-        self._end(with_run, told="")
+        self._end(with_run, level="")
 
-    def _end(self, with_run: Callable[[Run], B | SilotError], told: str) -> None:
-        self._ended = self.record.run_of(self._protocol, self._engine, told)
+    def _end(self, with_run: Callable[[Run], B | SilotError], level: str) -> None:
+        self._ended = self.record.run_of(self._protocol, self._engine, level)
         self.outcome = with_run(self._ended)
 
 
@@ -277,8 +276,8 @@ class _Record:
         self._levels: list[Disclosure] = []
         self._charges: dict[str, list[float]] = {}
 
-    def sent(self, questions: Questions) -> dict[str, bytes]:
-        """Questions as messages, each noted."""
+    def note_questions(self, questions: Questions) -> dict[str, bytes]:
+        """Encode questions as messages, and note each."""
         messages: dict[str, bytes] = {}
         # A transcript keeps every message: what a hundred holders are asked alike, once.
         kept: dict[bytes, tuple[bytes, bytes | Stored]] = {}
@@ -290,10 +289,10 @@ class _Record:
             self._entries.append(Entry(self.rounds, name, "sent", self.clock(), stored))
         return messages
 
-    def received(
+    def read_replies(
         self, messages: Mapping[str, bytes], replies: dict[str, Reply | Failure]
     ) -> dict[str, Answer | Failure]:
-        """Replies as answers, each that is one noted."""
+        """Decode replies as answers, and note each reply."""
         answers: dict[str, Answer | Failure] = {}
         for name in messages:
             # What was read is not held twice: answers are views of their own.
@@ -317,8 +316,8 @@ class _Record:
             if isinstance(answer, Answer):
                 self._levels.append(questions[name].level)
 
-    def run_of(self, protocol: Protocol[Any], engine: Runtime, told: str) -> Run:
-        """The bill and the transcript; ``told`` is the level where no question was answered."""
+    def run_of(self, protocol: Protocol[Any], engine: Runtime, level: str) -> Run:
+        """Build the bill and the transcript; ``level`` counts where no question was answered."""
         # A runtime may know whose columns a schema describes: nobody needs to look at those.
         vouched: Collection[str] = getattr(engine, "vouched", ())
         transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(self._entries))
@@ -328,7 +327,7 @@ class _Record:
             bytes_received=transcript.bytes_received,
             seconds=self.clock(),
             # What was told, not what might have been: a holder may have refused.
-            disclosure=str(max(self._levels)) if self._levels else told,
+            disclosure=str(max(self._levels)) if self._levels else level,
             privacy_mu=max(map(compose, self._charges.values()), default=0.0),
             transcript=transcript,
             preflight=Preflight.of({}, sorted(set(protocol.holders) - {*vouched})),
@@ -345,7 +344,7 @@ def _runtime(name: str) -> Callable[[Mapping[str, Any]], Runtime]:
 
 
 def _stopwatch() -> Clock:
-    """Seconds from now, without those that imports take: a transcript's and a bill's alike."""
+    """Start a clock that leaves out the seconds of imports, for transcripts and bills."""
     began, imported = time.perf_counter(), sum(importing)
     return lambda: max(time.perf_counter() - began - (sum(importing) - imported), 0.0)
 
@@ -362,7 +361,7 @@ def _waits(answer: Answer | Failure) -> bool:
 
 
 def _charge(answer: Answer | Failure) -> float:
-    """What a holder says it charged for an answer, 0 for what is no such number."""
+    """Return what a holder says it charged for an answer, 0 for what is no such number."""
     charge = answer.scalars.get(CHARGED) if isinstance(answer, Answer) else None
     if isinstance(charge, bool) or not isinstance(charge, int | float):
         return 0.0

@@ -18,7 +18,7 @@ from typing import Any, Literal, cast, get_args
 
 from ..data.files import write_whole
 from ..errors import FileError, WireError
-from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verified
+from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verify_signature
 from .message import pack, unpack
 from .recorded import digest_of
 
@@ -108,7 +108,7 @@ class Sealed:
             "reply": self.reply,
         })  # fmt: skip
         signing = key.public.signing
-        return b"".join((MAGIC, signing, key.sign(_signed(signing, body)), body))
+        return b"".join((MAGIC, signing, key.sign(_bytes_to_sign(signing, body)), body))
 
     @classmethod
     def of_bytes(cls, data: bytes, file: str = "the file") -> Sealed:
@@ -123,7 +123,7 @@ class Sealed:
             raise _malformed(file, "it does not begin as one")
         signer, signature = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 : _HEAD]
         body = memoryview(data)[_HEAD:]
-        if not verified(signer, signature, _signed(signer, body)):
+        if not verify_signature(signer, signature, _bytes_to_sign(signer, body)):
             raise FileError(
                 f"{file} is not as it was signed: it was cut off or changed on its way. Ask for "
                 "it again.",
@@ -182,8 +182,8 @@ def read_sealed(path: str | Path, *, key: Key | None = None, keys: Keyring | Non
     return sealed
 
 
-def _signed(signer: bytes, body: bytes | memoryview) -> bytes:
-    """What a signature is over."""
+def _bytes_to_sign(signer: bytes, body: bytes | memoryview) -> bytes:
+    """Return the bytes that a signature is over."""
     return MAGIC + signer + hashlib.sha256(body).digest()
 
 
@@ -207,7 +207,7 @@ def _bytes_of(file: Path) -> bytes:
 
 
 def _fields(body: object, file: str) -> dict[str, Any]:
-    """The fields of a body, checked."""
+    """Check the fields of a body and return them."""
     parts = cast("dict[object, object]", body) if isinstance(body, dict) else {}
     version = parts.get("version")
     if type(version) is int and version != VERSION:
@@ -222,15 +222,15 @@ def _fields(body: object, file: str) -> dict[str, Any]:
         raise _malformed(file, "its fields are others")
     if any(len(cast("str", text)) > _LONGEST_TEXT for text in texts.values()):
         raise _malformed(file, "a text is too long")
-    found = cast("dict[str, Any]", dict(parts))
-    if found["kind"] not in get_args(Kind) or not is_name(found["author"]):
+    content = cast("dict[str, Any]", dict(parts))
+    if content["kind"] not in get_args(Kind) or not is_name(content["author"]):
         raise _malformed(file, "it has no kind and author")
-    if not 0 <= found["round"] < 1 << 31 or not _is_time(found["written"]):
+    if not 0 <= content["round"] < 1 << 31 or not _is_time(content["written"]):
         raise _malformed(file, "its round or its time is none")
-    del found["version"]
-    found["schema"] = _mapping(found["schema"], file) if found["schema"] else None
-    found["facts"] = _mapping(found["facts"], file)
-    return found
+    del content["version"]
+    content["schema"] = _mapping(content["schema"], file) if content["schema"] else None
+    content["facts"] = _mapping(content["facts"], file)
+    return content
 
 
 def is_name(text: str) -> bool:
@@ -247,12 +247,12 @@ def _is_time(text: str) -> bool:
 
 def _mapping(text: str, file: str) -> dict[str, Any]:
     try:
-        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        content = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise _malformed(file, "what it says in JSON is none")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", content)
 
 
 def _refuse(_: str) -> float:

@@ -19,13 +19,15 @@ from ..errors import InputError
 ROUNDING = 1e-9
 """Relative room for rounding when budgets are compared; ``mu_of`` stays twice as far below."""
 
+# Bisection looks for mu between these; no release of a sensible size lies outside.
 _SMALLEST, _LARGEST = 1e-12, 1e9
+# Every order alpha above 1 gives a valid bound, so a grid costs tightness and never privacy.
 _ORDERS = 1.0 + 10.0 ** (np.arange(-600, 1051) / 150.0)
 _LEAST_ORDER = 1.01  # Nearer to 1 the bound is of no use, and loses its digits.
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    r"""Most a Gaussian release may spend to be :math:`(\epsilon, \delta)`-private.
+    r"""Compute the most that a Gaussian release may spend to be :math:`(\epsilon, \delta)`-private.
 
     The inverse of ``epsilon_of``: one over the noise for sensitivity 1. Rounded down, so that
     ``epsilon_of(mu_of(epsilon, delta), delta) <= epsilon`` always.
@@ -60,6 +62,8 @@ def _largest_mu(epsilon: float, delta: float) -> float:
             "Give an epsilon between 0.001 and 1000 and a delta such as 1e-5.",
             code="option-epsilon",
         )
+    # The range spans 21 decades, so it is halved in the logarithm. ``low`` always keeps the
+    # bound, and 1e-13 stays above the rounding of float64, which would never end the loop.
     while high > low * (1 + 1e-13):
         middle = math.sqrt(low * high)
         if _epsilon_of(middle, delta) <= epsilon:
@@ -71,7 +75,7 @@ def _largest_mu(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    r"""The :math:`\epsilon` that spending ``mu`` amounts to at a given :math:`\delta`.
+    r"""Compute the :math:`\epsilon` that spending ``mu`` amounts to at a given :math:`\delta`.
 
     .. math:: \min_{\alpha > 1}\; \tfrac{\mu^2}{2} \alpha + \log\tfrac{\alpha - 1}{\alpha}
               - \tfrac{\log \delta + \log \alpha}{\alpha - 1}
@@ -111,13 +115,14 @@ def _epsilon_of(mu: float, delta: float) -> float:
     # Total variation is at most the root of 1 - exp(-KL) (Bretagnolle and Huber).
     if delta**2 > -math.expm1(-divergences[0]):
         return 0.0
+    # ``log1p`` keeps the digits of log(1 - 1 / alpha) where alpha is large.
     values = divergences + np.log1p(-1.0 / _ORDERS)
     values -= np.log(delta * _ORDERS) / (_ORDERS - 1.0)
     return max(0.0, float(values[_ORDERS > _LEAST_ORDER].min()))
 
 
 def compose(mus: Iterable[float]) -> float:
-    r"""What several releases spend together: :math:`\sqrt{\sum_i \mu_i^2}`.
+    r"""Compute what several releases spend together: :math:`\sqrt{\sum_i \mu_i^2}`.
 
     Releases may be chosen after seeing earlier ones.
 
@@ -131,11 +136,11 @@ def compose(mus: Iterable[float]) -> float:
     >>> compose([3.0, 4.0])
     5.0
     """
-    each = [_number(mu, "mu", "option-mu") for mu in mus]
-    if any(math.isnan(mu) or mu < 0 for mu in each):
+    numbers = [_number(mu, "mu", "option-mu") for mu in mus]
+    if any(math.isnan(mu) or mu < 0 for mu in numbers):
         raise InputError("a mu is below 0 or not a number; what is spent is 0 or more.",
                          code="option-mu")  # fmt: skip
-    return math.hypot(*each)
+    return math.hypot(*numbers)
 
 
 def _check_epsilon(epsilon: float) -> float:

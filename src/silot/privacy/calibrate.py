@@ -20,8 +20,8 @@ from silot_transport import cost_matrix
 from silot_transport._check import Array
 from silot_transport._threads import on_cores
 from silot_transport.entropic import HistogramDivergence
+from silot_transport.moments import Embedding
 
-from ..data.measure import Embedding
 from .cells import Cells, Codes, nearest
 from .compare import Drawn, Rate, Sampler, distances_of
 from .regression import Estimate, Fit
@@ -30,12 +30,15 @@ from .tilts import FEWEST_RECORDS, MOST_RECORDS, Pair, Truth, pairs_of, truth_of
 
 T = TypeVar("T")
 
+# Refitted centres start at those of all public records and keep four fifths of the records,
+# so few steps of Lloyd's algorithm settle them.
 _FOLDS, _STEPS = 5, 10
 # Numbers of records that are near enough to be simulated as one.
 _ALIKE = 1.25
 _MOST_ALIKE = 5
 # Pairs that are compared together.
 _TOGETHER = 32
+# Every simulated pair needs a distance of samples: smaller ones than ``compare`` draws.
 DRAWN = 100
 """Records drawn from a sketch."""
 
@@ -108,10 +111,13 @@ class Calibration:
 
     @classmethod
     def of(cls, points: Array, codes: Codes | None, **options: Any) -> Calibration | None:
-        """A calibration on public records, or none where they are too few or all alike."""
+        """Build a calibration on public records; ``None`` where they are too few or all alike."""
         if len(points) < FEWEST_RECORDS:
             return None
+        # The second number of a seed separates streams: the choice of records shares no random
+        # numbers with the pairs, the noise and the cells.
         rows = np.random.default_rng([options["seed"], 23]).permutation(len(points))[:MOST_RECORDS]
+        # With fewer distinct records than cells every offset is 0, and there is nothing to fit.
         if len(np.unique(points[rows], axis=0)) < options["cells"].size:
             return None
         return cls(points[rows], None if codes is None else codes[rows], **options)
@@ -121,41 +127,51 @@ class Calibration:
         """Of every sketch that is compared."""
         return Sampler.of(self.cells.dimension, self.seed, size=DRAWN, embedding=self.embedding)
 
-    def side(self, reading: Reading, found: Decoded) -> Side:
-        """What is compared of a sketch."""
+    def side(self, reading: Reading, decoded: Decoded) -> Side:
+        """Return what is compared of a sketch."""
         counts = reading.counts.sum(axis=0)
+        # Noise can take the sum of the counts to 0 and below.
         shares = simplex(counts / max(float(counts.sum()), 1.0))
-        masses = found.weights.sum(axis=0)
-        return Side(shares, masses, found, self.sampler.draw(found))
+        masses = decoded.weights.sum(axis=0)
+        return Side(shares, masses, decoded, self.sampler.draw(decoded))
 
     def estimates(
         self, pairs: Sequence[tuple[Side, Side]], sources: Sequence[tuple[Source, Source]]
     ) -> list[Estimate]:
-        """Distances of the records behind sketches; each is the same whatever others there are."""
+        """Estimate distances of the records behind sketches; no pair depends on the others."""
         fits = [self.fit(*both) for both in sources]
-        found = self._compared(pairs)
-        alike = [[k for k, each in enumerate(fits) if each is fit] for fit in dict.fromkeys(fits)]
-        parts = [part for rows in alike for part in _together(rows)]
-        told = on_cores(lambda part: fits[part[0]].estimates(found[part]), parts)
-        order = np.argsort([k for part in parts for k in part])
-        every = [each for some in told for each in some]
-        return [every[place] for place in order]
+        lengths = self._compare(pairs)
+        groups = [
+            [k for k, other in enumerate(fits) if other is fit] for fit in dict.fromkeys(fits)
+        ]
+        batches = [batch for rows in groups for batch in _split(rows)]
+        results = on_cores(lambda rows: fits[rows[0]].estimates(lengths[rows]), batches)
+        order = np.argsort([k for batch in batches for k in batch])
+        estimates = [estimate for result in results for estimate in result]
+        return [estimates[place] for place in order]
 
     def fit(self, x: Source, y: Source) -> Fit:
-        """What pairs of sketches of two sources are judged by."""
+        """Fit the regression that judges pairs of sketches of two sources."""
+        # A fit is the same in either order of its sources, so one simulation serves both.
         first, second = sorted((x, y), key=lambda one: (one.noisy, one.records))
         if (first, second) not in self._fits:
             pairs, truth = self._known
             rng = np.random.default_rng([self.seed, 29])
-            rows = [self._simulated(pair, first, second, rng) for pair in pairs]
-            true = truth.at(first.records, second.records) + [by_chance for _, by_chance in rows]
-            sides = on_cores(self._seen, [reading for readings, _ in rows for reading in readings])
-            found = self._compared(list(zip(sides[::2], sides[1::2], strict=True)))
-            self._fits[first, second] = Fit.of(found, true, self._unit)
+            rows = [self._simulate(pair, first, second, rng) for pair in pairs]
+            # Estimates are about the records that a holder has, and the means of records that are
+            # drawn differ from those of their distributions by chance.
+            distances = truth.at(first.records, second.records) + [
+                by_chance for _, by_chance in rows
+            ]
+            sides = on_cores(
+                self._read_side, [reading for readings, _ in rows for reading in readings]
+            )
+            lengths = self._compare(list(zip(sides[::2], sides[1::2], strict=True)))
+            self._fits[first, second] = Fit.of(lengths, distances, self._unit)
         return self._fits[first, second]
 
-    def _seen(self, reading: Reading) -> Side:
-        """A sketch as it is read."""
+    def _read_side(self, reading: Reading) -> Side:
+        """Decode a sketch as a run does."""
         return self.side(reading, decode(reading, self.cells, self.prior))
 
     @property
@@ -180,10 +196,10 @@ class Calibration:
         Holders' records are none the centres were fitted to, so neither may simulated ones be.
         """
         folds = np.arange(len(self.points)) % _FOLDS
-        return [_settled(self.points[folds != k], self.cells.centres) for k in range(_FOLDS)]
+        return [_refine_centres(self.points[folds != k], self.cells.centres) for k in range(_FOLDS)]
 
-    def _placed(self, points: Array) -> tuple[Codes, Array, Array]:
-        """Cells (m,), clipped offsets (m, d) and squares (m,) of public records."""
+    def _place(self, points: Array) -> tuple[Codes, Array, Array]:
+        """Find cells (m,), clipped offsets (m, d) and squares (m,) of public records."""
         places = np.zeros(len(points), dtype=np.int64)
         offsets, squares = np.zeros_like(points), np.zeros(len(points))
         folds = np.arange(len(points)) % _FOLDS
@@ -198,22 +214,25 @@ class Calibration:
 
     @cached_property
     def _public(self) -> tuple[Codes, Array, Array]:
-        return self._placed(self.points)
+        return self._place(self.points)
 
-    def _simulated(
+    def _simulate(
         self, pair: Pair, x: Source, y: Source, rng: np.random.Generator
     ) -> tuple[tuple[Reading, Reading], float]:
-        """Two sketches; how much further apart their records' means are than the laws'."""
+        """Simulate two sketches; return how much chance adds to the gap of their means."""
         readings: list[Reading] = []
         gaps = np.zeros((2, self.points.shape[1]))
+        # Records that do not move are in the cells that are known already.
         still = pair.scale == 1.0 and not pair.shift.any()
-        moved = self.points if still else pair.moved(self.points)
+        moved = self.points if still else pair.move(self.points)
         for sign, source, points, weights in zip(
             (1.0, -1.0), (x, y), (self.points, moved), pair.weights, strict=True
         ):
+            # A holder has a sample of its distribution, so a sample is sketched, not the weights.
             drawn = rng.multinomial(round(source.records), weights)
+            # The first row is the gap between means of records, the second that of distributions.
             gaps += sign * np.stack([drawn / drawn.sum(), weights]) @ points
-            placed = self._public if points is self.points else self._placed(points)
+            placed = self._public if points is self.points else self._place(points)
             readings.append(self._reading(source, placed, drawn, rng))
         by_chance = float(gaps[0] @ gaps[0] - gaps[1] @ gaps[1])
         return (readings[0], readings[1]), by_chance
@@ -222,7 +241,7 @@ class Calibration:
         self, source: Source, placed: tuple[Codes, Array, Array], drawn: Codes,
         rng: np.random.Generator,
     ) -> Reading:  # fmt: skip
-        """A sketch of public records, so often each, with the noise of a release."""
+        """Sketch public records with multiplicities, with the noise of a release."""
         places, offsets, squares = placed
         cells = places if self.codes is None else self.codes * self.cells.size + places
         shape = (self.classes, self.cells.size)
@@ -238,40 +257,43 @@ class Calibration:
             *units,
         )
 
-    def _compared(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
-        """Squared lengths (N, 10) that pairs are judged by, the same in either order."""
+    def _compare(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
+        """Compute squared lengths (N, 10) that judge pairs, the same in either order."""
         sides = list(dict.fromkeys(side for both in pairs for side in both))
-        own = dict(zip(sides, np.vstack(on_cores(self._own, _together(sides))), strict=True))
-        return np.vstack(on_cores(lambda part: self._parts(part, own), _together(pairs)))
+        # The cost of a sketch to itself depends on no partner, and is computed once a sketch.
+        own = dict(zip(sides, np.vstack(on_cores(self._own, _split(sides))), strict=True))
+        return np.vstack(on_cores(lambda part: self._parts(part, own), _split(pairs)))
 
     def _own(self, sides: Sequence[Side]) -> Array:
-        """Entropic costs (N, 2) of shares and of masses to themselves."""
+        """Compute entropic costs (N, 2) of shares and of masses to themselves."""
         both = ([side.shares for side in sides], [side.masses for side in sides])
         return np.stack([self._divergence.own(np.stack(rows)) for rows in both], axis=1)
 
     def _parts(self, pairs: Sequence[tuple[Side, Side]], costs: Mapping[Side, Array]) -> Array:
         sides = list(zip(*pairs, strict=True))
         shares, masses = (
-            [np.stack([getattr(each, name) for each in side]) for side in sides]
+            [np.stack([getattr(side, name) for side in column]) for column in sides]
             for name in ("shares", "masses")
         )
-        own = [np.array([costs[each] for each in side]).T for side in sides]
+        own = [np.array([costs[side] for side in column]).T for column in sides]
         by_counts, shrunk = (
             self._divergence.between(x, y, (own[0][k], own[1][k]))
             for k, (x, y) in enumerate((shares, masses))
         )
         centres = self.cells.centres
-        centre, told = (np.matmul((x - y)[:, None, :], centres)[:, 0] for x, y in (masses, shares))
+        centre, raw = (np.matmul((x - y)[:, None, :], centres)[:, 0] for x, y in (masses, shares))
         offset = np.stack([x.decoded.atoms[0] - y.decoded.atoms[0] for x, y in pairs])
         scatters, variances = (
-            [np.array([read(each) for each in side]) for side in sides] for read in _SPREADS
+            [np.array([read(side) for side in column]) for column in sides] for read in _SPREADS
         )
+        # ``regression`` reads these by place: 6 and 8 are differences, which may be 0, and the last
+        # is the estimate that it corrects.
         return np.stack([
             by_counts,
             shrunk,
             np.maximum(shrunk - (centre**2).sum(axis=1), 0.0),
             ((centre + offset) ** 2).sum(axis=1),
-            ((told + offset) ** 2).sum(axis=1),
+            ((raw + offset) ** 2).sum(axis=1),
             np.sqrt(scatters[0] * scatters[1]),
             (np.sqrt(scatters[0]) - np.sqrt(scatters[1])) ** 2,
             np.sqrt(variances[0] * variances[1]),
@@ -284,7 +306,7 @@ class Calibration:
 def _known(
     data: bytes, shape: tuple[int, int], codes: bytes | None, embedding: Embedding, seed: int
 ) -> tuple[list[Pair], Truth]:
-    """Pairs and their truths: the same for all runs with the same public records."""
+    """Make pairs and measure their distances, once for all runs with the same public records."""
     points: npt.NDArray[np.float64] = np.frombuffer(data).reshape(shape)
     classes = None if codes is None else np.frombuffer(codes, dtype=np.int64)
     rng = np.random.default_rng([seed, 31])
@@ -292,18 +314,20 @@ def _known(
     return pairs, truth_of(points, classes, embedding, pairs, rng)
 
 
-def _together(items: Sequence[T]) -> list[Sequence[T]]:
-    """Parts of what is compared."""
+def _split(items: Sequence[T]) -> list[Sequence[T]]:
+    """Split items into batches."""
     return [items[k : k + _TOGETHER] for k in range(0, len(items), _TOGETHER)]
 
 
-def alike(records: dict[str, float]) -> dict[str, float]:
-    """Numbers of records, those that differ little made the same: one simulation serves them."""
+def merge_counts(records: dict[str, float]) -> dict[str, float]:
+    """Replace numbers of records that differ little by one: a simulation serves them all."""
+    # Names break ties, so that the groups do not depend on the order of the holders.
     order = sorted(records, key=lambda name: (records[name], name))
-    # Every pair of groups is simulated, so there are few, whatever the numbers.
+    # Every pair of groups is simulated, so the ratio grows until there are few groups. Noise over
+    # records varies on a logarithmic scale, so a group is simulated at its geometric mean.
     ratios = (_ALIKE**power for power in count(1))
-    groups = next(found for ratio in ratios
-                  if len(found := _near(records, order, ratio)) <= _MOST_ALIKE)  # fmt: skip
+    groups = next(groups for ratio in ratios
+                  if len(groups := _near(records, order, ratio)) <= _MOST_ALIKE)  # fmt: skip
     return {
         name: max(float(np.exp(np.mean(np.log([records[one] for one in group])))), 1.0)
         for group in groups
@@ -312,7 +336,7 @@ def alike(records: dict[str, float]) -> dict[str, float]:
 
 
 def _near(records: dict[str, float], order: list[str], ratio: float) -> list[list[str]]:
-    """Names in order, in groups whose numbers are within a ratio."""
+    """Group names, in order, whose numbers are within a ratio."""
     groups: list[list[str]] = []
     for name in order:
         if groups and records[name] <= ratio * records[groups[-1][0]]:
@@ -322,8 +346,8 @@ def _near(records: dict[str, float], order: list[str], ratio: float) -> list[lis
     return groups
 
 
-def _settled(points: Array, centres: Array) -> Array:
-    """Centres of mass of cells, again and again, from where they were."""
+def _refine_centres(points: Array, centres: Array) -> Array:
+    """Move centres to the means of their cells, again and again (Lloyd)."""
     for _ in range(_STEPS):
         codes, _ = nearest(points, centres)
         sizes = np.bincount(codes, minlength=len(centres))

@@ -10,11 +10,9 @@ import numpy.typing as npt
 
 from silot_transport._check import Array, as_points, real, whole
 
-from ..data.measure import Measure
 from ..errors import InputError, MismatchError
 
 Codes = npt.NDArray[np.int64]
-Public = Measure | npt.ArrayLike
 
 FEWEST_CELLS, MOST_CELLS = 8, 128
 """Cells of a sketch: below, it tells little; above, noise tells more than records."""
@@ -58,8 +56,10 @@ class Cells:
     fitted: bool = True
 
     @classmethod
-    def of_sample(cls, public: Public, size: int, seed: int = 0, *, drawn: bool = False) -> Cells:
-        """Cells of a public sample: the centres are those of k-means.
+    def of_sample(
+        cls, public: npt.ArrayLike, size: int, seed: int = 0, *, drawn: bool = False
+    ) -> Cells:
+        """Build cells of a public sample, with the centres of k-means.
 
         Parameters
         ----------
@@ -96,15 +96,18 @@ class Cells:
                 "the law holders' records come from.",
                 code="public-constant",
             )
+        # Fewer than three public records a cell would tell nothing of the scatter within cells.
         count = min(whole(size, "size", "option-size"), len(points) // 3, len(distinct))
-        centres, codes = grouped(near, count, seed)
+        centres, codes = cluster_points(near, count, seed)
         offsets = near - centres[codes]
+        # Centres are fitted to these records, so those of holders lie a little further away.
         radius = _portable(1.2 * _reach(offsets, centres))
         # Holders are asked about them, and other machines must ask the very same.
         step = 2.0 ** (np.frexp(np.abs(near).max())[1] - _BITS)
         return cls(
             centres=np.rint((centres + middle) / step) * step,
             radius=radius,
+            # Squares are clipped later than offsets: the scatter tells of records further out.
             radius2=2.0 * radius,
             weights=np.bincount(codes, minlength=count) / len(points),
             covariance=offsets.T @ offsets / len(points),
@@ -123,14 +126,14 @@ class Cells:
 
 
 def _portable(value: float) -> float:
-    """A number without its last bits: those of sums differ between machines."""
+    """Drop the last bits of a number: those of sums differ between machines."""
     mantissa, exponent = np.frexp(value)
     return float(np.ldexp(np.rint(mantissa * 2.0**_BITS), exponent - _BITS))
 
 
-def public_points(public: Public) -> Array:
-    """Public records as an array; too few are an ``InputError``."""
-    points = public.points if isinstance(public, Measure) else as_points(public, "public")
+def public_points(public: npt.ArrayLike) -> Array:
+    """Check public records and return them as an array (m, d); too few are an ``InputError``."""
+    points = as_points(public, "public")
     if len(points) < FEWEST_PUBLIC:
         raise InputError(
             f"{len(points)} public records are given; {FEWEST_PUBLIC} at least are needed, 400 "
@@ -140,8 +143,8 @@ def public_points(public: Public) -> Array:
     return points
 
 
-def drawn_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int) -> Array:
-    """Records of a normal law, standing for a public sample."""
+def draw_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int) -> Array:
+    """Draw records of a normal distribution that stand for a public sample."""
     if mean is None or scale is None:
         raise InputError(
             "a sketch needs public knowledge of the records. Give public= (--public), a sample "
@@ -156,7 +159,7 @@ def drawn_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: 
 
 
 def public_law(mean: npt.ArrayLike, scale: npt.ArrayLike) -> tuple[Array, Array]:
-    """Public mean and standard deviation of every feature (d,), checked."""
+    """Check the public mean and standard deviation of every feature (d,)."""
     middle, spread = _vector(mean, "public_mean"), _vector(scale, "public_scale")
     if len(middle) > 1 and len(spread) > 1 and len(middle) != len(spread):
         raise MismatchError(
@@ -177,15 +180,16 @@ def _vector(value: npt.ArrayLike, name: str) -> Array:
     return np.array([real(item, name, "public-shape") for item in array.tolist()])
 
 
-def grouped(
+def cluster_points(
     points: Array, size: int, seed: int, weights: Array | None = None
 ) -> tuple[Array, Codes]:
-    """Centres of groups of near points by k-means (S, d), and the group of each point (n,)."""
+    """Find centres (S, d) by k-means, and the nearest centre of each point (n,)."""
     # Slow to import.
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
     fit: Any = KMeans(n_clusters=size, random_state=seed, n_init=cast("Any", 1))
+    # Threads add in an order of their own, which moves the last bits of the centres.
     with threadpool_limits(1):
         fit.fit(points, sample_weight=weights)
     centres = np.asarray(fit.cluster_centers_, dtype=np.float64)
@@ -195,8 +199,9 @@ def grouped(
 
 
 def _reach(offsets: Array, centres: Array) -> float:
-    """Length of nearly all public offsets; never zero."""
+    """Return a length above 0 that nearly all public offsets stay below."""
     lengths = np.linalg.norm(offsets, axis=1)
+    # Lengths below this part of the centres are rounding errors, and no radius.
     for reach in (float(np.quantile(lengths, 0.95)), float(lengths.max())):
         if reach > 1e-12 * float(np.abs(centres).max()):
             return reach
@@ -206,7 +211,7 @@ def _reach(offsets: Array, centres: Array) -> float:
 
 
 def nearest(points: Array, centres: Array) -> tuple[Codes, Array]:
-    """Nearest centre of every record (n,), and the squared distance to it (n,).
+    """Find the nearest centre of every record (n,), and the squared distance to it (n,).
 
     Only sums, differences and products of single numbers, in a fixed order: the cell of a record
     depends on no other record, not even by the rounding that a matrix product of another shape

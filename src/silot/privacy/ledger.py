@@ -1,35 +1,140 @@
-"""What a holder has released and what that has spent, for good."""
+"""The durable account of what a holder disclosed, spent, counted and decided."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import pwd
+import secrets
 import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from json import dumps, loads
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from silot_transport._check import real
 
 from ..errors import FileError, InputError, RefusedError
-from . import _ledger_file as file
-from . import _ledger_table as table
-from . import _ledger_waiting as waits
-from ._ledger_head import Heads, Place
-from ._ledger_rows import Row, broken, check_chain, digest_of
-from ._ledger_table import Tally, Told
-from ._ledger_waiting import Allowed, Decision, Waiting
+from . import ledger_file as file
 from .accounting import ROUNDING, compose
+from .ledger_file import (
+    COLUMNS,
+    AnswerSummary,
+    Row,
+    Tally,
+    broken_error,
+    check_chain,
+    digest_of,
+)
+from .ledger_head import Heads, Place
 
 _LONGEST_ASKER = 200
 _RUN = "run"
+
+State = Literal["waiting", "approved", "denied", "expired"]
+
+KEPT = timedelta(days=14)
+"""How long a question waits."""
+
+_MOST = 200
+"""Questions that wait at once, of one asker: whoever asks without end fills no disk."""
+
+_SHORTEST = 4
+"""Digits that must name a question."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A question that a person is to decide on.
+
+    Attributes
+    ----------
+    id
+        How commands name it.
+    asker, question, level
+        Who asked, for what kind of answer, and how much that discloses.
+    since, until
+        When it was asked, and when it lapses (UTC).
+    state
+        What became of it.
+    key
+        SHA-256 of the question.
+    run
+        In which run, as the asker calls it; empty if it has no name.
+    by, decided
+        Who decided, as the system knows them, and when; empty while nobody did.
+    """
+
+    id: str
+    asker: str
+    question: str
+    level: str
+    since: datetime
+    until: datetime
+    state: State
+    key: str
+    run: str = ""
+    by: str = ""
+    decided: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Questions of one level and asker that need no decision for a while.
+
+    Attributes
+    ----------
+    id
+        How commands name it.
+    asker, level
+        Which questions.
+    since, until
+        From when to when (UTC); to the moment it was ended, if it was.
+    by
+        Who allowed it.
+    ended
+        Who ended it before its time; empty if nobody did.
+    """
+
+    id: str
+    asker: str
+    level: str
+    since: datetime
+    until: datetime
+    by: str = ""
+    ended: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person did.
+
+    Attributes
+    ----------
+    time, by
+        When (ISO 8601), and who, as the system knows them.
+    decision
+        ``"approve"`` or ``"deny"`` a question, ``"allow"`` or ``"end"`` all of a level and asker,
+        ``"pause"`` or ``"go-on"`` with everything.
+    asker, level, question
+        What it is about, where it is about that.
+    until
+        When ``"allow"`` is over (ISO 8601).
+    """
+
+    time: str
+    by: str
+    decision: str
+    asker: str
+    level: str
+    question: str
+    until: str
 
 
 class BudgetError(RefusedError):
@@ -41,16 +146,16 @@ class BudgetError(RefusedError):
         As mu; of what a ledger holds, none of it depends on a record.
     """
 
-    def __init__(self, message: str, *, spent: float, asked: float, left: float) -> None:
+    def __init__(self, message: str, *, spent: float, requested: float, remaining: float) -> None:
         super().__init__(message, code="ledger-budget")
-        self.spent, self.asked, self.left = spent, asked, left
+        self.spent, self.requested, self.remaining = spent, requested, remaining
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _budget_error, (self.message, self.spent, self.asked, self.left)
+        return _budget_error, (self.message, self.spent, self.requested, self.remaining)
 
 
-def _budget_error(message: str, spent: float, asked: float, left: float) -> BudgetError:
-    return BudgetError(message, spent=spent, asked=asked, left=left)
+def _budget_error(message: str, spent: float, requested: float, remaining: float) -> BudgetError:
+    return BudgetError(message, spent=spent, requested=requested, remaining=remaining)
 
 
 @dataclass(frozen=True)
@@ -148,16 +253,16 @@ class Ledger:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._place = None if self.path is None else Place(self.path, state)
-        with file.translated(self.path):
+        with file.translate_errors(self.path):
             if self._place is not None and self.path is not None and not self.path.exists():
                 if not create or readonly:
                     raise FileError(f"there is no ledger {self.path}.", code="file-missing")
                 self._place.check_free()
-                with file.made(self.path, timeout) as connection:
-                    table.add_first(connection)
+                with file.create_file(self.path, timeout) as connection:
+                    file.add_first(connection)
             self._connection = file.connect(self.path, timeout=timeout, readonly=readonly)
             if self._place is None:
-                table.add_first(self._connection)
+                file.add_first(self._connection)
             else:
                 self._place.settle()
         self._closing = weakref.finalize(self, _close, self._connection, self._process)
@@ -188,36 +293,36 @@ class Ledger:
     def spent(self) -> float:
         """What all reserves spend together, as mu."""
         with self._using() as connection:
-            return table.spent(connection)
+            return file.sum_spent(connection)
 
     @property
     def head(self) -> str:
         """Hash of the last row: note it elsewhere, and compare with ``verify(head=...)``."""
         with self._using() as connection:
-            return table.last(connection).hash
+            return file.read_last(connection).hash
 
     @property
     def tally(self) -> Tally:
         """What exact answers below level record have told so far."""
         with self._using() as connection:
-            return table.tally(connection)
+            return file.count_answers(connection)
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def answers(self) -> tuple[AnswerSummary, ...]:
         """What was told, added up by asker and kind, the latest first."""
         with self._using() as connection:
-            return tuple(table.told(connection))
+            return tuple(file.summarize_answers(connection))
 
     @property
     def refusals(self) -> tuple[Row, ...]:
         """What was refused: once for each asker, kind of question and reason."""
         with self._using() as connection:
-            return tuple(table.refusals(connection))
+            return tuple(file.read_refusals(connection))
 
     def entries(self) -> tuple[Row, ...]:
-        """All rows, first to last."""
+        """Read all rows, first to last."""
         with self._using() as connection:
-            return tuple(row for row, _ in table.rows(connection))
+            return tuple(row for row, _ in file.read_rows(connection))
 
     def verify(self, *, head: str | None = None) -> str:
         """Walk the chain and return its head.
@@ -234,11 +339,11 @@ class Ledger:
         """
         with self._using() as connection:
             if not file.check_schema(connection):
-                raise broken(0, "may be changed: the file has lost its rules")
+                raise broken_error(0, "may be changed: the file has lost its rules")
             try:
-                rows = check_chain(table.rows(connection))
+                rows = check_chain(file.read_rows(connection))
             except (TypeError, ValueError, OverflowError):
-                raise broken(0, "or a later one cannot be read") from None
+                raise broken_error(0, "or a later one cannot be read") from None
         if head is not None and head.strip().lower() not in {row.hash for row in rows}:
             raise FileError(
                 f"the ledger has {len(rows)} rows that fit together, and the head that was noted "
@@ -270,12 +375,12 @@ class Ledger:
             To whom it is handed over; by default to whom it was charged.
         """
         with self._writing() as connection:
-            reply = table.stored(connection, key)
-            begun = table.row(connection, "reserve", key)
+            reply = file.find_reply(connection, key)
+            begun = file.find_row(connection, "reserve", key)
             if reply is not None and begun is not None:
-                table.add_again(connection, begun, plain_name(asker))
-            if reply is not None and table.row(connection, "commit", key) is None:
-                table.add(connection, "commit", key)
+                file.add_again(connection, begun, plain_name(asker))
+            if reply is not None and file.find_row(connection, "commit", key) is None:
+                file.add(connection, "commit", key)
             return reply
 
     def reserve(
@@ -325,19 +430,19 @@ class Ledger:
                 "parameters of a release do not go into JSON.", code="release-parameters"
             ) from None
         with self._writing() as connection:
-            known = table.row(connection, "reserve", key)
-            if known is not None:
-                if known.mu != mu:
+            earlier = file.find_row(connection, "reserve", key)
+            if earlier is not None:
+                if earlier.mu != mu:
                     raise InputError(
-                        f"the question was reserved with mu {known.mu:g}, not {mu:g}.",
+                        f"the question was reserved with mu {earlier.mu:g}, not {mu:g}.",
                         code="option-mu",
                     )
-                table.add_again(connection, known, plain_name(asker))
+                file.add_again(connection, earlier, plain_name(asker))
                 return
-            spent = table.spent(connection)
+            spent = file.sum_spent(connection)
             if not compose([spent, mu]) <= budget * (1 + ROUNDING):
-                raise _over(spent, float(mu), budget)
-            table.add(
+                raise _budget_exceeded(spent, float(mu), budget)
+            file.add(
                 connection,
                 "reserve",
                 key,
@@ -347,12 +452,12 @@ class Ledger:
                 asker=plain_name(asker),
             )
 
-    def charged(self, key: str, run: str) -> float:
-        """What a release was charged, if that was in this run; 0 in others, and without a name."""
+    def charge_in(self, key: str, run: str) -> float:
+        """Return what a release was charged in this run; 0 in other runs, and without a name."""
         with self._using() as connection:
-            found = table.row(connection, "reserve", key)
-        same = run and found is not None and loads(found.parameters).get(_RUN) == run
-        return found.mu if same and found is not None else 0.0
+            row = file.find_row(connection, "reserve", key)
+        in_run = run and row is not None and json.loads(row.parameters).get(_RUN) == run
+        return row.mu if in_run and row is not None else 0.0
 
     def commit(self, key: str, reply: bytes) -> bytes:
         """Store the noisy answer and return the one to hand over.
@@ -368,16 +473,12 @@ class Ledger:
             The file cannot be written; no answer may leave.
         """
         with self._writing() as connection:
-            if table.row(connection, "reserve", key) is None:
-                raise InputError("nothing was reserved for the question.", code="ledger-order")
-            stored = table.stored(connection, key)
-            if stored is None:
-                table.add(connection, "release", key, digest=digest_of(reply), reply=reply)
+            self._store(connection, "reserve", "release", key, reply)
         # A transaction of its own: a release without a commit was stored and never handed over.
-        found = self.find(key)
-        if found is None:
-            raise broken(0, "or a later one vanished")
-        return found
+        answer = self.find(key)
+        if answer is None:
+            raise broken_error(0, "or a later one vanished")
+        return answer
 
     def count(
         self,
@@ -432,21 +533,21 @@ class Ledger:
         with self._writing() as connection:
             code = ""
             if account != "record":
-                code = rule(table.tally(connection))
-                known = table.row(connection, "count", key)
-                if known is not None and code != "policy-version":
-                    table.add_again(connection, known, asker)
-                    return Counted(table.stored(connection, key, "told"))
-            elif (known := table.row(connection, "count", key)) is not None:
-                table.add_again(connection, known, asker)
+                code = rule(file.count_answers(connection))
+                earlier = file.find_row(connection, "count", key)
+                if earlier is not None and code != "policy-version":
+                    file.add_again(connection, earlier, asker)
+                    return Counted(file.find_reply(connection, key, "told"))
+            elif (earlier := file.find_row(connection, "count", key)) is not None:
+                file.add_again(connection, earlier, asker)
                 return Counted()
             if code:
                 self._refuse(connection, question, code, asker)
                 return Counted(code=code)
-            told = {"question": question, "numbers": numbers, "bits": bits, "data": data,
+            entry = {"question": question, "numbers": numbers, "bits": bits, "data": data,
                     "limits": list(limits)}  # fmt: skip
-            table.add(
-                connection, "count", key, mechanism=account, parameters=_json(told), asker=asker
+            file.add(
+                connection, "count", key, mechanism=account, parameters=_json(entry), asker=asker
             )
         return Counted()
 
@@ -461,22 +562,30 @@ class Ledger:
             The file cannot be written; no answer may leave.
         """
         with self._writing() as connection:
-            if table.row(connection, "count", key) is None:
-                raise InputError("nothing was counted for the question.", code="ledger-order")
-            stored = table.stored(connection, key, "told")
-            if stored is None:
-                table.add(connection, "told", key, digest=digest_of(reply), reply=reply)
-        return reply if stored is None else stored
+            return self._store(connection, "count", "told", key, reply)
+
+    @staticmethod
+    def _store(
+        connection: sqlite3.Connection, start: str, event: str, key: str, reply: bytes
+    ) -> bytes:
+        """Store a reply unless one is stored, once ``start`` is noted; return the stored one."""
+        if file.find_row(connection, start, key) is None:
+            what = "reserved" if start == "reserve" else "counted"
+            raise InputError(f"nothing was {what} for the question.", code="ledger-order")
+        earlier = file.find_reply(connection, key, event)
+        if earlier is None:
+            file.add(connection, event, key, digest=digest_of(reply), reply=reply)
+        return reply if earlier is None else earlier
 
     def before(self, key: str) -> bytes | None:
-        """What was told to a question that was charged or counted, to be handed over again.
+        """Return the answer to a question that was charged or counted, to be handed over again.
 
         Empty where it was and no answer was stored; ``None`` where it never was.
         """
         with self._using() as connection:
-            for begun, told in (("reserve", "release"), ("count", "told")):
-                if table.row(connection, begun, key) is not None:
-                    return table.stored(connection, key, told) or b""
+            for begun, event in (("reserve", "release"), ("count", "told")):
+                if file.find_row(connection, begun, key) is not None:
+                    return file.find_reply(connection, key, event) or b""
         return None
 
     def refuse(self, question: str, code: str, asker: str) -> None:
@@ -487,9 +596,9 @@ class Ledger:
     @staticmethod
     def _refuse(connection: sqlite3.Connection, question: str, code: str, asker: str) -> None:
         key = sha256(_json([question, code, asker]).encode()).hexdigest()
-        if table.row(connection, "refuse", key) is None:
-            told = _json({"question": question, "code": code})
-            table.add(connection, "refuse", key, mechanism=code, parameters=told, asker=asker)
+        if file.find_row(connection, "refuse", key) is None:
+            content = _json({"question": question, "code": code})
+            file.add(connection, "refuse", key, mechanism=code, parameters=content, asker=asker)
 
     def hold(self, key: str, *, question: str, level: str, asker: str, run: str = "") -> str:
         """Whether a question may be answered that a person is to decide on.
@@ -510,9 +619,9 @@ class Ledger:
             ``"crowded"``, where too many of the asker wait already.
         """
         with self._writing() as connection:
-            return waits.hold(
+            return _hold_question(
                 connection, key, question=question, level=level, asker=plain_name(asker),
-                run=plain_name(run), now=waits.utc(),
+                run=plain_name(run), now=utc(),
             )  # fmt: skip
 
     def decide(
@@ -538,12 +647,12 @@ class Ledger:
             was decided otherwise (``approval-decided``).
         """
         with self._writing() as connection:
-            now = waits.utc()
-            found = waits.decide(connection, word, approved=approved, now=now)
+            now = utc()
+            question = _decide_question(connection, word, approved=approved, now=now)
             if span is not None and approved:
-                whose = found.asker if asker is None else plain_name(asker)
-                waits.allow(connection, asker=whose, level=found.level, span=span, now=now)
-        return found
+                whose = question.asker if asker is None else plain_name(asker)
+                _allow(connection, asker=whose, level=question.level, span=span, now=now)
+        return question
 
     def end(self, word: str) -> Allowed | None:
         """End what was approved for a while; questions that were answered meanwhile stay so.
@@ -559,42 +668,42 @@ class Ledger:
             What was ended; ``None`` where nothing that is allowed now has that id.
         """
         with self._writing() as connection:
-            return waits.end(connection, word, now=waits.utc())
+            return _end_allowance(connection, word, now=utc())
 
     @property
     def waiting(self) -> tuple[Waiting, ...]:
         """All questions that ever waited for a decision, and what became of each."""
         with self._using() as connection:
-            return tuple(waits.waiting(connection, waits.utc()))
+            return tuple(_read_waiting(connection, utc()))
 
     @property
     def allowed(self) -> tuple[Allowed, ...]:
         """Levels and askers whose questions need no decision now."""
         with self._using() as connection:
-            return tuple(waits.allowed(connection, waits.utc()))
+            return tuple(_read_allowed(connection, utc()))
 
     @property
     def allowances(self) -> tuple[Allowed, ...]:
         """All that was ever allowed for a while."""
         with self._using() as connection:
-            return tuple(waits.allowances(connection))
+            return tuple(_read_allowances(connection))
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """All that persons did, first to last."""
         with self._using() as connection:
-            return tuple(waits.decisions(connection))
+            return tuple(_read_decisions(connection))
 
     @property
     def paused(self) -> bool:
         """Whether nothing is told for now."""
         with self._using() as connection:
-            return waits.paused(connection)
+            return _is_paused(connection)
 
     def pause(self, wanted: bool = True) -> None:
-        """Tell nothing any more, in any process, or go on."""
+        """Stop answering, in any process, or go on."""
         with self._writing() as connection:
-            waits.set_paused(connection, wanted)
+            _set_paused(connection, wanted)
 
     @classmethod
     def trust(cls, path: str | Path, *, state: str | Path | None = None) -> str:
@@ -628,10 +737,10 @@ class Ledger:
         InputError
             The file is still there.
         """
-        there = [name for name in (f"{path}", f"{path}-wal") if Path(name).exists()]
-        if there:
+        present = [name for name in (f"{path}", f"{path}-wal") if Path(name).exists()]
+        if present:
             raise InputError(
-                f"{' and '.join(there)}: still there. Move them away first, and keep them.",
+                f"{' and '.join(present)}: still there. Move them away first, and keep them.",
                 code="ledger-present",
             )
         return Heads(state).forget(Path(path))
@@ -644,18 +753,18 @@ class Ledger:
                 "the ledger was opened by the process this one was forked from. Open it anew.",
                 code="ledger-forked",
             )
-        with self._lock, file.translated(self.path):
+        with self._lock, file.translate_errors(self.path):
             yield self._connection
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that no other process can come between, on the file that it was."""
+        """Open one transaction that no other process can come between, on the same file."""
         with self._using() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 noted = -1 if self._place is None else self._place.check(connection)
                 yield connection
-                last = table.last(connection)
+                last = file.read_last(connection)
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -672,23 +781,23 @@ class Ledger:
 
 
 def _json(value: object) -> str:
-    return dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _over(spent: float, asked: float, budget: float) -> BudgetError:
-    left = math.sqrt(max(budget**2 - spent**2, 0.0))
+def _budget_exceeded(spent: float, requested: float, budget: float) -> BudgetError:
+    remaining = math.sqrt(max(budget**2 - spent**2, 0.0))
     return BudgetError(
-        f"the budget is a mu of {budget:.4g} in all: {spent:.4g} is spent, {asked:.4g} was asked, "
-        f"{left:.4g} is left (squares add up). Ask for a smaller epsilon, or use what was "
-        "released before.",
+        f"the budget is a mu of {budget:.4g} in all: {spent:.4g} is spent, {requested:.4g} was "
+        f"asked, {remaining:.4g} is left (squares add up). Ask for a smaller epsilon, or use what "
+        "was released before.",
         spent=spent,
-        asked=asked,
-        left=left,
+        requested=requested,
+        remaining=remaining,
     )
 
 
 def plain_name(asker: str) -> str:
-    """A name as a ledger keeps it: without line breaks and terminal codes, and not without end."""
+    """Clean a name as a ledger keeps it: without line breaks and terminal codes, and cut."""
     return "".join(c if c.isprintable() else "?" for c in asker)[:_LONGEST_ASKER]
 
 
@@ -696,3 +805,247 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
     # In a forked process, closing would drop the locks of the other.
     if os.getpid() == process:
         connection.close()
+
+
+def _read_decisions(connection: sqlite3.Connection) -> list[Decision]:
+    """Read all that persons did, the first first."""
+    questions = {row.key: row for row in _read_events(connection, "wait")}
+    entries: list[Decision] = []
+    for row in _read_events(connection, "approve", "deny", "allow", "end", "pause", "go-on"):
+        about = questions.get(row.key, row)
+        content, question = json.loads(row.parameters or "{}"), json.loads(about.parameters or "{}")
+        entries.append(Decision(
+            row.time, content.get("by", ""), row.event, row.asker, about.mechanism,
+            question.get("question", ""), content.get("until", ""),
+        ))  # fmt: skip
+    return entries
+
+
+def _read_waiting(connection: sqlite3.Connection, now: datetime) -> list[Waiting]:
+    """Read all questions that ever waited, the first first, with their states."""
+    questions: dict[str, Waiting] = {}
+    for row in _read_events(connection, "wait", "approve", "deny"):
+        if row.event == "wait":
+            body = json.loads(row.parameters)
+            until = datetime.fromisoformat(body["until"])
+            questions[row.key] = Waiting(
+                row.key[:12], row.asker, body["question"], row.mechanism,
+                datetime.fromisoformat(row.time), until,
+                "waiting" if now < until else "expired", body["key"], body.get("run", ""),
+            )  # fmt: skip
+        else:
+            state: State = "approved" if row.event == "approve" else "denied"
+            questions[row.key] = replace(
+                questions[row.key], state=state, by=_read_author(row),
+                decided=datetime.fromisoformat(row.time),
+            )  # fmt: skip
+    return list(questions.values())
+
+
+def _read_allowances(connection: sqlite3.Connection) -> list[Allowed]:
+    """Read all that was ever allowed for a while, the first first."""
+    spans: dict[str, Allowed] = {}
+    for row in _read_events(connection, "allow", "end"):
+        time = datetime.fromisoformat(row.time)
+        if row.event == "allow":
+            until = datetime.fromisoformat(json.loads(row.parameters)["until"])
+            spans[row.key] = Allowed(
+                row.key[:12], row.asker, row.mechanism, time, until, _read_author(row)
+            )  # fmt: skip
+        else:
+            spans[row.key] = replace(spans[row.key], until=time, ended=_read_author(row))
+    return list(spans.values())
+
+
+def _read_allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
+    """Read what is allowed now without a decision.
+
+    An approval is over once the ledger noted a time out of its span after it: a clock that is set
+    back makes no hour longer, and one that was ahead leaves none for later.
+    """
+    return [
+        item
+        for item in _read_allowances(connection)
+        if item.since <= now < item.until and _is_within(connection, item)
+    ]
+
+
+def _is_within(connection: sqlite3.Connection, allowance: Allowed) -> bool:
+    key = _find_key(connection, "allow", allowance.id)
+    first, last = connection.execute(
+        "SELECT MIN(time), MAX(time) FROM rows WHERE sequence > "
+        "(SELECT sequence FROM rows WHERE event = 'allow' AND key = ?)",
+        (key,),
+    ).fetchone()
+    if first is None:
+        return True
+    return allowance.since <= datetime.fromisoformat(first) and (
+        datetime.fromisoformat(last) < allowance.until
+    )
+
+
+def _hold_question(
+    connection: sqlite3.Connection,
+    key: str,
+    *,
+    question: str,
+    level: str,
+    asker: str,
+    run: str,
+    now: datetime,
+) -> str:
+    """Whether a question may be answered; where nobody decided yet, it waits from now on."""
+    if any((item.asker, item.level) == (asker, level) for item in _read_allowed(connection, now)):
+        return "approved"
+    earlier = [item for item in _read_waiting(connection, now) if item.asker == asker]
+    same = [item.state for item in earlier if item.key == key and item.state != "expired"]
+    if same:
+        return same[-1]
+    if sum(item.state == "waiting" for item in earlier) >= _MOST:
+        return "crowded"
+    body = {"question": question, "key": key, "until": (now + KEPT).isoformat(timespec="seconds")}
+    body |= {"run": run} if run else {}
+    _add_decision(connection, "wait", _new_key(), mechanism=level, asker=asker, body=body)
+    return "waiting"
+
+
+def _decide_question(
+    connection: sqlite3.Connection, word: str, *, approved: bool, now: datetime
+) -> Waiting:
+    """Note what was decided on the question that an id, or its first digits, name."""
+    word = word.strip().lower()
+    matches = [
+        item for item in _read_waiting(connection, now)
+        if len(word) >= _SHORTEST and item.id.startswith(word[: len(item.id)])
+    ]  # fmt: skip
+    if len(matches) != 1:
+        what = "no question" if not matches else f"{len(matches)} questions"
+        raise InputError(
+            f"{what} of the inbox begins with {word[:20]!r}. Take an id of `silot site inbox`.",
+            code="approval-unknown",
+        )
+    (question,) = matches
+    if question.state == "expired":
+        raise InputError(
+            f"{question.id} lapsed at {question.until:%Y-%m-%d %H:%M} UTC. It waits again once it "
+            "is asked again.",
+            code="approval-expired",
+        )
+    if question.state != "waiting":
+        if (question.state == "approved") == approved:
+            return question
+        raise InputError(
+            f"{question.id} was {question.state} before, for good: what was told cannot be taken "
+            "back.",
+            code="approval-decided",
+        )
+    _add_decision(
+        connection, "approve" if approved else "deny", _find_key(connection, "wait", question.id),
+        asker=question.asker, body={},
+    )  # fmt: skip
+    return replace(
+        question, state="approved" if approved else "denied", by=_name_user(), decided=now
+    )
+
+
+def _end_allowance(connection: sqlite3.Connection, word: str, *, now: datetime) -> Allowed | None:
+    """End what is allowed for a while, if an id, or its first digits, name that and no question."""
+    word = word.strip().lower()
+    if len(word) < _SHORTEST:
+        return None
+    # Also one that has not begun, by a clock that was set back since.
+    matches = [
+        item
+        for item in _read_allowances(connection)
+        if not item.ended and now < item.until and item.id.startswith(word)
+    ]
+    if len(matches) != 1 or any(
+        item.id.startswith(word) for item in _read_waiting(connection, now)
+    ):
+        return None
+    (allowance,) = matches
+    key = _find_key(connection, "allow", allowance.id)
+    asker, level = allowance.asker, allowance.level
+    _add_decision(connection, "end", key, asker=asker, mechanism=level, body={})
+    return replace(allowance, until=now, ended=_name_user())
+
+
+def _allow(
+    connection: sqlite3.Connection, *, asker: str, level: str, span: timedelta, now: datetime
+) -> Allowed:
+    """Let questions of a level and asker be answered for a while without a decision."""
+    until = now + span
+    body, key = {"until": until.isoformat(timespec="seconds")}, _new_key()
+    _add_decision(connection, "allow", key, mechanism=level, asker=asker, body=body)
+    return Allowed(key[:12], asker, level, now, until, _name_user())
+
+
+def _is_paused(connection: sqlite3.Connection) -> bool:
+    """Whether nothing is told at all for now."""
+    rows = _read_events(connection, "pause", "go-on")
+    return bool(rows) and rows[-1].event == "pause"
+
+
+def _set_paused(connection: sqlite3.Connection, wanted: bool) -> None:
+    """Stop telling anything, or go on."""
+    rows = _read_events(connection, "pause", "go-on")
+    if wanted and not _is_paused(connection):
+        _add_decision(connection, "pause", _new_key(), body={})
+    elif not wanted and _is_paused(connection):
+        _add_decision(connection, "go-on", rows[-1].key, body={})
+
+
+def _read_events(connection: sqlite3.Connection, *events: str) -> list[Row]:
+    marks = ", ".join("?" * len(events))
+    cursor = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event IN ({marks}) ORDER BY sequence", events
+    )
+    rows = [Row(*values) for values in cursor]
+    for row in rows:
+        # Whoever opened the ledger may not have walked the chain.
+        if row.hash != row.computed_hash():
+            raise broken_error(row.sequence, "was changed")
+    return rows
+
+
+def _add_decision(
+    connection: sqlite3.Connection,
+    event: str,
+    key: str,
+    *,
+    mechanism: str = "",
+    asker: str = "",
+    body: Mapping[str, str],
+) -> None:
+    """Add a row; what a person did is noted with the name of that person."""
+    content = body if event == "wait" else {**body, "by": _name_user()}
+    text = _json(content)
+    file.add(connection, event, key, mechanism=mechanism, parameters=text, asker=asker)
+
+
+def _find_key(connection: sqlite3.Connection, event: str, id: str) -> str:
+    return next(row.key for row in _read_events(connection, event) if row.key.startswith(id))
+
+
+def _name_user() -> str:
+    """Return the user of this process, and who became that user by sudo."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = f"user {os.getuid()}"
+    original = os.environ.get("SUDO_USER", "")
+    return f"{original} as {name}"[:100] if original and original != name else name
+
+
+def _read_author(row: Row) -> str:
+    return str(json.loads(row.parameters or "{}").get("by", ""))
+
+
+def _new_key() -> str:
+    """Make a random key: the same question may wait again once it lapsed."""
+    return sha256(secrets.token_bytes(32)).hexdigest()
+
+
+def utc() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)

@@ -79,6 +79,7 @@ def noise_for(sensitivity: float, mu: float) -> Callable[[Integers], Integers]:
     """
     scale = _scale(sensitivity, mu)
     gaussian = _gaussian(scale)
+    # The library's own account of its mechanism is compared with what the ledger is charged.
     if not gaussian.map(float(sensitivity)) <= mu * mu / 2:
         raise SolverError(
             f"noise of scale {scale:g} costs more than the mu of {mu:g} asked. Install a "
@@ -86,12 +87,12 @@ def noise_for(sensitivity: float, mu: float) -> Callable[[Integers], Integers]:
             code="release-account",
         )
 
-    def noisy(values: Integers) -> Integers:
+    def add(values: Integers) -> Integers:
         if not isinstance(values, np.ndarray) or values.dtype != np.int64 or values.ndim != 1:
             raise InputError("a release is no vector of int64.", code="release-values")
         return np.array(gaussian(values), dtype=np.int64)
 
-    return noisy
+    return add
 
 
 def _scale(sensitivity: float, mu: float) -> float:

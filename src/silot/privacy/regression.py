@@ -1,4 +1,4 @@
-"""What pairs of sketches whose distances are known tell of another: a local regression."""
+"""A local regression that corrects distances between sketches, fitted where they are known."""
 
 from __future__ import annotations
 
@@ -43,23 +43,25 @@ class Fit:
 
     mean: Array = field(repr=False)
     spread: Array = field(repr=False)
-    seen: Array = field(repr=False)
-    missed: Array = field(repr=False)
+    features: Array = field(repr=False)
+    errors: Array = field(repr=False)
     unit: float
 
     @classmethod
-    def of(cls, found: Array, truth: Array, unit: float) -> Fit:
-        """From parts (K, 10) and true squared distances (K,)."""
-        looks = _looks(found, unit)
+    def of(cls, lengths: Array, truth: Array, unit: float) -> Fit:
+        """Fit to lengths (K, 10) of pairs with true squared distances (K,)."""
+        looks = _looks(lengths, unit)
         mean, spread = looks.mean(axis=0), looks.std(axis=0) + 1e-9
         # Chance may take away more than there is between two laws; never all.
-        missed = 0.5 * np.log(np.maximum(truth, 1e-6 * unit)) - _base(found, unit)
-        return cls(mean, spread, (looks - mean) / spread, missed, unit)
+        errors = 0.5 * np.log(np.maximum(truth, 1e-6 * unit)) - _base(lengths, unit)
+        return cls(mean, spread, (looks - mean) / spread, errors, unit)
 
-    def estimates(self, found: Array) -> list[Estimate]:
-        """Distances and intervals from the parts (N, 10) of pairs of sketches."""
-        place = np.clip((_looks(found, self.unit) - self.mean) / self.spread, -_FURTHEST, _FURTHEST)
-        away = self.seen - place[:, None]
+    def estimates(self, lengths: Array) -> list[Estimate]:
+        """Estimate distances and intervals from the lengths (N, 10) of pairs of sketches."""
+        place = np.clip(
+            (_looks(lengths, self.unit) - self.mean) / self.spread, -_FURTHEST, _FURTHEST
+        )
+        away = self.features - place[:, None]
         apart = np.linalg.norm(away, axis=2)
         width = np.maximum(np.quantile(apart, _NEAR, axis=1), 1e-9)[:, None] * 1.001
         # Pairs that are not near have no weight.
@@ -68,12 +70,15 @@ class Fit:
         design = np.concatenate([np.ones((*apart.shape, 1)), away], axis=2)
         weighted = design * kernel[:, :, None]
         penalty = _RIDGE * np.eye(design.shape[2])
+        # The intercept is the estimate itself, and shrinking it would pull towards no correction.
         penalty[0, 0] = 0.0
         turned = weighted.transpose(0, 2, 1)
         inverse = np.linalg.inv(turned @ design + penalty * total[:, None, None])
-        slopes = inverse @ (turned @ self.missed)[:, :, None]
+        slopes = inverse @ (turned @ self.errors)[:, :, None]
         leverage = (weighted @ inverse * design).sum(axis=2)
-        misses = self.missed - (design @ slopes)[:, :, 0]
+        misses = self.errors - (design @ slopes)[:, :, 0]
+        # The residual with a pair left out is its residual over one minus its leverage; the floor
+        # keeps a pair that nearly fits itself from deciding the interval.
         residuals = misses / np.maximum(1.0 - leverage, 0.3)
         order = np.argsort(residuals, axis=1, kind="stable")
         mass = np.take_along_axis(kernel, order, axis=1).cumsum(axis=1) / total[:, None]
@@ -86,18 +91,19 @@ class Fit:
         # What the fit itself errs by here: little in the midst of pairs, more at their edge.
         unsure = ((inverse[:, :1] @ turned) ** 2).sum(axis=(1, 2))
         wider = _ALIKE_ERRORS * np.sqrt(1.0 + unsure)
-        centre = _base(found, self.unit) + slopes[:, 0, 0]
+        centre = _base(lengths, self.unit) + slopes[:, 0, 0]
+        # An interval always holds its estimate, also where all residuals have one sign.
         ends = (centre, centre + wider * np.minimum(low, 0.0), centre + wider * np.maximum(high, 0))
         return [Estimate(*row) for row in np.exp(np.stack(ends, axis=1)).tolist()]
 
 
-def _looks(found: Array, unit: float) -> Array:
-    """Parts on a scale where they compare: lengths, as logarithms or over the public one."""
-    logs = 0.5 * np.log(found + _FLOOR * unit)
+def _looks(lengths: Array, unit: float) -> Array:
+    """Bring lengths to one scale: logarithms, and differences over the public length."""
+    logs = 0.5 * np.log(lengths + _FLOOR * unit)
     for differences in (6, 8):
-        logs[:, differences] = np.sqrt(found[:, differences] / unit)
+        logs[:, differences] = np.sqrt(lengths[:, differences] / unit)
     return logs
 
 
-def _base(found: Array, unit: float) -> Array:
-    return 0.5 * np.log(found[:, -1] + 0.25 * _FLOOR * unit)
+def _base(lengths: Array, unit: float) -> Array:
+    return 0.5 * np.log(lengths[:, -1] + 0.25 * _FLOOR * unit)

@@ -1,4 +1,4 @@
-"""Sketches of measures: the vector a holder adds noise to, and what can be read from it."""
+"""Sketches of measures: the vector that a holder adds noise to, and how it is decoded."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ _PARTS = np.array([0.88, 0.40, 0.25]) / np.linalg.norm([0.88, 0.40, 0.25])
 
 
 def parts(resolution: int) -> tuple[float, float, float]:
-    """Largest contribution of a record to the counts, the offset and the scatter, in units."""
+    """Return the largest contribution of a record to counts, offset and scatter, in units."""
     a, b, q = (float(resolution * part) for part in _PARTS)
+    # Counts and scatter are rounded down record by record, so their largest contributions are
+    # whole; offsets are rounded to the nearest, which ``sensitivity`` adds.
     return float(np.floor(a)), b, float(np.floor(q))
 
 
 def sensitivity(dimension: int, resolution: int = RESOLUTION) -> float:
-    r"""Most that one record moves ``encode``, in the Euclidean norm.
+    r"""Bound how far one record moves ``encode``, in the Euclidean norm.
 
     .. math:: \Delta^2 = (Ka)^2 + (Kb + \sqrt d / 2)^2 + (Kq)^2
 
@@ -60,7 +62,7 @@ def encode(
     count: int = 1,
     resolution: int = RESOLUTION,
 ) -> Codes:
-    r"""Sketch of records, before noise: whole numbers.
+    r"""Sketch records as whole numbers, before noise.
 
     With c the nearest centre of a record, u its offset from it and m its mass,
 
@@ -98,10 +100,12 @@ def encode(
     size, dimension = cells.centres.shape
     sound = np.asarray(np.isfinite(points).all(axis=1))
     clean = np.where(sound[:, None], points, cells.centres[0])
+    # Masses below 0 or above 1 would exceed the sensitivity.
     share = np.clip(np.nan_to_num(masses, nan=0.0), 0.0, 1.0)
     codes, squares = nearest(clean, cells.centres)
     places = codes if groups is None else groups * size + codes
     counts = np.zeros(count * size, dtype=np.int64)
+    # Rounded down: no record adds more than the sensitivity allows, whatever its mass.
     np.add.at(counts, places, np.floor(a * share).astype(np.int64))
     with np.errstate(over="ignore", invalid="ignore"):
         # A record so far away that its square overflows has no direction left: it adds none.
@@ -171,7 +175,7 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """What a sketch tells of a measure.
+    """Measure that is estimated from a sketch.
 
     Attributes
     ----------
@@ -217,17 +221,18 @@ def decode(reading: Reading, cells: Cells, prior: Array | None = None) -> Decode
     records = max(float(reading.counts.sum()), 1.0)
     weights = _shrunk_weights(reading, cells, prior, records)
     shift = _shrunk_shift(reading, cells, records)
+    # Noise can take the mean square above the largest possible one, and below that of the mean.
     total = min(reading.scatter / records, cells.radius2**2)
     scatter = max(total - float(shift @ shift), 0.0)
     return Decoded(cells.centres + shift, weights, _covariance(scatter, cells), records)
 
 
 def _shrunk_weights(reading: Reading, cells: Cells, prior: Array | None, records: float) -> Array:
-    """Noisy proportions moved towards public ones, as far as noise explains the difference."""
-    told = reading.counts / records
+    """Move noisy proportions towards public ones, as far as noise explains the difference."""
+    shares = reading.counts / records
     if prior is None:
-        prior = simplex(told.sum(axis=1))[:, None] * cells.weights
-    apart = told - prior
+        prior = simplex(shares.sum(axis=1))[:, None] * cells.weights
+    apart = shares - prior
     noise = apart.size * (reading.count_noise / records) ** 2
     return simplex(prior + _kept(float(np.sum(apart**2)), noise) * apart)
 
@@ -238,28 +243,33 @@ def _shrunk_shift(reading: Reading, cells: Cells, records: float) -> Array:
     square = float(mean @ mean)
     kept = mean * _kept(square, noise)
     length = float(np.linalg.norm(kept))
+    # Offsets are clipped to the radius, and so is their mean.
     return kept * min(1.0, cells.radius / length) if length > 0 else kept
 
 
 def _kept(square: float, noise: float) -> float:
-    """Part of a vector that is not noise (James and Stein), 0..1."""
+    """Estimate the part 0..1 of a vector that is not noise (James and Stein)."""
     return max(0.0, 1.0 - noise / square) if square > 0 else 0.0
 
 
 def _covariance(scatter: float, cells: Cells) -> Array:
-    """The public covariance scaled down to a scatter, or raised to it in all directions alike."""
+    """Scale the public covariance down to a scatter, or raise it in all directions alike."""
     dimension = len(cells.covariance)
     public = float(np.trace(cells.covariance))
+    # The sketch has one number for the scatter: its directions are the public ones as far as they
+    # reach, and what is more than they hold is spread evenly.
     if scatter <= public:
         return cells.covariance * (scatter / public)
     return cells.covariance + np.eye(dimension) * ((scatter - public) / dimension)
 
 
 def simplex(values: Array) -> Array:
-    """Nearest probabilities, of the shape of ``values``."""
+    """Project values onto the nearest probabilities, of the same shape."""
+    # The Euclidean projection by sorting (Duchi et al., 2008, figure 1).
     flat = values.ravel()
     falling = np.sort(flat)[::-1]
     excess = np.cumsum(falling) - 1.0
     place = int(np.flatnonzero(falling - excess / np.arange(1, len(flat) + 1) > 0)[-1])
-    found = np.maximum(flat - excess[place] / (place + 1), 0.0)
-    return (found / found.sum()).reshape(values.shape)
+    projected = np.maximum(flat - excess[place] / (place + 1), 0.0)
+    # Dividing removes what rounding of the threshold leaves of a sum other than 1.
+    return (projected / projected.sum()).reshape(values.shape)

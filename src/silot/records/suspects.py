@@ -13,16 +13,18 @@ from ..distances.questions import encode_classes
 from ..distances.sketches.questions import SketchRecords, read_integers
 from ..distances.sketches.release_options import (
     Private,
+    Public,
     count_cells,
     read_class_names,
     read_public_classes,
+    read_public_points,
 )
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer
 from ..options import anything, option, part, seed, truth
-from ..privacy.cells import Cells, Public, nearest, public_points
+from ..privacy.cells import Cells, nearest
 from ..privacy.sketch import Array, Codes, Reading, decode
 from .counted import Bins, Number
 from .counts import BrokenCounts, Suspects
@@ -130,7 +132,7 @@ class CountBroken(Private, Joint[BrokenCounts]):
             options=self,
             holders=tuple(holders),
             own=own,
-            sample=public_points(self.public),
+            sample=read_public_points(self.public),
             weights=self.public.weights if isinstance(self.public, Measure) else None,
             names=None if names is None else names.tolist(),
             classes=read_public_classes(self.public, None) if self.labels else (),

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from .. import __version__
 from ..errors import MismatchError, SilotError, WireError
-from ..federation.keys import Key, PublicKey, read_bytes, verified
+from ..federation.keys import Key, PublicKey, read_bytes, verify_signature
 from ..federation.message import pack, unpack
 from ..federation.sealed import Kind, Sealed
 from .authority import Member, Role, read_revocations, verify_member
@@ -234,7 +234,7 @@ def read_presence(data: bytes, identity: Identity) -> tuple[str, bytes]:
         raise _malformed("its fields are others")
     credential = Credential.unpack(parts.get("credential"))
     member = identity.verify(credential)
-    is_signed = verified(credential.key.signing, proof, _PRESENT + place)
+    is_signed = verify_signature(credential.key.signing, proof, _PRESENT + place)
     if member.role is not Role.SITE or not is_signed:
         raise MismatchError("who says where it runs is no site.", code="certificate-role")
     return member.name, place

@@ -18,7 +18,7 @@ from ..errors import reason
 from ..federation.answer import BITS
 from ..federation.policy import Policy
 from ..privacy.accounting import epsilon_of
-from ..privacy.ledger import Allowed, Ledger, Row, Tally, Told, Waiting
+from ..privacy.ledger import Allowed, AnswerSummary, Ledger, Row, Tally, Waiting
 from ..render import Block, Bullets, Cell, Column, Facts, Heading, Name, Paragraph, Strong, Table
 from ..render.words import count, level_in_words
 from .configuration import LOG, QuestionLog, SiteConfiguration
@@ -50,7 +50,7 @@ class SiteOverview:
     """
 
     policy: Policy
-    disclosures: Sequence[Told]
+    disclosures: Sequence[AnswerSummary]
     refusals: Sequence[Row]
     tally: Tally
     waiting: Sequence[Waiting]
@@ -150,9 +150,9 @@ class SiteOverview:
         most = policy.numbers
         if tally.limits is not None:
             most = min(most, tally.limits[0], int(tally.limits[1] / BITS))
-        remaining = max(most - tally.told, 0)
+        remaining = max(most - tally.total, 0)
         text = (
-            f"{tally.told} of {most} told, {remaining} left, for all askers together and for ever"
+            f"{tally.total} of {most} told, {remaining} left, for all askers together and for ever"
         )
         if tally.limits is None and most:
             text += "; fewer if the data hold less"
@@ -291,15 +291,15 @@ _LIMITS = {
 }
 
 
-def _describe_disclosure(row: Told) -> str:
+def _describe_disclosure(row: AnswerSummary) -> str:
     return describe_release(row.kind) if row.account == "release" else describe_question(row.kind)
 
 
-def _level_of(row: Told) -> str:
+def _level_of(row: AnswerSummary) -> str:
     return "sketch" if row.account == "release" else find_level(row.kind)
 
 
-def _describe_amount(row: Told, delta: float) -> str:
+def _describe_amount(row: AnswerSummary, delta: float) -> str:
     times = count(row.times, "answer")
     if row.again:
         times += " of before"
@@ -376,7 +376,7 @@ class SiteReader:
         """Return what they say now."""
         ledger = self.ledger()
         return SiteOverview(
-            policy=self._configuration.read_policy(), disclosures=ledger.told,
+            policy=self._configuration.read_policy(), disclosures=ledger.answers,
             refusals=ledger.refusals, tally=ledger.tally, waiting=ledger.waiting,
             allowances=ledger.allowances,
             log=self._log.read_lines(most=_LONGEST_LOG),

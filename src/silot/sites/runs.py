@@ -25,7 +25,7 @@ from pydantic import Field
 
 from ..data.files import write_whole
 from ..errors import FileError, InputError, MismatchError
-from ..privacy._ledger_head import state_folder
+from ..privacy.ledger_head import state_folder
 from .project import StoredModel
 
 _RUN, _JOURNAL, _LOCK, _ENDED, _CANCELLED = "run.json", "journal", "lock", "ended", "cancelled"

@@ -57,7 +57,7 @@ class SecureHolder(Holder):
     def _reply(self, question: Question, asker: str, run: str = "") -> bytes:
         if not isinstance(question, SecureDistance):
             return super()._reply(question, asker, run)
-        barred = self._barred(question, asker, run)
+        barred = self._bar(question, asker, run)
         if barred:
             return barred
         try:

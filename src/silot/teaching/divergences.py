@@ -31,8 +31,7 @@ from ..errors import HolderError, InputError, MismatchError, SilotError, WireErr
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
-from ..federation.parallel import parallel
-from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
+from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error, parallel
 from ..options import (
     Check,
     Options,

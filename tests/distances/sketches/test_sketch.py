@@ -15,6 +15,7 @@ from scipy.stats import spearmanr
 import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.distances.sketches.decoded import DecodedSketches
+from silot.distances.sketches.release_options import read_public_points
 from silot.distances.sketches.result import Sketches
 from silot.distances.sketches.sketch import sketch, sketches
 from silot.errors import HolderError, InputError, MismatchError, RefusedError
@@ -406,3 +407,9 @@ def test_a_holder_whose_sketch_is_none_is_named(
     with pytest.raises(HolderError, match="'odd'") as caught:
         LocalFederation(parties).run(sketches(list(parties), public=PUBLIC, size=size))
     assert caught.value.code == "answer-malformed"
+
+
+def test_a_public_measure_serves_as_well_as_its_records() -> None:
+    records = np.random.default_rng(0).normal(size=(300, 4))
+    labelled = Measure(records, labels=np.arange(300) % 3)
+    np.testing.assert_array_equal(read_public_points(labelled), read_public_points(records))

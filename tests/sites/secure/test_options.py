@@ -245,7 +245,7 @@ def test_an_exact_number_counts_among_the_chosen_ones() -> None:
         with pytest.raises(RefusedError, match="policy explain") as caught:
             charge(policy, ledger, request("more", epsilon=None), wide)
         assert caught.value.code == "policy-numbers"
-        assert (ledger.tally.told, ledger.spent) == (allowed, 0.0)
+        assert (ledger.tally.total, ledger.spent) == (allowed, 0.0)
         # Numbers told by questions count too.
         narrow = Holder(np.random.default_rng(0).normal(size=(400, 4)))
         with pytest.raises(RefusedError) as caught:

@@ -103,7 +103,7 @@ def test_two_sites_and_who_asks_compute_a_distance(kit: Kit, tmp_path: Path) -> 
         with Ledger(tmp_path / f"{name}.ledger") as ledger:
             (row,) = [row for row in ledger.entries() if row.event == "count"]
             assert (row.asker, row.mechanism) == (ASKER, "chosen")
-            assert ledger.tally.told == 1
+            assert ledger.tally.total == 1
         ready, begun = lines(tmp_path, name)
         assert (begun["question"], begun["asker"]) == ("secure-distance", ASKER)
         assert begun["bytes"] > 0
@@ -166,7 +166,7 @@ def test_records_that_do_not_fit_the_scale_are_told_of_for_a_charge(
     assert caught.value.code == "secure-scale"
     for name in NAMES:
         with Ledger(tmp_path / f"{name}.ledger") as ledger:
-            assert ledger.tally.told == 1
+            assert ledger.tally.total == 1
 
 
 def nobody(name: str, data: bytes, seconds: float) -> bytes:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ._check import Array, as_clouds, as_points, as_weights
 from .errors import InputError, MismatchError
+
+Embedding = Literal["none", "diagonal", "diagonal-of-root", "full"]
+"""Coordinates of a label beside its records: none, or the mean and a block of the covariance."""
 
 
 @dataclass(frozen=True)

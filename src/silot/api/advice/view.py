@@ -10,7 +10,7 @@ from ...distances.worth.view import worth_sections
 from ...federation.view import bill_rows, cost_content
 from ...records.checks import collect
 from ...records.view import scored_sections
-from ...render.figure import heat_map
+from ...render.heat_map import heat_map
 from ...render.words import count, interval, number, percent, printable
 from .result import OTHERS, Advice, Plan
 

@@ -19,8 +19,8 @@ from silot_transport._threads import on_cores
 from ...data.measure import Embedding, Measure
 from ...errors import InputError
 from ...federation.protocol import COORDINATOR
-from ...privacy.calibrate import Calibration, Side, Source, alike
-from ...privacy.cells import MOST_CELLS, Cells, grouped
+from ...privacy.calibrate import Calibration, Side, Source, merge_counts
+from ...privacy.cells import MOST_CELLS, Cells, cluster_points
 from ...privacy.compare import Drawn, Rate, Sampler, class_coordinates, distances_of
 from ...privacy.sketch import Array, Codes, Decoded, Reading
 from ...privacy.tilts import FEWEST_RECORDS
@@ -206,7 +206,7 @@ class DecodedSketches:
 
     @cached_property
     def _sources(self) -> dict[str, Source]:
-        records = alike({name: self.pages[name].decoded.records for name in self.names})
+        records = merge_counts({name: self.pages[name].decoded.records for name in self.names})
         sources = {name: Source(number, noisy=True) for name, number in records.items()}
         if self.owned:
             sources[COORDINATOR] = Source(self.pages[COORDINATOR].decoded.records, noisy=False)
@@ -501,7 +501,7 @@ def _find_atoms(
 def _merge(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
     """Merge groups of near points into first atoms at their means."""
     count = min(size, len(np.unique(points, axis=0)))
-    centres, codes = grouped(points, count, 0, weights)
+    centres, codes = cluster_points(points, count, 0, weights)
     mass = np.bincount(codes, weights, minlength=count)
     # Groups may lose all their points while centres move.
     used = mass > 0

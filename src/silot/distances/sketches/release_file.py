@@ -260,7 +260,7 @@ def _build_error(file: str, why: str) -> FileError:
 def digest_public_records(public: Measure, labelled: bool) -> str:
     """Compute the SHA-256 of public records in their order, with labels where these count."""
     digest = hashlib.sha256(repr((public.size, public.dimension, labelled)).encode())
-    digest.update(np.ascontiguousarray(public_points(public)).tobytes())
+    digest.update(np.ascontiguousarray(public_points(public.points)).tobytes())
     if labelled and public.names is not None:
         digest.update("\0".join(public.names.tolist()).encode())
     return digest.hexdigest()

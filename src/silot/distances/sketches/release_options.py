@@ -16,12 +16,13 @@ from ...privacy.accounting import mu_of
 from ...privacy.cells import (
     FEWEST_CELLS,
     MOST_CELLS,
-    Public,
-    drawn_sample,
+    draw_sample,
     public_law,
     public_points,
 )
 from ...privacy.sketch import Array
+
+Public = Measure | npt.ArrayLike
 
 
 class Private(Options):
@@ -111,13 +112,13 @@ class Releasing(Private):
     def sample(self) -> Array:
         """Public records, or a draw from the public law."""
         if self.public is None:
-            return drawn_sample(self.public_mean, self.public_scale, self.seed)
+            return draw_sample(self.public_mean, self.public_scale, self.seed)
         if self.public_mean is not None or self.public_scale is not None:
             raise InputError(
                 "public= tells mean and scale already. Leave public_mean and public_scale out.",
                 code="option-public",
             )
-        return public_points(self.public)
+        return read_public_points(self.public)
 
 
 # Sizes a sketch comes in. Few of them: a noisy count moves the size less often, and the question
@@ -134,6 +135,11 @@ def find_public_box(
     middle, spread = public_law(mean, scale)
     # Four standard deviations hold all but about one in ten thousand normal records.
     return (middle - 4.0 * spread, middle + 4.0 * spread) if len(middle) == 2 else None
+
+
+def read_public_points(public: Public) -> Array:
+    """Read the public records (m, d), and refuse too few."""
+    return public_points(public.points if isinstance(public, Measure) else public)
 
 
 def read_class_names(public: Public | None) -> npt.NDArray[np.str_] | None:

@@ -12,8 +12,7 @@ from ...data.measure import Covariance, Embedding
 from ...errors import HolderError, InputError, SilotError, WireError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.disclosure import Disclosure
-from ...federation.parallel import parallel
-from ...federation.protocol import COORDINATOR, Protocol, Steps, required
+from ...federation.protocol import COORDINATOR, Protocol, Steps, parallel, required
 from ...federation.question import Answerer, Question
 from ...options import anything, count, none_or, number, option, seed, truth, word
 from ..cost_parts import Parts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...render import Content, Details, Paragraph, section
-from ...render.figure import TARGET, heat_map
+from ...render.figure import TARGET
+from ...render.heat_map import heat_map
 from ...render.words import level_in_words, printable, target_in_words
 from ..figures import holder_map
 from ..result import DistanceMatrix

@@ -7,7 +7,7 @@ from ...distances.figures import holder_map
 from ...distances.view import pairs_table
 from ...errors import reason
 from ...federation.view import Run, bill_rows, cost_content
-from ...render.figure import heat_map
+from ...render.heat_map import heat_map
 from ...render.words import count, listed, number, printable, short_number
 from .clustering import Clustering
 from .groups import LEAST_OF_GROUP, LEAST_SILHOUETTE

@@ -1,4 +1,4 @@
-"""The last row of every ledger, noted outside the ledgers: what finds a file that was put back."""
+"""The last row of every ledger, noted outside the ledgers, to detect a file that was put back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import FileError
-from . import _ledger_table as table
-from ._ledger_rows import Row
+from .ledger_file import Row, read_last, read_name, read_numbered, sync_folder
 
 STATE = "SILOT_STATE"
 """Environment variable that names the folder of heads."""
@@ -33,13 +32,13 @@ class Head:
 
 
 def state_folder() -> Path:
-    """Where heads are kept: ``SILOT_STATE``, or the user's folder for state."""
-    given, base = os.environ.get(STATE), os.environ.get("XDG_STATE_HOME")
+    """Return the folder of heads: ``SILOT_STATE``, or the user's folder for state."""
+    name, base = os.environ.get(STATE), os.environ.get("XDG_STATE_HOME")
     try:
         home = Path(base) if base else Path.home() / ".local" / "state"
     except RuntimeError:
         home = Path()
-    folder = Path(given) if given else home / "silot"
+    folder = Path(name) if name else home / "silot"
     if not folder.is_absolute():
         # From another folder it would be another one, and know nothing.
         raise FileError(
@@ -51,7 +50,7 @@ def state_folder() -> Path:
 
 
 def places_of(path: Path) -> set[str]:
-    """Names of a place: as it is written, and where that leads to. A link may be turned."""
+    """Return names of a place: as it is written, and resolved, as a link may change."""
     return {os.path.abspath(path), str(path.parent.resolve() / path.name)}  # noqa: PTH100
 
 
@@ -66,14 +65,14 @@ class Heads:
         self.folder = state_folder() if folder is None else Path(folder)
 
     def of(self, ledger: str) -> Head | None:
-        """The head of a ledger, by the name it gave itself."""
+        """Read the head of a ledger, by the name that it gave itself."""
         with self._kept():
             data = _read(self._file(ledger, "head"), _TAIL)
         heads = [Head(int(number), digest.decode()) for number, digest in _LINE.findall(data)]
         return max(heads, key=lambda head: head.sequence, default=None)
 
     def at(self, path: Path) -> dict[str, str]:
-        """The ledgers that were at a place, by the names of the place; no text for none."""
+        """Read the ledgers that were at a place, by the names of the place; no text for none."""
         with self._kept():
             return {
                 place: _read(self._file(place, "place"), _TAIL).decode(errors="replace")
@@ -100,7 +99,7 @@ class Heads:
             finally:
                 os.close(handle)
             if new:
-                _sync(self.folder)
+                sync_folder(self.folder)
 
     def trust(self, ledger: str, path: Path, head: Head) -> None:
         """Take a file for what it is, whatever was noted before."""
@@ -113,10 +112,10 @@ class Heads:
         """Forget what was at a place; whether anything was."""
         with self._kept():
             places = [self._file(name, "place") for name in places_of(path)]
-            known = any(place.exists() for place in places)
+            had_ledger = any(place.exists() for place in places)
             for place in places:
                 place.unlink(missing_ok=True)
-        return known
+        return had_ledger
 
     def _file(self, name: str, kind: str) -> Path:
         return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()[:40]}.{kind}"
@@ -154,9 +153,9 @@ class Place:
 
     def check_free(self) -> None:
         """Raise if a ledger was here that is gone."""
-        known = any(self._heads.at(self._path).values())
+        had_ledger = any(self._heads.at(self._path).values())
         # Another process may have made it just now.
-        if known and not self._path.exists():
+        if had_ledger and not self._path.exists():
             raise _gone(self._path)
 
     def settle(self) -> None:
@@ -164,22 +163,34 @@ class Place:
         self._file = self._identity()
 
     def check(self, connection: sqlite3.Connection) -> int:
-        """Number of the row that was noted last, -1 for none; raise if it is not in the file."""
+        """Return the number of the row that was noted last, -1 for none; raise if it is missing."""
         self._check_file()
         if not self._name:
-            self._name = table.name(connection)
-        there, head = self._heads.at(self._path), self._heads.of(self._name)
-        if set(there.values()) - {"", self._name}:
+            self._name = read_name(connection)
+        ledgers, head = self._heads.at(self._path), self._heads.of(self._name)
+        if set(ledgers.values()) - {"", self._name}:
             raise _replaced(self._path)
         if head is None:
-            if table.last(connection).sequence > 0:
-                raise _unknown(self._path, self._heads.folder)
+            if read_last(connection).sequence > 0:
+                raise FileError(
+                    f"{self._path} was used before, and its last row is not noted in "
+                    f"{self._heads.folder}: it comes from another machine, or {STATE} names "
+                    f"another folder now. Compare `silot ledger verify {self._path} --head HASH` "
+                    f"with a head noted elsewhere, then `silot ledger trust {self._path}`.",
+                    code="ledger-unknown",
+                )
             return -1
-        row = table.numbered(connection, head.sequence)
+        row = read_numbered(connection, head.sequence)
         if row is None or row.hash != head.hash:
-            raise _older(self._path, head.sequence)
+            raise FileError(
+                f"{self._path} has not the row {head.sequence} that it is known to have had: it is "
+                "an older copy, or rows were cut off, or it was used as a copy elsewhere. Put the "
+                f"newest one back, with {self._path.name}-wal if there is one. What is missing was "
+                "told and charged.",
+                code="ledger-older",
+            )
         # A place it is new at has to be noted.
-        return head.sequence if all(there.values()) else -1
+        return head.sequence if all(ledgers.values()) else -1
 
     def note(self, last: Row) -> None:
         """Note the last row, and see that the file is still there."""
@@ -188,15 +199,15 @@ class Place:
 
     def trust(self, connection: sqlite3.Connection) -> None:
         """Take the file for what it is, whatever was noted before."""
-        last = table.last(connection)
-        self._heads.trust(table.name(connection), self._path, Head(last.sequence, last.hash))
+        last = read_last(connection)
+        self._heads.trust(read_name(connection), self._path, Head(last.sequence, last.hash))
 
     def _identity(self) -> tuple[int, int]:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             raise _gone(self._path) from None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _check_file(self) -> None:
         """Raise if the path no longer leads to the file that was opened."""
@@ -221,24 +232,6 @@ def _replaced(path: Path) -> FileError:
     )
 
 
-def _older(path: Path, sequence: int) -> FileError:
-    return FileError(
-        f"{path} has not the row {sequence} that it is known to have had: it is an older copy, or "
-        f"rows were cut off, or it was used as a copy elsewhere. Put the newest one back, with "
-        f"{path.name}-wal if there is one. What is missing was told and charged.",
-        code="ledger-older",
-    )
-
-
-def _unknown(path: Path, folder: Path) -> FileError:
-    return FileError(
-        f"{path} was used before, and its last row is not noted in {folder}: it comes from another "
-        f"machine, or {STATE} names another folder now. Compare `silot ledger verify {path} --head "
-        f"HASH` with a head noted elsewhere, then `silot ledger trust {path}`.",
-        code="ledger-unknown",
-    )
-
-
 def _read(path: Path, most: int) -> bytes:
     try:
         with path.open("rb") as handle:
@@ -260,12 +253,4 @@ def _write(path: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(path.parent)

@@ -1,0 +1,548 @@
+"""The SQLite file of a ledger: its rows, the chain of hashes over them, and how both are read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import secrets
+import sqlite3
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..errors import FileError
+from .accounting import ROUNDING, compose
+
+APPLICATION = 0x51107  # tells a ledger from other files of SQLite
+VERSION = 2
+_READABLE = (1, 2)  # version 1 had releases alone
+
+# STRICT, so that an edited file cannot hold texts for numbers. REPLACE would delete a row without
+# any trigger for deletion; "in_order" stops it.
+SCHEMA = (
+    "CREATE TABLE rows (sequence INTEGER PRIMARY KEY, event TEXT NOT NULL, time TEXT NOT NULL, "
+    "asker TEXT NOT NULL, mechanism TEXT NOT NULL, parameters TEXT NOT NULL, key TEXT NOT NULL, "
+    "mu REAL NOT NULL, total REAL NOT NULL, digest TEXT NOT NULL, previous TEXT NOT NULL, "
+    "hash TEXT NOT NULL, reply BLOB, UNIQUE (event, key)) STRICT",
+    "CREATE INDEX spent ON rows (mu) WHERE event = 'reserve'",
+    "CREATE TRIGGER no_change BEFORE UPDATE ON rows "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END",
+    "CREATE TRIGGER no_removal BEFORE DELETE ON rows "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END",
+    "CREATE TRIGGER in_order BEFORE INSERT ON rows "
+    "WHEN NEW.sequence <> (SELECT COALESCE(MAX(sequence) + 1, 0) FROM rows) "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END",
+)
+
+_MEANINGS = {
+    "SQLITE_FULL": ("the disk is full. Make room", "ledger-full"),
+    "SQLITE_IOERR": ("its disk is full, or fails. Make room, or see to it", "ledger-disk"),
+    "SQLITE_READONLY": ("it may only be read. Check the rights of file and folder",
+                        "ledger-read-only"),
+    "SQLITE_BUSY": ("another process keeps it locked. Try again", "ledger-locked"),
+    "SQLITE_LOCKED": ("another process keeps it locked. Try again", "ledger-locked"),
+    "SQLITE_NOTADB": ("it is not a ledger of silot. Name another file", "ledger-kind"),
+    "SQLITE_CORRUPT": ("the ledger is broken. Nothing may be released against it", "ledger-broken"),
+}  # fmt: skip
+
+FIRST = "0" * 64
+# What must stand before an event, for the same question; nothing for those that begin one.
+_BEFORE = {"reserve": "", "release": "reserve", "commit": "release", "count": "", "told": "count",
+           "again": "", "refuse": "", "wait": "", "approve": "wait", "deny": "wait", "allow": "",
+           "end": "allow", "pause": "", "go-on": "pause"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One event in a ledger. Rows are added and never changed.
+
+    Attributes
+    ----------
+    sequence
+        Number of the row, from 0.
+    event
+        ``"open"`` once; then for each release ``"reserve"`` before anything is computed,
+        ``"release"`` when the noisy answer is stored, ``"commit"`` before it is handed over; for
+        each exact answer ``"count"`` before anything is computed, ``"told"`` before it is handed
+        over (below level record, with the answer); ``"again"`` once for each further asker that
+        was handed an answer of before; ``"refuse"`` once for each asker, kind of
+        question and reason. Of persons: ``"wait"`` for a question that is to be decided on,
+        ``"approve"`` or ``"deny"`` once it was, ``"allow"`` for a level and an asker for a while,
+        ``"end"`` before that is over, ``"pause"`` and ``"go-on"`` for everything; who did it is in
+        ``parameters``.
+    time
+        Coordinated universal time, ISO 8601.
+    asker
+        Who asked, as the runtime knows it.
+    mechanism, parameters
+        What is released; parameters as JSON, arrays by their digest. Of an exact answer, how it
+        was accounted for; of a refusal, its code.
+    key
+        SHA-256 of the question; in a refusal, of who asked for what and why not; where it was
+        asked again, of that and who did.
+    mu
+        What the release spends; 0 in other rows.
+    total
+        What all reserves so far spend together.
+    digest
+        SHA-256 of the stored answer.
+    previous, hash
+        Hash of the row before, and of this row with it.
+    """
+
+    sequence: int
+    event: str
+    time: str
+    asker: str
+    mechanism: str
+    parameters: str
+    key: str
+    mu: float
+    total: float
+    digest: str
+    previous: str
+    hash: str = ""
+
+    def with_hash(self) -> Row:
+        """Return the row with its hash."""
+        return replace(self, hash=self.computed_hash())
+
+    def computed_hash(self) -> str:
+        """Compute the SHA-256 of all fields but ``hash``, as a JSON list."""
+        content = [getattr(self, name) for name in COLUMNS[:-1]]
+        return hashlib.sha256(_JSON.encode(content).encode("ascii")).hexdigest()
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
+COLUMNS = tuple(item.name for item in fields(Row))
+
+
+def now() -> str:
+    """Return the time, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def digest_of(reply: bytes) -> str:
+    """Compute the SHA-256 of a stored answer."""
+    return hashlib.sha256(reply).hexdigest()
+
+
+def check_chain(rows: Iterable[tuple[Row, bytes | None]]) -> list[Row]:
+    """Return the rows if every hash, total and stored answer fits; else say which row does not."""
+    chain: list[Row] = []
+    events: set[tuple[str, str]] = set()
+    previous = FIRST
+    squares = 0.0
+    for position, (row, reply) in enumerate(rows):
+        if row.sequence != position:
+            raise broken_error(position, "is missing")
+        if row.previous != previous:
+            raise broken_error(position, "does not follow the row before it")
+        if row.hash != row.computed_hash():
+            raise broken_error(position, "was changed")
+        if not _is_in_order(row, events):
+            raise broken_error(position, "is out of order")
+        events.add((row.event, row.key))
+        if row.event == "reserve":
+            squares += row.mu**2
+        fits = math.isclose(row.total, math.sqrt(squares), rel_tol=ROUNDING)
+        if not fits or not _fits(row, reply):
+            raise broken_error(position, "does not add up")
+        chain.append(row)
+        previous = row.hash
+    if not chain:
+        raise broken_error(0, "is missing")
+    return chain
+
+
+def _is_in_order(row: Row, events: Collection[tuple[str, str]]) -> bool:
+    """Whether an event may come now: ``open`` first, and no other twice or before its time."""
+    if not events or row.event == "open":
+        return not events and row.event == "open"
+    before = _BEFORE.get(row.event)
+    if before is None or (row.event, row.key) in events:
+        return False
+    return before == "" or (before, row.key) in events
+
+
+def _fits(row: Row, reply: bytes | None) -> bool:
+    if row.event == "reserve":
+        return 0 < row.mu < math.inf and reply is None
+    if row.event in ("release", "told"):
+        return row.mu == 0 and reply is not None and digest_of(reply) == row.digest
+    return row.mu == 0 and reply is None
+
+
+def broken_error(position: int, what: str) -> FileError:
+    """Build the error for a ledger whose rows are not as they were written."""
+    return FileError(
+        f"the ledger is broken: row {position} {what}. Nothing may be released against it; "
+        "find out what happened, and count what it had spent as spent.",
+        code="ledger-broken",
+    )
+
+
+@contextmanager
+def translate_errors(path: Path | None) -> Iterator[None]:
+    """Turn errors of SQLite and of the system into errors with a code."""
+    where = "the ledger in memory" if path is None else str(path)
+    try:
+        yield
+    except sqlite3.ProgrammingError:
+        raise FileError(f"{where} is closed. Open it again.", code="ledger-closed") from None
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        meaning = next((words for key, words in _MEANINGS.items() if name.startswith(key)), None)
+        what, code = meaning or (f"it cannot be used ({name or 'error'})", "file-unreadable")
+        raise FileError(f"{where}: {what}.", code=code) from None
+    except OSError as error:
+        raise FileError(
+            f"{where} cannot be made or opened ({type(error).__name__}). Check the folder and "
+            "its rights.",
+            code="file-unwritable",
+        ) from None
+
+
+def connect(path: Path | None, *, timeout: float, readonly: bool = False) -> sqlite3.Connection:
+    """Open a ledger's database, durable at every commit."""
+    if path is None:
+        connection = _open(":memory:", timeout)
+        fill(connection)
+        return connection
+    mode = "ro" if readonly else "rw"
+    connection = _open(f"{path.absolute().as_uri()}?mode={mode}", timeout)
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        _check_kind(path, application, version)
+        # Every commit reaches the disk before it returns: FULL does that in WAL mode, NORMAL
+        # does not; fullfsync is what macOS needs for the same.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        if version != VERSION and not readonly:
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open(name: str, timeout: float) -> sqlite3.Connection:
+    return sqlite3.connect(
+        name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
+    )
+
+
+def _check_kind(path: Path, application: int, version: int) -> None:
+    if application != APPLICATION:
+        raise FileError(
+            f"{path}: it is not a ledger of silot. Name another file.", code="ledger-kind"
+        )
+    if version not in _READABLE:
+        raise FileError(
+            f"{path} is a ledger of another version of silot ({version}, not {VERSION}).",
+            code="file-version",
+        )
+
+
+def fill(connection: sqlite3.Connection) -> None:
+    """Create the tables and triggers of a ledger in an empty database."""
+    for statement in (
+        *SCHEMA,
+        f"PRAGMA application_id = {APPLICATION}",
+        f"PRAGMA user_version = {VERSION}",
+    ):
+        connection.execute(statement)
+
+
+def check_schema(connection: sqlite3.Connection) -> bool:
+    """Whether the rules against changes are in place."""
+    statements = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+    ).fetchall()
+    return {row[0] for row in statements} == set(SCHEMA)
+
+
+@contextmanager
+def create_file(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
+    """Create a ledger for the first row; afterwards it appears at ``path``, whole or not at all.
+
+    Whoever is killed on the way leaves no half-made ledger behind: that would look like one
+    against which nothing was spent. Where another process was faster, its ledger stays.
+    """
+    # Looked for in this order: where another process has just made the ledger, it is there by now.
+    if Path(f"{path}-wal").exists() and not path.exists():
+        raise FileError(
+            f"{path} is gone while {path.name}-wal is there: the ledger was moved or lost. Put "
+            "it back.",
+            code="ledger-broken",
+        )
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    os.close(handle)
+    partial = Path(name)
+    try:
+        with contextlib.closing(_open(partial.absolute().as_uri(), timeout)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            fill(connection)
+            yield connection
+        with contextlib.suppress(FileExistsError):
+            os.link(partial, path)
+        sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the entries of a folder to the disk: a new file is durable only with them."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+_INSERT = (
+    f"INSERT INTO rows ({', '.join(COLUMNS)}, reply) VALUES ({', '.join('?' * len(COLUMNS))}, ?)"
+)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Numbers that exact answers below level record have disclosed so far.
+
+    Attributes
+    ----------
+    numbers
+        Numbers told about inputs that askers chose, by asker.
+    bits
+        What those can hold together.
+    named, named_bits
+        Numbers of statistics that askers only named, and what those can hold.
+    kinds
+        Kinds of named statistics that were told.
+    data
+        Version of the records at the first of them; empty when there was none.
+    limits
+        Most numbers and bits that the records allow, fixed at the first of them.
+    """
+
+    numbers: Mapping[str, int]
+    bits: float = 0.0
+    named: int = 0
+    named_bits: float = 0.0
+    kinds: frozenset[str] = frozenset()
+    data: str = ""
+    limits: tuple[int, float] | None = None
+
+    @property
+    def total(self) -> int:
+        """Numbers told about chosen inputs, to all askers together."""
+        return sum(self.numbers.values())
+
+
+@dataclass(frozen=True)
+class AnswerSummary:
+    """Answers of one kind to one asker, added up.
+
+    Attributes
+    ----------
+    asker, account, kind
+        To whom; ``"release"``, ``"chosen"``, ``"named"`` or ``"record"``; what was asked, of a
+        release the mechanism.
+    first, last
+        When.
+    times, numbers, mu
+        How many answers, how many numbers they told, and what they spent together.
+    again
+        Whether they had been told to another asker, whom they were charged to.
+    """
+
+    asker: str
+    account: str
+    kind: str
+    first: str
+    last: str
+    times: int
+    numbers: int
+    mu: float
+    again: bool
+
+
+def summarize_answers(connection: sqlite3.Connection) -> list[AnswerSummary]:
+    """Sum up the answers to each asker, the latest first."""
+    cursor = connection.execute(
+        "SELECT asker, 'release', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), 0, "
+        "SUM(mu * mu), 0 FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL "
+        "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
+        "COUNT(*), SUM(json_extract(parameters, '$.numbers')), 0.0, 0 FROM rows "
+        "WHERE event = 'count' GROUP BY 1, 2, 3 UNION ALL "
+        "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
+        "COUNT(*), SUM(json_extract(parameters, '$.numbers')), "
+        "SUM(json_extract(parameters, '$.mu') * json_extract(parameters, '$.mu')), 1 FROM rows "
+        "WHERE event = 'again' GROUP BY 1, 2, 3 ORDER BY latest DESC"
+    )
+    return [
+        AnswerSummary(*values[:7], mu=math.sqrt(values[7]), again=bool(values[8]))
+        for values in cursor
+    ]
+
+
+def count_answers(connection: sqlite3.Connection) -> Tally:
+    """Add up the exact answers that count."""
+    numbers: dict[str, int] = {}
+    bits, named, named_bits, kinds = 0.0, 0, 0.0, set[str]()
+    data, limits = "", None
+    cursor = connection.execute(
+        "SELECT asker, mechanism, parameters FROM rows WHERE event = 'count' AND mechanism IN "
+        "('named', 'chosen') ORDER BY sequence"
+    )
+    for asker, account, text in cursor:
+        entry = json.loads(text)
+        data = data or entry["data"]
+        limits = limits or (entry["limits"][0], entry["limits"][1])
+        if account == "named":
+            named += entry["numbers"]
+            named_bits += entry["bits"]
+            kinds.add(entry["question"])
+        else:
+            numbers[asker] = numbers.get(asker, 0) + entry["numbers"]
+            bits += entry["bits"]
+    return Tally(numbers, bits, named, named_bits, frozenset(kinds), data, limits)
+
+
+def read_name(connection: sqlite3.Connection) -> str:
+    """Read the name that the ledger took when it was created."""
+    (text,) = connection.execute("SELECT parameters FROM rows WHERE sequence = 0").fetchone() or (
+        "{}",
+    )
+    try:
+        ledger = json.loads(text).get("ledger", "")
+    except (ValueError, AttributeError):
+        ledger = ""
+    if not isinstance(ledger, str) or not ledger:
+        raise broken_error(0, "has no name")
+    return ledger
+
+
+def add_first(connection: sqlite3.Connection) -> None:
+    """Add the first row of the chain."""
+    parameters = json.dumps({"ledger": secrets.token_hex(16), "version": VERSION})
+    new = Row(0, "open", now(), "", "", parameters, "", 0.0, 0.0, "", FIRST).with_hash()
+    connection.execute(_INSERT, (*(getattr(new, name) for name in COLUMNS), None))
+
+
+def add(
+    connection: sqlite3.Connection,
+    event: str,
+    key: str,
+    *,
+    mu: float = 0.0,
+    mechanism: str = "",
+    parameters: str = "",
+    asker: str = "",
+    digest: str = "",
+    reply: bytes | None = None,
+) -> None:
+    """Add a row, and what all reserves spend with it."""
+    before = read_last(connection)
+    total = compose([sum_spent(connection), mu]) if event == "reserve" else before.total
+    new = Row(
+        before.sequence + 1, event, now(), asker, mechanism, parameters, key, mu, total, digest,
+        before.hash,
+    ).with_hash()  # fmt: skip
+    connection.execute(_INSERT, (*(getattr(new, name) for name in COLUMNS), reply))
+
+
+def add_again(connection: sqlite3.Connection, first: Row, asker: str) -> None:
+    """Note, once, that an asker gets what was told to another one before; it spends nothing.
+
+    Parameters
+    ----------
+    connection
+        To the file.
+    begun
+        What was charged or counted when it was told first.
+    asker
+        Who gets it now.
+    """
+    key = hashlib.sha256(json.dumps([first.key, asker]).encode()).hexdigest()
+    if asker in ("", first.asker) or find_row(connection, "again", key) is not None:
+        return
+    release = first.event == "reserve"
+    entry = {} if release else json.loads(first.parameters)
+    again = {
+        "question": first.mechanism if release else entry["question"],
+        "numbers": 0 if release else entry["numbers"],
+        "mu": first.mu,
+    }
+    account = "release" if release else first.mechanism
+    add(connection, "again", key, mechanism=account, parameters=json.dumps(again), asker=asker)
+
+
+def sum_spent(connection: sqlite3.Connection) -> float:
+    """Sum what all reserves spend, whether they came to a release or not."""
+    (squares,) = connection.execute(
+        "SELECT COALESCE(SUM(mu * mu), 0.0) FROM rows WHERE event = 'reserve'"
+    ).fetchone()
+    return math.sqrt(squares)
+
+
+def read_last(connection: sqlite3.Connection) -> Row:
+    """Read the last row."""
+    values = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows ORDER BY sequence DESC LIMIT 1"
+    ).fetchone()
+    if values is None:
+        raise broken_error(0, "is missing")
+    return Row(*values)
+
+
+def read_numbered(connection: sqlite3.Connection, sequence: int) -> Row | None:
+    """Read the row of a number, if there is one."""
+    values = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE sequence = ?", (sequence,)
+    ).fetchone()
+    return None if values is None else Row(*values)
+
+
+def find_row(connection: sqlite3.Connection, event: str, key: str) -> Row | None:
+    """Find the row of an event about a question, if there is one."""
+    values = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = ? AND key = ?", (event, key)
+    ).fetchone()
+    return None if values is None else Row(*values)
+
+
+def read_refusals(connection: sqlite3.Connection) -> list[Row]:
+    """Read the rows of refusals."""
+    cursor = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = 'refuse' ORDER BY sequence"
+    )
+    return [Row(*values) for values in cursor]
+
+
+def find_reply(connection: sqlite3.Connection, key: str, event: str = "release") -> bytes | None:
+    """Find the stored answer to a question; raise where it was changed."""
+    values = connection.execute(
+        "SELECT sequence, digest, reply FROM rows WHERE event = ? AND key = ?", (event, key)
+    ).fetchone()
+    if values is None:
+        return None
+    sequence, digest, reply = values
+    if digest_of(reply or b"") != digest:
+        raise broken_error(sequence, "was changed")
+    return reply
+
+
+def read_rows(connection: sqlite3.Connection) -> Iterator[tuple[Row, bytes | None]]:
+    """Read all rows with the answers they store."""
+    cursor = connection.execute(f"SELECT {', '.join(COLUMNS)}, reply FROM rows ORDER BY sequence")
+    for *values, reply in cursor:
+        yield Row(*values), reply
