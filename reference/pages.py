@@ -68,12 +68,15 @@ def summary(thing: object) -> str:
 # The API.
 
 
+# Modules of silot that hand on the names of the other package, and where these are defined.
+_FACES = {"silot.transport": "silot_transport", "silot.torch": "silot_transport.torch"}
+
+
 def modules() -> Iterator[str]:
     """Packages that say what is public in them."""
     for found in pkgutil.iter_modules(silot.__path__, "silot."):
         name = found.name.rpartition(".")[2]
-        is_face = name in ("transport", "torch")
-        if name.startswith("_") or name == "cli" or not (found.ispkg or is_face):
+        if name.startswith("_") or name == "cli" or not (found.ispkg or found.name in _FACES):
             continue
         if getattr(importlib.import_module(found.name), "__all__", None):
             yield found.name
@@ -114,7 +117,8 @@ def api() -> dict[str, str]:
         target = module.partition(".")[2]
         said = summary(importlib.import_module(module))
         packages.append((f"[`{module}`](package-{target}.md)", said))
-        objects = (f"::: {module}.{name}\n{_OBJECT.format(level=2)}" for name in public(module))
+        home = _FACES.get(module, module)
+        objects = (f"::: {home}.{name}\n{_OBJECT.format(level=2)}" for name in public(module))
         made[f"reference/api/package-{target}.md"] = f"# {module}\n\n{said}\n\n" + "\n".join(
             objects
         )

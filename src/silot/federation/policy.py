@@ -397,7 +397,7 @@ def _bits(column: Array, masses: Array) -> float:
     return min(most, -math.log2(float(np.bincount(places, masses).max() / masses.sum())))
 
 
-def sentences(policy: Policy, limits: Limits | None) -> list[str]:
+def sentences(policy: Policy, limits: Limits | None) -> list[str]:  # noqa: C901 - a case each
     """Sentences about a policy, with figures where the limits of some data are given."""
     lines: list[str] = []
     if policy.questions is not None:

@@ -126,7 +126,7 @@ def not_converged(result: Any, *, several: bool = False) -> list[str]:
     return [f"Not {'everything ' if several else ''}converged: {printable(result.status, 400)}"]
 
 
-def written(content: Content, medium: Medium) -> list[Block]:
+def written(content: Content, medium: Medium) -> list[Block]:  # noqa: C901 - a case for each kind
     """Return the blocks of a content that a medium shows, with their values as texts."""
     if content is None:
         return []
