@@ -95,18 +95,12 @@ def normalize_shares(weights: Mapping[str, float] | None, names: Sequence[str]) 
 
 @dataclass
 class Turns:
-    """Choose a few holders for each round, so that all of them take part in turn.
-
-    Attributes
-    ----------
-    active
-        Holders a round; ``None`` for all.
-    seed
-        Of the order in a turn, which is drawn anew for each turn.
-    """
+    """Choose a few holders for each round, so that all of them take part in turn."""
 
     active: int | None
+    """Holders a round; ``None`` for all."""
     seed: int
+    """Of the order in a turn, which is drawn anew for each turn."""
     _turn: int = 0
     _waiting: list[str] = field(default_factory=list[str])
 

@@ -33,21 +33,15 @@ class Nearness:
 
     Of every distinct validation record, the log of the mean distance to its nearest few divided
     by that to its nearest one.
-
-    Attributes
-    ----------
-    logs
-        Sorted (m,).
-    dimension
-        Of the set that records lie on or near (Levina and Bickel, 2004): so many times denser
-        records are nearer by that root.
-    least
-        Distance of the two nearest of them: where columns have steps, none is nearer.
     """
 
     logs: Array = field(repr=False)
+    """Sorted (m,)."""
     dimension: float
+    """Of the set that records lie on or near (Levina and Bickel, 2004): so many times denser
+    records are nearer by that root."""
     least: float
+    """Distance of the two nearest of them: where columns have steps, none is nearer."""
 
     @classmethod
     def of(cls, frames: Frames) -> Self:
@@ -90,7 +84,7 @@ class Nearness:
 
 
 def originals(points: Array, frames: Frames, nearness: Nearness, fdr: float) -> Codes:
-    r"""For each record the first one that it is a copy of, or -1.
+    """For each record the first one that it is a copy of, or -1.
 
     Equal records are copies if chance makes fewer than ``fdr`` of them. Chance is judged by pairs
     :math:`a_j` that differ in column ``j`` alone, and :math:`a_{jl}` that differ in two: as far as

@@ -33,24 +33,16 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Bins:
-    """Bins of log likelihood ratios, and what shares of public records lie in them.
-
-    Attributes
-    ----------
-    edges
-        Rising (B - 1,): a ratio lies in the bin of its place among them.
-    sound
-        Shares (B,) of sound records.
-    broken
-        Shares (B,) of broken records; ``None`` where faults may be of any kind.
-    size
-        How many records of equal weight the shares are known from.
-    """
+    """Bins of log likelihood ratios, and what shares of public records lie in them."""
 
     edges: Array = field(repr=False)
+    """Rising (B - 1,): a ratio lies in the bin of its place among them."""
     sound: Array
+    """Shares (B,) of sound records."""
     broken: Array | None
+    """Shares (B,) of broken records; ``None`` where faults may be of any kind."""
     size: float
+    """How many records of equal weight the shares are known from."""
 
     @classmethod
     def of_features(cls, screen: Screen) -> Self:

@@ -12,25 +12,17 @@ from .result import Estimate, RecordScores
 
 @dataclass(frozen=True)
 class Suspects:
-    """What a holder told of its records, with noise.
-
-    Attributes
-    ----------
-    records
-        Estimated number of records.
-    broken
-        About how many records are broken, with a 95 % interval: ``"label"``, ``"features"`` and
-        ``"all"``.
-    flagged
-        About how many the holder would flag at the level asked, for the same.
-    strange
-        Estimated number of records of classes that are not public; ``None`` without labels.
-    """
+    """What a holder told of its records, with noise."""
 
     records: float
+    """Estimated number of records."""
     broken: Mapping[str, Estimate]
+    """About how many records are broken, with a 95 % interval: ``"label"``, ``"features"`` and
+    ``"all"``."""
     flagged: Mapping[str, Estimate]
+    """About how many the holder would flag at the level asked, for the same."""
     strange: float | None
+    """Estimated number of records of classes that are not public; ``None`` without labels."""
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""

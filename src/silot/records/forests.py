@@ -23,25 +23,20 @@ _TOGETHER = 1 << 17
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees, one after the other.
-
-    Attributes
-    ----------
-    feature, right, threshold
-        Of every node (N,): the feature it looks at, -1 at a leaf; where a record goes whose value
-        is larger than the threshold, else it goes to the next node.
-    shares
-        Classes of the training records at every leaf, in parts of 255 (N, C); inner nodes have
-        none.
-    roots
-        The first node of every tree (T,).
-    """
+    """Trees, one after the other."""
 
     feature: Codes = field(repr=False)
+    """The feature that every node (N,) looks at, -1 at a leaf."""
     right: Codes = field(repr=False)
+    """Where a record goes whose value is larger than the threshold; else it goes to the next node.
+    """
     threshold: Array = field(repr=False)
+    """Of every node (N,)."""
     shares: Bytes = field(repr=False)
+    """Classes of the training records at every leaf, in parts of 255 (N, C); inner nodes have none.
+    """
     roots: Codes = field(repr=False)
+    """The first node of every tree (T,)."""
 
     @classmethod
     def fit(

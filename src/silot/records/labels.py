@@ -31,32 +31,26 @@ _RIDGE = 0.02
 
 @dataclass(frozen=True)
 class Experts:
-    """Four models of the classes, and how much each counts.
-
-    Attributes
-    ----------
-    forest
-        Extremely randomised trees and random forests.
-    centres, pull, base, width
-        Kernel ridge regression: centres (k, d) in standard units, coefficients (k, C), what it is
-        without them (C,), and the kernel's rate.
-    slopes, heights
-        Logistic regression in clipped standard units: (d, C) and (C,).
-    codes
-        Classes (m,) of the frame's records, for their entropic transport potentials.
-    pool
-        Weights of the four.
-    """
+    """Four models of the classes, and how much each counts."""
 
     forest: Forest = field(repr=False)
+    """Extremely randomised trees and random forests."""
     centres: Array = field(repr=False)
+    """Centres (k, d) of kernel ridge regression, in standard units."""
     pull: Array = field(repr=False)
+    """Coefficients of the centres (k, C)."""
     base: Array = field(repr=False)
+    """What the regression is without them (C,)."""
     width: float
+    """Rate of the kernel."""
     slopes: Array = field(repr=False)
+    """Of logistic regression in clipped standard units (d, C)."""
     heights: Array = field(repr=False)
+    """Of the same regression (C,)."""
     codes: Codes = field(repr=False)
+    """Classes (m,) of the frame's records, for their entropic transport potentials."""
     pool: Array
+    """Weights of the four."""
 
     @classmethod
     def fit(

@@ -30,15 +30,6 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 class Contents:
     """What stands in a holder's records, for whoever has them; none of it is told to anybody.
 
-    Attributes
-    ----------
-    records
-        The holder's records, as they were scored.
-    validation
-        The validation records that they were compared with.
-    identifiers
-        What the holder calls its records (n,): texts, which may be empty or equal.
-
     Examples
     --------
     >>> Contents(identifiers=["p-17", "p-18"])
@@ -46,8 +37,11 @@ class Contents:
     """
 
     records: Measure | None = None
+    """The holder's records, as they were scored."""
     validation: Measure | None = None
+    """The validation records that they were compared with."""
     identifiers: Sequence[str] | None = None
+    """What the holder calls its records (n,): texts, which may be empty or equal."""
 
     def __repr__(self) -> str:
         identifiers, records = self._lengths
@@ -147,23 +141,16 @@ def _field(
 
 @dataclass(frozen=True, kw_only=True)
 class OddColumn:
-    """A column whose value does not fit the others of its record.
-
-    Attributes
-    ----------
-    name
-        Of the column, or its place where it has none.
-    times
-        How many times what is usual the value is off.
-    value, good
-        What stands there, in the record and in the nearest validation record; ``None`` where that
-        is not at hand.
-    """
+    """A column whose value does not fit the others of its record."""
 
     name: str | int
+    """Of the column, or its place where it has none."""
     times: float
+    """How many times what is usual the value is off."""
     value: float | None = None
+    """What stands there in the record; ``None`` where that is not at hand."""
     good: float | None = None
+    """What stands there in the nearest validation record; ``None`` where that is not at hand."""
 
     def __str__(self) -> str:
         text = self.name if isinstance(self.name, str) else f"column {self.name}"
@@ -178,43 +165,33 @@ class OddColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """A record that is flagged, a copy, or of a class nobody knows; and why.
-
-    Attributes
-    ----------
-    record
-        Its place.
-    identifier
-        What the holder calls it; empty where that is not at hand.
-    score, flagged
-        As in the scores.
-    kinds
-        Of ``"label"``, ``"features"``, ``"copy"`` and ``"unknown label"`` those that it is
-        listed for; none with the published method.
-    label
-        Its label; empty where that is not at hand.
-    suggested
-        The class it seems to be of, where its label is wrong or unknown.
-    columns
-        Where its features are likely broken, those responsible, the worst first.
-    copy_of, original
-        The record it is a copy of, if any, and what the holder calls that.
-    nearest, nearest_label
-        Place and label of the nearest good record: the nearest one of the validation data.
-    """
+    """A record that is flagged, a copy, or of a class nobody knows; and why."""
 
     record: int
+    """Its place."""
     identifier: str = ""
+    """What the holder calls it; empty where that is not at hand."""
     score: float
+    """As in the scores."""
     flagged: bool
+    """As in the scores."""
     kinds: tuple[str, ...] = ()
+    """Of ``"label"``, ``"features"``, ``"copy"`` and ``"unknown label"`` those that it is listed
+    for; none with the published method."""
     label: str = ""
+    """Its label; empty where that is not at hand."""
     suggested: str = ""
+    """The class it seems to be of, where its label is wrong or unknown."""
     columns: tuple[OddColumn, ...] = field(default=())
+    """Where its features are likely broken, those responsible, the worst first."""
     copy_of: int | None = None
+    """The record it is a copy of, if any."""
     original: str = ""
+    """What the holder calls the record it is a copy of."""
     nearest: int | None = None
+    """Place of the nearest record of the validation data."""
     nearest_label: str = ""
+    """Label of that record."""
 
     @property
     def kind(self) -> str:
@@ -373,17 +350,14 @@ Texts = npt.NDArray[np.str_]
 
 @dataclass(frozen=True)
 class Estimate:
-    """About how many records, with a 95 % interval.
-
-    Attributes
-    ----------
-    value, low, high
-        Numbers of records.
-    """
+    """About how many records, with a 95 % interval."""
 
     value: float
+    """Number of records."""
     low: float
+    """Lower end of the interval."""
     high: float
+    """Upper end of the interval."""
 
     def to_dict(self) -> dict[str, float]:
         """Fields by name, ready for JSON."""
@@ -392,43 +366,30 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Screening:
-    """What validation records say of each of n records.
-
-    Attributes
-    ----------
-    labels
-        Log likelihood ratio (n,) of a wrong label against a right one; ``None`` without labels.
-    features
-        Log likelihood ratio (n,) of broken features against sound ones.
-    kinds
-        ``"label"`` or ``"features"`` (n,), what a flagged record is flagged for; else ``""``.
-    suggested
-        The class (n,) that a record seems to be of, if not of its own; ``None`` without labels.
-    known
-        Whether the validation records have the class of the record (n,): labels of other classes
-        are not judged.
-    copy_of
-        The first record (n,) that a record is a copy of, exact or nearly; -1 if of none.
-    nearest
-        Place (n,) of the nearest validation record, of those that were given: the nearest good
-        record.
-    columns, residuals
-        The columns (n, c) that fit the others of the record least, by name where there are names,
-        and by how many times what is usual.
-    broken
-        About how many records are broken: ``"label"``, ``"features"`` and ``"all"``.
-    """
+    """What validation records say of each of n records."""
 
     labels: Array | None = field(repr=False)
+    """Log likelihood ratio (n,) of a wrong label against a right one; ``None`` without labels."""
     features: Array = field(repr=False)
+    """Log likelihood ratio (n,) of broken features against sound ones."""
     kinds: Texts = field(repr=False)
+    """``"label"`` or ``"features"`` (n,), what a flagged record is flagged for; else ``""``."""
     suggested: npt.NDArray[Any] | None = field(repr=False)
+    """The class (n,) that a record seems to be of, if not of its own; ``None`` without labels."""
     known: Flags = field(repr=False)
+    """Whether the validation records have the class of the record (n,): labels of other classes are
+    not judged."""
     copy_of: Places = field(repr=False)
+    """The first record (n,) that a record is a copy of, exact or nearly; -1 if of none."""
     nearest: Places = field(repr=False)
+    """Place (n,) of the nearest validation record, of those that were given: the nearest good
+    record."""
     columns: npt.NDArray[Any] = field(repr=False)
+    """The columns (n, c) that fit the others of the record least, by name where there are names."""
     residuals: Array = field(repr=False)
+    """How many times what is usual their values are off (n, c)."""
     broken: Mapping[str, Estimate]
+    """About how many records are broken: ``"label"``, ``"features"`` and ``"all"``."""
 
     @property
     def copies(self) -> Flags:

@@ -40,43 +40,32 @@ RARE, SOME = 1e-3, 1e-2
 
 @dataclass(frozen=True)
 class Screened:
-    """What is found of each of n records.
-
-    Attributes
-    ----------
-    scores
-        Log odds that a record is broken.
-    labels, features
-        Log likelihood ratios of a wrong label and of broken features; without labels, zeros.
-    suggested
-        The likeliest class, of those that are not its own if its label is flagged.
-    judged
-        Whether the label is of a class that the validation records have.
-    kinds
-        Places in ``KINDS``: what a flagged record is flagged for, 0 for the others.
-    origin
-        The record that it is a copy of, exact or nearly, -1 if none.
-    nearest, apart
-        Place of the nearest validation record, and its squared distance in standard units.
-    columns, residuals
-        The columns (n, c) that fit the others least, and how many times they are off what is
-        usual.
-    shares
-        About what share is broken, and its 95 % interval (3, 3): by label, by features, in all.
-    """
+    """What is found of each of n records."""
 
     scores: Array
+    """Log odds that a record is broken."""
     labels: Array
+    """Log likelihood ratios of a wrong label; without labels, zeros."""
     features: Array
+    """Log likelihood ratios of broken features."""
     suggested: Codes
+    """The likeliest class, of those that are not its own if its label is flagged."""
     judged: Codes
+    """Whether the label is of a class that the validation records have."""
     kinds: Codes
+    """Places in ``KINDS``: what a flagged record is flagged for, 0 for the others."""
     origin: Codes
+    """The record that it is a copy of, exact or nearly, -1 if none."""
     nearest: Codes
+    """Place of the nearest validation record."""
     apart: Array
+    """Its squared distance in standard units."""
     columns: Codes
+    """The columns (n, c) that fit the others of the record least, by name where there are names."""
     residuals: Array
+    """How many times what is usual their values are off (n, c)."""
     shares: Array
+    """About what share is broken, and its 95 % interval (3, 3): by label, by features, in all."""
 
 
 class Compared(NamedTuple):
@@ -98,30 +87,23 @@ class Screen:
     """Models of sound records: of their labels, their features, and how near they lie.
 
     It contains the validation records.
-
-    Attributes
-    ----------
-    points, weights
-        Validation records (m, d) and their masses.
-    experts
-        Of the classes, ``None`` without labels.
-    shares
-        Log shares (m, C) of the classes for the validation records, by those who did not see them.
-    broken
-        Of the features.
-    sound
-        Log ratios of the features of validation records, each compared with the others.
-    nearness
-        How near they lie to one another.
     """
 
     points: Array = field(repr=False)
+    """Validation records (m, d)."""
     weights: Array = field(repr=False)
+    """Their masses."""
     experts: Experts | None = field(repr=False)
+    """Of the classes, ``None`` without labels."""
     shares: Array = field(repr=False)
+    """Log shares (m, C) of the classes for the validation records, by those who did not see them.
+    """
     broken: Broken = field(repr=False)
+    """Of the features."""
     sound: Array = field(repr=False)
+    """Log ratios of the features of validation records, each compared with the others."""
     nearness: Nearness = field(repr=False)
+    """How near they lie to one another."""
 
     @classmethod
     def fit(

@@ -42,32 +42,22 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Since:
-    """The last release compared with one before.
-
-    Attributes
-    ----------
-    period
-        Of the one before.
-    distance
-        Estimated W2 of the two.
-    chance
-        Distance that two releases of one law, of these sizes and this noise, stay below in 95 % of
-        cases.
-    p_value
-        Chance of a difference as clear as this, of distance, cells or any column, where nothing
-        changed.
-    drifted
-        Whether that is below the level, shared among all releases that are compared.
-    columns
-        How the columns moved, the clearest first.
-    """
+    """The last release compared with one before."""
 
     period: str
+    """Of the one before."""
     distance: Distance
+    """Estimated W2 of the two."""
     chance: float
+    """Distance that two releases of one law, of these sizes and this noise, stay below in 95 % of
+    cases."""
     p_value: float
+    """Chance of a difference as clear as this, of distance, cells or any column, where nothing
+    changed."""
     drifted: bool
+    """Whether that is below the level, shared among all releases that are compared."""
     columns: tuple[Change, ...] = field(repr=False)
+    """How the columns moved, the clearest first."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,22 +162,16 @@ def measure_drift(
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """How records lie within cells, of public records: how they vary around what a site tells.
-
-    Attributes
-    ----------
-    root
-        Square root of the covariance of clipped offsets (d, d).
-    square, spread
-        Mean and standard deviation of clipped squares.
-    mu
-        What a release spends.
-    """
+    """How records lie within cells, of public records: how they vary around what a site tells."""
 
     root: Array = field(repr=False)
+    """Square root of the covariance of clipped offsets (d, d)."""
     square: float
+    """Mean of clipped squares."""
     spread: float
+    """Standard deviation of clipped squares."""
     mu: float
+    """What a release spends."""
 
     @classmethod
     def of(cls, sample: Array, book: DecodedSketches) -> Within:
@@ -216,22 +200,16 @@ class Within:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """One law behind two releases, from which others like them are drawn.
-
-    Attributes
-    ----------
-    weights
-        Mass by class and cell (C, S).
-    shift, square
-        Mean of the clipped offsets (d,) and of their clipped squares, as both tell them.
-    within
-        How records vary around that.
-    """
+    """One law behind two releases, from which others like them are drawn."""
 
     weights: Array = field(repr=False)
+    """Mass by class and cell (C, S)."""
     shift: Array = field(repr=False)
+    """Mean of the clipped offsets (d,), as both releases tell them."""
     square: float
+    """Mean of their clipped squares, as both releases tell it."""
     within: Within
+    """How records vary around that."""
 
     @classmethod
     def of(cls, pages: Sequence[Page], within: Within, cells: Cells) -> Law:

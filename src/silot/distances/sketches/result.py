@@ -193,24 +193,17 @@ class Sketches(Billed):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Combined(Preflighted):
-    """Sketches with what is computed of them, to be shown together.
-
-    Attributes
-    ----------
-    sketches
-        Of the sites.
-    values
-        What each site is worth, with the distances between them in ``between`` and the barycenter,
-        where that is the target, in ``barycenter``.
-    groups
-        By site, the number of its group; empty where none were asked for.
-    """
+    """Sketches with what is computed of them, to be shown together."""
 
     view: ClassVar = "release_view:combined"
 
     sketches: Sketches
+    """Of the sites."""
     values: Contributions = field(repr=False)
+    """What each site is worth, with the distances between them in ``between`` and the barycenter,
+    where that is the target, in ``barycenter``."""
     groups: Mapping[str, int] = field(repr=False)
+    """By site, the number of its group; empty where none were asked for."""
 
     @property
     def preflight(self) -> Preflight | None:

@@ -413,24 +413,16 @@ def _describe_refusals(refusing: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Coupling:
-    """A coupling of one holder's records with the atoms, as far as the holder disclosed it.
-
-    Attributes
-    ----------
-    means
-        Mean of the records that go to each atom (S, d).
-    scatter
-        Transport cost from the records to those means, class by class (C,).
-    masses
-        Mass of each class (C,).
-    optimal
-        Whether the plan behind it was proven optimal.
-    """
+    """A coupling of one holder's records with the atoms, as far as the holder disclosed it."""
 
     means: Array = field(repr=False)
+    """Mean of the records that go to each atom (S, d)."""
     scatter: Array = field(repr=False)
+    """Transport cost from the records to those means, class by class (C,)."""
     masses: Array
+    """Mass of each class (C,)."""
     optimal: bool
+    """Whether the plan behind it was proven optimal."""
 
     @classmethod
     def of(cls, answer: Answer, atoms: Array, codes: Codes, t: float) -> Coupling:

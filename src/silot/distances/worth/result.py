@@ -100,63 +100,48 @@ class Barycenter(Billed):
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """What one holder is worth.
-
-    Attributes
-    ----------
-    holder
-        Its name.
-    distance
-        ``Distance`` of its records to the target: the value as it is, with certified bounds. It
-        has the bias of a finite sample, larger for fewer records. Its ``chance`` is what samples
-        of the target's law stay below.
-    share
-        Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
-        error of a distance stands for it where that is no larger.
-    explained
-        ``max(0, 1 - corrected^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
-        copy of the target, 0 for data no better than a single point.
-    explained_share
-        Its part of the sum of ``explained`` over holders (equal parts when all are 0).
-    rank
-        1 for the holder of the smallest corrected distance; equal ones share a rank.
-    records
-        Records of positive weight it told of.
-    corrected
-        Estimate of the distance of the law behind the records: the one that infinitely many of
-        them would have to the same target. ``None`` where the holder did not tell it; then
-        ``distance.value`` stands for it in shares and rank.
-    interval
-        Where that distance lies in 95 % of cases.
-    ranks
-        Smallest and largest rank that chance leaves open: holders whose ranges overlap are tied.
-        ``None`` where no holder told an interval.
-    share_interval, explained_interval, explained_share_interval
-        95 % intervals of the three, ``None`` likewise.
-    shapley
-        Shapley value, of distances as they are: what the holder adds to the part of the target
-        that the best mixture of others explains, on average over the orders in which holders may
-        join. The values of all sum to what the best mixture of all explains. ``None`` where it
-        was not asked for.
-    shapley_share
-        Its part of that sum (equal parts when all are 0).
-    """
+    """What one holder is worth."""
 
     holder: str
+    """Its name."""
     distance: Distance
+    """``Distance`` of its records to the target: the value as it is, with certified bounds. It has
+    the bias of a finite sample, larger for fewer records. Its ``chance`` is what samples of the
+    target's law stay below."""
     share: float
+    """Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
+    error of a distance stands for it where that is no larger."""
     explained: float
+    """``max(0, 1 - corrected^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
+    copy of the target, 0 for data no better than a single point."""
     explained_share: float
+    """Its part of the sum of ``explained`` over holders (equal parts when all are 0)."""
     rank: int
+    """1 for the holder of the smallest corrected distance; equal ones share a rank."""
     records: int
+    """Records of positive weight it told of."""
     corrected: float | None = None
+    """Estimate of the distance of the law behind the records: the one that infinitely many of them
+    would have to the same target. ``None`` where the holder did not tell it; then
+    ``distance.value`` stands for it in shares and rank."""
     interval: tuple[float, float] | None = None
+    """Where that distance lies in 95 % of cases."""
     ranks: tuple[int, int] | None = None
+    """Smallest and largest rank that chance leaves open: holders whose ranges overlap are tied.
+    ``None`` where no holder told an interval."""
     share_interval: tuple[float, float] | None = None
+    """Where ``share`` lies in 95 % of cases; ``None`` likewise."""
     explained_interval: tuple[float, float] | None = None
+    """Where ``explained`` lies in 95 % of cases; ``None`` likewise."""
     explained_share_interval: tuple[float, float] | None = None
+    """Where ``explained_share`` lies in 95 % of cases; ``None`` likewise."""
     shapley: float | None = None
+    """Shapley value, of distances as they are: what the holder adds to the part of the target that
+    the best mixture of others explains, on average over the orders in which holders may join. The
+    values of all sum to what the best mixture of all explains. ``None`` where it was not asked for.
+    """
     shapley_share: float | None = None
+    """Its part of that sum (equal parts when all are 0)."""
 
     @property
     def place(self) -> str:

@@ -27,28 +27,6 @@ _LEAST_PERMUTATIONS = 30
 class PlayerValues:
     """What each player of a cooperative game is worth.
 
-    Attributes
-    ----------
-    names
-        Players, in the order they were given.
-    values
-        Their values, in units of the utility.
-    standard_errors
-        Of the values, by sampling alone: 0 for exact values, infinite when a single sample
-        says nothing. They do not include what truncation left out.
-    method
-        Name of the function that computed them.
-    status
-        In words: whether the values are exact or converged, and what to change if not.
-    converged
-        Whether the values are exact or their sampling met its tolerance.
-    evaluations
-        How many times the utility was evaluated.
-    permutations
-        How many orders of players were sampled, 0 for methods that sample none.
-    seed
-        Seed of the sampling; with it and the same game the values are the same.
-
     Examples
     --------
     >>> found = exact_shapley(["north", "south"], lambda group: 3.0 * len(group))
@@ -57,14 +35,24 @@ class PlayerValues:
     """
 
     names: tuple[Hashable, ...]
+    """Players, in the order they were given."""
     values: tuple[float, ...]
+    """Their values, in units of the utility."""
     standard_errors: tuple[float, ...]
+    """Of the values, by sampling alone: 0 for exact values, infinite when a single sample says
+    nothing. They do not include what truncation left out."""
     method: str
+    """Name of the function that computed them."""
     status: str
+    """In words: whether the values are exact or converged, and what to change if not."""
     converged: bool
+    """Whether the values are exact or their sampling met its tolerance."""
     evaluations: int
+    """How many times the utility was evaluated."""
     permutations: int = 0
+    """How many orders of players were sampled, 0 for methods that sample none."""
     seed: int | None = None
+    """Seed of the sampling; with it and the same game the values are the same."""
 
     @property
     def shares(self) -> tuple[float, ...]:

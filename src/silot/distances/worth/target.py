@@ -36,32 +36,24 @@ LabelMetric = Literal["none", "classes", "vectors"]
 
 @dataclass(frozen=True)
 class Target:
-    """A measure all holders are compared with.
-
-    Attributes
-    ----------
-    atoms, weights, codes
-        Shapes (m, d), (m,) and (m,); ``codes`` are positions in ``classes``.
-    classes
-        Class names, empty without labels.
-    by_class
-        Whether distances between classes are part of the cost.
-    size
-        Records behind it, for the chance error of its class proportions.
-    variance
-        Squared distance to the best single point, as far as the features go.
-    metric
-        Distances between classes (C, C).
-    """
+    """A measure all holders are compared with."""
 
     atoms: Array
+    """Shape (m, d)."""
     weights: Array
+    """Shape (m,)."""
     codes: Codes
+    """Shape (m,): positions in ``classes``."""
     classes: tuple[str, ...]
+    """Class names, empty without labels."""
     by_class: bool
+    """Whether distances between classes are part of the cost."""
     size: float
+    """Records behind it, for the chance error of its class proportions."""
     variance: float
+    """Squared distance to the best single point, as far as the features go."""
     metric: Array
+    """Distances between classes (C, C)."""
 
     @classmethod
     def of_validation(cls, own: Answerer, labels: LabelMetric, embedding: Embedding) -> Self:

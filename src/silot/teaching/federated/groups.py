@@ -66,24 +66,16 @@ class Grouping(Options):
 
 @dataclass(frozen=True)
 class Candidate:
-    """Groups that were tried.
-
-    Attributes
-    ----------
-    k
-        How many.
-    silhouette
-        Mean silhouette width of the distances in excess of chance, from -1 to 1.
-    least
-        That of the group of two holders or more that has the least.
-    apart
-        Whether every two of the groups are further apart than chance makes.
-    """
+    """Groups that were tried."""
 
     k: int
+    """How many."""
     silhouette: float
+    """Mean silhouette width of the distances in excess of chance, from -1 to 1."""
     least: float
+    """That of the group of two holders or more that has the least."""
     apart: bool
+    """Whether every two of the groups are further apart than chance makes."""
 
     @property
     def accepted(self) -> bool:
@@ -94,7 +86,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    r"""Distances between holders (N, N), and what chance has to do with them.
+    """Distances between holders (N, N), and what chance has to do with them.
 
     Bounds are certified where ``ratio`` is 0. Elsewhere they are an interval of 95 %, and ``ratio``
     is the standard deviation of the logarithm of the value. Holders ``aside`` are those whose level
