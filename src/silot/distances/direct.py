@@ -17,7 +17,6 @@ from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps, ask, required
 from ..federation.question import Answerer, Question
-from ..options import option, truth
 from .cost_parts import Parts
 from .methods import Pairwise, Sides
 from .questions import (
@@ -30,6 +29,7 @@ from .questions import (
     encode_classes,
 )
 from .result import Distance, describe_chance
+from .shared_options import switch
 from .sides import agree_on_dimension, build_malformed_error
 
 Cloud = tuple[Array, Array]
@@ -67,12 +67,10 @@ class Direct(Pairwise):
     guarantees = "exact W, proven by primal and dual value"
     privacy = "none: it sends the records"
 
-    why: bool = option(
+    why: bool = switch(
         "Tell what the squared distance is made of, as ``parts`` of the result. Of records that "
         "are sent anyway; with labels the first holder tells the classes of its records as well. "
         "Needs ``p`` 2: the distance itself is no sum over columns.",
-        truth(),
-        default=False,
         brief="What distances are made of, by column and class.",
     )
 

@@ -17,10 +17,11 @@ from ..errors import InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Protocol, Steps, ask, required
 from ..federation.question import Answerer, Question
-from ..options import Check, anything, count, none_or, option, share, truth, word
+from ..options import Check, none_or, option, share, word
 from .methods import Joint, Referring, check_weights, require_own, resolve_quorum
 from .questions import Describe, InterpolantCosts, InterpolantDistance, Interpolate, Records
 from .result import Distance
+from .shared_options import numbers_by_holder, quorum_option, switch
 from .sides import (
     Bounds,
     Description,
@@ -101,10 +102,8 @@ class Pooled(Referring, Joint[Distance]):
         default=None,
         brief="The buyer's interpolation parameter, 0 to 1. Default: 0.5.",
     )
-    hidden: bool = option(
+    hidden: bool = switch(
         "Whether ``t`` is kept from the sellers. It can be found out from the messages.",
-        truth(),
-        default=False,
         brief="Keep t from the sellers.",
     )
     samples: Sequence[float] = option(
@@ -112,27 +111,23 @@ class Pooled(Referring, Joint[Distance]):
         _PARAMETERS,
         default=(0.25, 0.5, 0.75),
     )
-    shares: Mapping[str, float] | None = option(
+    shares: Mapping[str, float] | None = numbers_by_holder(
         "Mass of each seller in the union; by default in proportion to its number of records.",
-        anything("numbers by seller, or None"),
-        default=None,
+        who="seller",
     )
-    quorum: int | None = option(
+    quorum: int | None = quorum_option(
         "Fewest sellers that must answer; all by default. Sellers that fail beyond it are left "
         "out and named in ``status``.",
-        none_or(count()),
-        default=None,
-        brief="Fewest sellers that must answer. Default: all.",
+        who="sellers",
     )
     interpolation: Interpolation = option(
         "Form of the interpolating measures. Of the buyer's and of each seller's.",
         word("exact", "barycentric"),
         default="exact",
     )
-    distances: bool = option(
+    distances: bool = switch(
         "Ask sellers for their displacement, without which a hidden ``t`` gives no upper bound "
         "where one seller answers.",
-        truth(),
         default=True,
         flag=False,
     )

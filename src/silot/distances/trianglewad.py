@@ -11,10 +11,11 @@ from silot_transport.geodesic import Interpolation
 
 from ..federation.answer import Array
 from ..federation.protocol import Steps
-from ..options import option, share, truth, word
+from ..options import option, share, word
 from .methods import Sides, WithReference
 from .questions import Interpolate
 from .result import Distance
+from .shared_options import switch
 from .sides import (
     Bounds,
     Description,
@@ -92,9 +93,8 @@ class TriangleWad(WithReference):
         word(*get_args(Choice)),
         default="auto",
     )
-    distances: bool = option(
+    distances: bool = switch(
         "Ask for distances to the reference and displacements, for tighter bounds.",
-        truth(),
         default=True,
         flag=False,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from silot_transport import (
 
 from ..data.measure import Covariance, Embedding
 from ..distances.questions import Describe, Interpolate, LabelledRecords
+from ..distances.shared_options import covariance_option, seed_option, support_option, switch
 from ..distances.sides import agree_on_dimension, build_misfit_error, read_weights
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, failure_error, required
 from ..federation.question import Answerer
-from ..options import count, option, seed, share, truth, word
+from ..options import option, share
 from .questions.scores import ScoreRecords
 from .result import RecordScores
 from .scoring import Scoring
@@ -78,30 +78,18 @@ class RecordGradients(Scoring):
 
     name = "gradients"
 
-    labels: bool = option(
-        "Whether records have their OTDD vectors as further coordinates.",
-        truth(),
-        default=False,
-        flag=False,
+    labels: bool = switch(
+        "Whether records have their OTDD vectors as further coordinates.", flag=False
     )
-    covariance: Covariance = option(
-        "Covariance block of these vectors.",
-        word(*get_args(Covariance)),
-        default="diagonal",
-        flag=False,
-    )
+    covariance: Covariance = covariance_option("Covariance block of these vectors.")
     t: float = option(
         "Interpolation parameter of both interpolants.",
         share(),
         default=0.5,
         brief="For published: interpolation parameter, between 0 and 1.",
     )
-    support: int = option(
-        "Atoms of the public reference.", count(), default=100, brief="Atoms of the reference."
-    )
-    seed: int = option(
-        "Seed of the reference.", seed(), default=0, brief="Seed of everything random."
-    )
+    support: int = support_option("Atoms of the public reference.")
+    seed: int = seed_option("Seed of the reference.")
 
     @property
     def embedding(self) -> Embedding:

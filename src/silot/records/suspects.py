@@ -10,6 +10,7 @@ import numpy as np
 from ..data.measure import Measure
 from ..distances.methods import Joint
 from ..distances.questions import encode_classes
+from ..distances.shared_options import seed_option, switch
 from ..distances.sketches.questions import SketchRecords, read_integers
 from ..distances.sketches.release_options import (
     Private,
@@ -21,7 +22,7 @@ from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer
-from ..options import anything, option, part, seed, truth
+from ..options import anything, option, part
 from ..privacy.cells import Cells, Public, nearest, public_points
 from ..privacy.sketch import Array, Codes, Reading, decode
 from .counted import Bins, Number
@@ -97,23 +98,13 @@ class CountBroken(Private, Joint[BrokenCounts]):
         anything("records (m, d)"),
         default=None,
     )
-    labels: bool = option(
-        "Whether labels may be wrong too.",
-        truth(),
-        default=False,
-        flag=False,
-    )
+    labels: bool = switch("Whether labels may be wrong too.", flag=False)
     fdr: float = option(
         "Share of the flagged records that may be sound, for how many would be flagged.",
         part(),
         default=0.1,
     )
-    seed: int = option(
-        "Of public cells and models.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
-    )
+    seed: int = seed_option("Of public cells and models.")
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[BrokenCounts]:
         if self.public is None:

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..distances.questions import ClassSizes, Codes, Describe, LabelledRecords, decode_classes
+from ..distances.shared_options import seed_option, switch
 from ..distances.sides import agree_on_dimension, build_misfit_error, read_weights
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Question
-from ..options import option, part, seed, truth
+from ..options import option, part
 from ..render.words import count
 from .flags import needed
 from .questions.scores import ScreenRecords
@@ -83,7 +84,7 @@ class RecordScreening(Scoring):
 
     name = "records"
 
-    labels: bool = option("Whether labels may be wrong too.", truth(), default=False, flag=False)
+    labels: bool = switch("Whether labels may be wrong too.", flag=False)
     fdr: float = option(
         "Share of the flagged records that may be sound, from 0 (nothing is flagged) up to, not "
         "including, 1.",
@@ -91,12 +92,7 @@ class RecordScreening(Scoring):
         default=0.1,
         brief="Share of the flagged records that may be sound. Default: 0.1; 0: no flags.",
     )
-    seed: int = option(
-        "Of trees, folds and the noise that broken features are learned from.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
-    )
+    seed: int = seed_option("Of trees, folds and the noise that broken features are learned from.")
 
     def at(self, holder: str, own: Answerer) -> Protocol[RecordScores]:
         run = RecordsRun(holder, own, self)

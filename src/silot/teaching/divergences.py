@@ -22,6 +22,7 @@ from ..distances.fedwad import FedWaD
 from ..distances.methods import Pairwise
 from ..distances.questions import Records
 from ..distances.result import Distance
+from ..distances.shared_options import switch
 from ..distances.sides import agree_on_dimension, describe_missing, read_weights
 from ..distances.sketches.decoded import LEAST_NU, DecodedSketches
 from ..distances.sketches.result import Sketches
@@ -337,11 +338,9 @@ class Mmd(Features):
         none_or(number(above=0)),
         default=None,
     )
-    standardise: bool = option(
+    standardise: bool = switch(
         "Whether columns are divided by their standard deviation over all devices together: for "
-        "tables, whose columns have units of their own.",
-        truth(),
-        default=False,
+        "tables, whose columns have units of their own."
     )
 
     def steps(self, run: Devices) -> Steps[Divergences]:

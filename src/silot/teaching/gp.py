@@ -23,8 +23,9 @@ import scipy.sparse as sp
 
 from silot_transport._check import real
 
+from ..distances.shared_options import switch
 from ..errors import ExtraError, InputError, SolverError
-from ..options import Check, Options, count, documented, none_or, number, option, seed, truth, word
+from ..options import Check, Options, count, documented, none_or, number, option, seed, word
 from .costs import Array, Flags, Indices, LinkCosts, Mixing, NoEligibleSource
 from .plan import Kinds, LinkPlan, best_alpha, make_plan, terms_of, unreachable
 
@@ -430,10 +431,9 @@ class GeometricProgram(Options):
     tolerance: float = option(
         "Relative change of the surrogate at which to stop.", number(least=0), default=1e-4
     )
-    missing_constraint: bool = option(
+    missing_constraint: bool = switch(
         "Whether :math:`\\alpha_{ij} \\le 1 - \\psi_i` holds. The paper leaves it out, so that "
         "links from one target to another serve it at the price of their energy alone.",
-        truth(),
         default=True,
     )
     time_limit: float | None = option(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...data.measure import Measure
 from ...errors import InputError
-from ...options import Options, anything, count, none_or, number, option, seed
+from ...options import Options, anything, count, none_or, number, option
 from ...privacy.accounting import mu_of
 from ...privacy.cells import (
     FEWEST_CELLS,
@@ -22,6 +22,7 @@ from ...privacy.cells import (
     public_points,
 )
 from ...privacy.sketch import Array
+from ..shared_options import seed_option
 
 
 class Private(Options):
@@ -96,12 +97,7 @@ class Releasing(Private):
         none_or(count(2, 4096)),
         default=None,
     )
-    seed: int = option(
-        "Of the public cells, and of the draws distances are estimated by.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
-    )
+    seed: int = seed_option("Of the public cells, and of the draws distances are estimated by.")
 
     def fit(self) -> None:
         _ = self.sample

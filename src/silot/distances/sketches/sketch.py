@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import get_args
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ...errors import InputError, MismatchError
 from ...federation.disclosure import Disclosure
 from ...federation.protocol import COORDINATOR, Protocol, Steps, required
 from ...federation.question import Answerer
-from ...options import anything, none_or, option, truth, word
+from ...options import anything, none_or, option
 from ...privacy.accounting import epsilon_of
 from ...privacy.calibrate import Calibration
 from ...privacy.cells import Cells, nearest
@@ -23,6 +22,7 @@ from ...privacy.sketch import Array, Codes, Reading, decode
 from ..methods import Joint, Pairwise
 from ..questions import LabelledRecords, encode_classes
 from ..result import Distance
+from ..shared_options import embedding_option, switch
 from ..sides import name_sides
 from .decoded import LEAST_NU, DecodedSketches, Page
 from .questions import (
@@ -86,14 +86,9 @@ class Sketching(Releasing, Joint[Sketches]):
     name = "sketch"
     disclosure = Disclosure.SKETCH
 
-    labels: bool = option(
-        "Sketch class by class, and compare OTDD vectors.", truth(), default=False, flag=False
-    )
-    embedding: Embedding = option(
-        "Label coordinates that distances compare, of the sketched classes.",
-        word(*get_args(Embedding)),
-        default="none",
-        flag=False,
+    labels: bool = switch("Sketch class by class, and compare OTDD vectors.", flag=False)
+    embedding: Embedding = embedding_option(
+        "Label coordinates that distances compare, of the sketched classes."
     )
 
     period: str | Mapping[str, str] | None = option(
@@ -183,11 +178,9 @@ class Sketch(Releasing, Pairwise):
         "holder's ledger"
     )
 
-    why: bool = option(
+    why: bool = switch(
         "What distances are made of, by column and class. From the sketches, so nothing more is "
-        "asked.",
-        truth(),
-        default=False,
+        "asked."
     )
 
     def fit(self) -> None:

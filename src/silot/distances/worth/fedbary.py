@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from ...errors import HolderError, InputError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Answers, Protocol, Steps, failure_error, required
 from ...federation.question import Answerer, Question
-from ...options import anything, count, none_or, number, option, part, seed, share, truth, word
+from ...options import anything, count, number, option, part, share
 from ..methods import Joint, Turns, normalize_shares, resolve_quorum
 from ..questions import (
     ClassSizes,
@@ -26,6 +25,15 @@ from ..questions import (
     encode_classes,
 )
 from ..result import Distance
+from ..shared_options import (
+    active_option,
+    embedding_option,
+    numbers_by_holder,
+    quorum_option,
+    seed_option,
+    support_option,
+    switch,
+)
 from ..sides import (
     Description,
     Reference,
@@ -85,21 +93,14 @@ class FedBary(Joint[Barycenter]):
 
     name = "fedbary"
 
-    weights: Mapping[str, float] | None = option(
-        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default.",
-        anything("numbers by holder, or None"),
-        default=None,
+    weights: Mapping[str, float] | None = numbers_by_holder(
+        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default."
     )
-    support: int = option(
-        "Atoms S of the barycenter.", count(), default=100, brief="Atoms of the reference."
-    )
+    support: int = support_option("Atoms S of the barycenter.")
     rounds: int = option("Most rounds.", count(), default=20)
-    active: int | None = option(
+    active: int | None = active_option(
         "Holders asked a round: so many, and all of them in turn, in an order that is drawn anew "
-        "every turn. What a holder told before counts until it is asked again. ``None`` asks all.",
-        none_or(count()),
-        default=None,
-        brief="Holders asked a round, all in turn. Default: all.",
+        "every turn. What a holder told before counts until it is asked again. ``None`` asks all."
     )
     tol: float = option(
         "Stop when a round, or a turn of all holders, lowers the objective by less than this "
@@ -108,9 +109,7 @@ class FedBary(Joint[Barycenter]):
         default=1e-4,
         flag=False,
     )
-    seed: int = option(
-        "Seed of the first atoms.", seed(), default=0, brief="Seed of everything random."
-    )
+    seed: int = seed_option("Seed of the first atoms.")
     t: float = option(
         "Interpolation parameter of the holders' answers. It changes nothing but the messages.",
         share(),
@@ -125,11 +124,9 @@ class FedBary(Joint[Barycenter]):
         default=0.0,
         flag=False,
     )
-    labels: bool = option(
+    labels: bool = switch(
         "Find a barycenter class by class: its atoms have labels. Classes are those of all "
         "holders together; each gets atoms in proportion to its mass, one at least.",
-        truth(),
-        default=False,
         flag=False,
     )
     label_weight: float = option(
@@ -138,24 +135,13 @@ class FedBary(Joint[Barycenter]):
         default=1.0,
         flag=False,
     )
-    quorum: int | None = option(
-        "Fewest holders that must take part; ``None`` means all. Others are dropped when they "
-        "fail, and named in the result.",
-        none_or(count()),
-        default=None,
-        brief="Fewest holders that must answer. Default: all.",
-    )
+    quorum: int | None = quorum_option()
     reference: npt.ArrayLike | None = option(
         "First atoms (S, d), instead of a draw from a normal law.",
         anything("array (S, d), or None"),
         default=None,
     )
-    embedding: Embedding = option(
-        "Label coordinates added to the records.",
-        word(*get_args(Embedding)),
-        default="none",
-        flag=False,
-    )
+    embedding: Embedding = embedding_option()
 
     def fit(self) -> None:
         if self.labels and self.embedding != "none":

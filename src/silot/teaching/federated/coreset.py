@@ -14,6 +14,13 @@ import numpy as np
 from ...data.measure import Measure
 from ...distances.methods import Joint
 from ...distances.result import Distance
+from ...distances.shared_options import (
+    active_option,
+    numbers_by_holder,
+    quorum_option,
+    seed_option,
+    switch,
+)
 from ...distances.sketches.decoded import LEAST_NU
 from ...distances.sketches.result import Sketches
 from ...distances.worth.fedbary import FedBary, Rounds
@@ -21,7 +28,7 @@ from ...distances.worth.result import Barycenter
 from ...errors import MismatchError
 from ...federation.protocol import Protocol, Steps
 from ...federation.question import Answerer
-from ...options import anything, count, none_or, number, option, seed, truth
+from ...options import count, number, option
 from ...render.words import percent
 from .neighbour import NearestNeighbour
 
@@ -145,10 +152,8 @@ class Condensing(Joint[Coreset]):
 
     name = "coreset"
 
-    weights: Mapping[str, float] | None = option(
-        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default.",
-        anything("numbers by holder, or None"),
-        default=None,
+    weights: Mapping[str, float] | None = numbers_by_holder(
+        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default."
     )
     size: int = option(
         "Points K of the coreset. With labels one for each class at least; more than there are "
@@ -158,11 +163,8 @@ class Condensing(Joint[Coreset]):
         brief="Points of the coreset.",
     )
     rounds: int = option("Most rounds.", count(), default=20)
-    active: int | None = option(
-        "Holders asked a round, all of them in turn. ``None`` asks all every round.",
-        none_or(count()),
-        default=None,
-        brief="Holders asked a round, all in turn. Default: all.",
+    active: int | None = active_option(
+        "Holders asked a round, all of them in turn. ``None`` asks all every round."
     )
     tol: float = option(
         "Stop when a round, or a turn of all holders, lowers the objective by less than this "
@@ -171,25 +173,11 @@ class Condensing(Joint[Coreset]):
         default=1e-4,
         flag=False,
     )
-    seed: int = option(
-        "Seed of the first points, and of who is asked when.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
+    seed: int = seed_option("Seed of the first points, and of who is asked when.")
+    labels: bool = switch(
+        "Find the points of each class apart, in proportion to its mass, one at least.", flag=False
     )
-    labels: bool = option(
-        "Find the points of each class apart, in proportion to its mass, one at least.",
-        truth(),
-        default=False,
-        flag=False,
-    )
-    quorum: int | None = option(
-        "Fewest holders that must take part; ``None`` means all. Others are dropped when they "
-        "fail, and named in the result.",
-        none_or(count()),
-        default=None,
-        brief="Fewest holders that must answer. Default: all.",
-    )
+    quorum: int | None = quorum_option()
 
     def fit(self) -> None:
         _ = self.barycenter

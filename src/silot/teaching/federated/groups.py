@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
+from ...distances.shared_options import seed_option
 from ...errors import InputError
-from ...options import Options, count, option, seed, word, word_or
+from ...options import Options, count, option, word, word_or
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -52,7 +53,7 @@ class Grouping(Options):
     resamples: int = option(
         "Matrices that are drawn to say how sure the groups are.", count(0, 10_000), default=100
     )
-    seed: int = option("Seed of everything random.", seed(), default=0)
+    seed: int = seed_option("Seed of everything random.")
 
     def check_size(self, holders: int) -> None:
         """Raise where more groups are asked for than there are holders."""
