@@ -48,11 +48,6 @@ class Direct(Pairwise):
         that do not fit into memory, of one within a hundredth of it, as ``status`` says.
         ``chance`` is what two samples of one law stay below.
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Examples
     --------
     >>> from silot import LocalFederation

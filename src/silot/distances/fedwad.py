@@ -18,6 +18,7 @@ from ..options import count, none_or, number, option, share, word, word_or
 from .methods import Sides, WithReference
 from .questions import DistanceTo, Interpolate
 from .result import Distance
+from .shared_options import rounds_option
 from .sides import CLOSE, Bounds, Received, bound_by_distances, bound_by_means
 
 When = Literal["every", "last", "never"]
@@ -58,11 +59,6 @@ class FedWaD(WithReference):
         records: with exact interpolation, or as many atoms as records, one round gives them all
         back, with fewer several rounds give most.
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Notes
     -----
     Rakotomamonjy, Nadjahi and Ralaivola, *Federated Wasserstein Distance*, 2024. Eq. 5 and 10
@@ -99,7 +95,7 @@ class FedWaD(WithReference):
         none_or(count()),
         default=None,
     )
-    rounds: int = option("Most rounds.", count(), default=20)
+    rounds: int = rounds_option()
     tol: float = option(
         "Stop when the upper bound fell by less than this share over five rounds, or the bounds "
         'are this close. Needs ``distances="every"``.',

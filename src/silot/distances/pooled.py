@@ -67,11 +67,6 @@ class Pooled(Referring, Joint[Distance]):
         from moments, displacements and, with a shared ``t``, from the spread of the reference.
         Discloses every record of the sellers, and shows the buyer's interpolant to them.
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Notes
     -----
     *Private Wasserstein Distance* prints ``f(t) / (1 - t)``; the square of the scale is needed.

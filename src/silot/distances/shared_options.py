@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from ..data.measure import Covariance, Embedding
-from ..options import anything, count, none_or, option, seed, truth, word
+from ..options import anything, count, none_or, number, option, seed, truth, word
 
 
 def switch(
@@ -40,6 +40,16 @@ def active_option(help: str, who: str = "Holders") -> int | None:
 def numbers_by_holder(help: str, who: str = "holder") -> Mapping[str, float] | None:
     """Declare numbers by the name of a party, which no flag can give."""
     return option(help, anything(f"numbers by {who}, or None"), default=None)
+
+
+def rounds_option(help: str = "Most rounds.") -> int:
+    """Declare how many rounds a protocol takes at most."""
+    return option(help, count(), default=20, brief="Most rounds.")
+
+
+def tolerance_option(help: str) -> float:
+    """Declare the relative gain at which rounds stop, which no flag gives."""
+    return option(help, number(least=0), default=1e-4, flag=False)
 
 
 def support_option(help: str) -> int:

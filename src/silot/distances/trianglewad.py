@@ -44,11 +44,6 @@ class TriangleWad(WithReference):
         weight. In all other cases it is an estimate, moved between bounds that hold anyway;
         ``status`` says which. Discloses every record.
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Notes
     -----
     *Private Wasserstein Distance*, sec. 3.3. Corollary 1 there ("unbiased if m = n") does not

@@ -309,11 +309,6 @@ class Mmd(Features):
         Discloses aggregates. ``kernel`` has the inner products of the means (not corrected,
         positive semidefinite).
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Notes
     -----
     Rahimi and Recht, *Random Features for Large-Scale Kernel Machines*, 2007; Gretton et al.,
@@ -425,11 +420,6 @@ class Sliced(Features):
     Protocol[Divergences]
         Discloses aggregates. A shift by s is ``|s| / sqrt(d)`` apart, on average over directions
         and exactly when L is a multiple of the dimension d.
-
-    Raises
-    ------
-    InputError
-        Options out of range.
 
     Notes
     -----
@@ -803,6 +793,12 @@ class OfPairs(Divergence):
         default=None,
     )
 
+    def __init_subclass__(cls, method: type[Pairwise] | None = None, **arguments: Any) -> None:
+        """Take name and disclosure from the method, which a class for several methods lacks."""
+        if method is not None:
+            cls.method, cls.name, cls.disclosure = method, method.name, method.disclosure
+        super().__init_subclass__(**arguments)
+
     @classmethod
     def takes(cls) -> tuple[str, ...]:
         return tuple(name for name in cls.method.options if name not in cls.idle)
@@ -851,20 +847,12 @@ class InStep(OfPairs):
         return _result(run, distances, self.name, self.pair.p, width.within**0.5)
 
 
-class FedWaDs(InStep):
+class FedWaDs(InStep, method=FedWaD):
     """FedWaD between every two devices."""
 
-    name = "fedwad"
-    method = FedWaD
-    disclosure = FedWaD.disclosure
 
-
-class TriangleWads(InStep):
+class TriangleWads(InStep, method=TriangleWad):
     """TriangleWad between every two devices."""
-
-    name = "trianglewad"
-    method = TriangleWad
-    disclosure = TriangleWad.disclosure
 
 
 def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> None:
@@ -882,12 +870,9 @@ def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> No
     run.check()
 
 
-class Pooled(OfPairs):
+class Pooled(OfPairs, method=Direct):
     """Exact distances of pooled records: the baseline. Discloses every record."""
 
-    name = "direct"
-    method = Direct
-    disclosure = Direct.disclosure
     idle = ("seed", "why")
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
@@ -914,12 +899,9 @@ def _read_records(answer: Answer) -> tuple[Array, Array]:
     return cloud, read_weights(answer, len(cloud))
 
 
-class Sketched(OfPairs):
+class Sketched(OfPairs, method=Sketch):
     """Distances from one differentially private release of every device, as ``sketches``."""
 
-    name = "sketch"
-    method = Sketch
-    disclosure = Sketch.disclosure
     idle = ("seed", "why")
 
     def most_rounds(self, names: tuple[str, ...]) -> int:

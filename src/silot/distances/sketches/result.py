@@ -12,7 +12,7 @@ from ...data.measure import Measure
 from ...errors import InputError
 from ...federation.protocol import COORDINATOR
 from ...federation.result import Billed, Preflighted
-from ..result import Distance, DistanceMatrix
+from ..result import Distance, DistanceMatrix, summarize
 from ..worth.result import Barycenter, Contributions
 from .decoded import DecodedSketches, Target
 
@@ -185,10 +185,8 @@ class Sketches(Billed):
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Sketches({len(self.names)} holders, {self.cells} cells, epsilon "
-            f"{self.privacy_epsilon:g}, {self.status.split(':')[0]})"
-        )
+        sizes = f"{len(self.names)} holders, {self.cells} cells"
+        return summarize(self, sizes, f"epsilon {self.privacy_epsilon:g}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from ...federation.disclosure import Disclosure
 from ...federation.parallel import parallel
 from ...federation.protocol import COORDINATOR, Protocol, Steps, required
 from ...federation.question import Answerer, Question
-from ...options import anything, count, number, option, word
+from ...options import anything, number, option, word
 from ..cost_parts import Parts
 from ..direct import Cloud, compute_exact_distance, read_cloud
 from ..methods import Joint, Pairwise, find_comparison
@@ -25,9 +25,11 @@ from ..shared_options import (
     covariance_option,
     numbers_by_holder,
     quorum_option,
+    rounds_option,
     seed_option,
     support_option,
     switch,
+    tolerance_option,
 )
 from ..sides import agree_on_dimension, describe_missing, read_descriptions
 from .fedbary import FedBary, Rounds
@@ -104,15 +106,8 @@ class Valuation(Joint[Contributions]):
         brief="Standard errors of class proportions that are not charged.",
     )
     support: int = support_option("Atoms of the barycenter, or of the method.")
-    rounds: int = option(
-        "Most rounds of the barycenter, or of the method.",
-        count(),
-        default=20,
-        brief="Most rounds.",
-    )
-    tol: float = option(
-        "Of the barycenter, or of the method.", number(least=0), default=1e-4, flag=False
-    )
+    rounds: int = rounds_option("Most rounds of the barycenter, or of the method.")
+    tol: float = tolerance_option("Of the barycenter, or of the method.")
     seed: int = seed_option("Seed of references.")
     quorum: int | None = quorum_option("Fewest holders that must answer; ``None`` means all.")
     weights: Mapping[str, float] | None = numbers_by_holder("Of holders in the barycenter.")

@@ -14,7 +14,7 @@ from ...errors import HolderError, InputError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Answers, Protocol, Steps, failure_error, required
 from ...federation.question import Answerer, Question
-from ...options import anything, count, number, option, part, share
+from ...options import anything, number, option, part, share
 from ..methods import Joint, Turns, normalize_shares, resolve_quorum
 from ..questions import (
     ClassSizes,
@@ -30,9 +30,11 @@ from ..shared_options import (
     embedding_option,
     numbers_by_holder,
     quorum_option,
+    rounds_option,
     seed_option,
     support_option,
     switch,
+    tolerance_option,
 )
 from ..sides import (
     Description,
@@ -97,17 +99,14 @@ class FedBary(Joint[Barycenter]):
         "The :math:`\\lambda_i` by holder, any positive numbers; equal by default."
     )
     support: int = support_option("Atoms S of the barycenter.")
-    rounds: int = option("Most rounds.", count(), default=20)
+    rounds: int = rounds_option()
     active: int | None = active_option(
         "Holders asked a round: so many, and all of them in turn, in an order that is drawn anew "
         "every turn. What a holder told before counts until it is asked again. ``None`` asks all."
     )
-    tol: float = option(
+    tol: float = tolerance_option(
         "Stop when a round, or a turn of all holders, lowers the objective by less than this "
-        "share, with references at the barycenter itself.",
-        number(least=0),
-        default=1e-4,
-        flag=False,
+        "share, with references at the barycenter itself."
     )
     seed: int = seed_option("Seed of the first atoms.")
     t: float = option(

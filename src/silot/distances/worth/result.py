@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from ...data.measure import Measure
 from ...federation.result import Array, Billed, Run, axes_of, finite
+from ..result import Distance, DistanceMatrix, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ..result import Distance, DistanceMatrix
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,10 +83,8 @@ class Barycenter(Billed):
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Barycenter({len(self.weights)} atoms, {len(self.distances)} holders, "
-            f"objective {self.objective:.6g}, {self.status.split(':')[0]})"
-        )
+        sizes = f"{len(self.weights)} atoms, {len(self.distances)} holders"
+        return summarize(self, sizes, f"objective {self.objective:.6g}")
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the objective round by round."""
@@ -244,10 +241,7 @@ class Contributions(Billed):
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Contributions({len(self.holders)} holders, target {self.target}, "
-            f"{self.status.split(':')[0]})"
-        )
+        return summarize(self, f"{len(self.holders)} holders", f"target {self.target}")
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw every holder's distance with its bounds, the closest first."""

@@ -15,6 +15,7 @@ from silot_transport._check import Array, real, whole
 
 from ... import options
 from ...errors import InputError
+from ..result import summarize
 
 check_not_negative = options.number(least=0).of
 check_seed = options.seed().of
@@ -71,6 +72,22 @@ class PlayerValues:
         total = math.fsum(parts)
         return tuple(part / total for part in parts)
 
+    @classmethod
+    def without_error(
+        cls,
+        names: Iterable[Hashable],
+        values: Iterable[float],
+        method: str,
+        status: str,
+        count: int,
+    ) -> PlayerValues:
+        """Build exact values, for which ``count`` coalitions or models were evaluated."""
+        players = tuple(names)
+        return cls(
+            names=players, values=tuple(values), standard_errors=(0.0,) * len(players),
+            method=method, status=f"exact: {status}", converged=True, evaluations=count,
+        )  # fmt: skip
+
     def __getitem__(self, name: Hashable) -> float:
         """Return the value of one player."""
         if name not in self.names:
@@ -103,9 +120,7 @@ class PlayerValues:
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def __repr__(self) -> str:
-        return (
-            f"PlayerValues({len(self.names)} players, {self.method}, {self.status.split(':')[0]})"
-        )
+        return summarize(self, f"{len(self.names)} players", self.method)
 
 
 def exact_shapley(
@@ -155,14 +170,9 @@ def exact_shapley(
     game = Game(players, utility)
     check_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
     values = compute_exact_values(game)
-    return PlayerValues(
-        names=game.names,
-        values=game.restore_order(values),
-        standard_errors=(0.0,) * game.size,
-        method="exact_shapley",
-        status=f"exact: all {game.evaluations} coalitions were evaluated",
-        converged=True,
-        evaluations=game.evaluations,
+    status = f"all {game.evaluations} coalitions were evaluated"
+    return PlayerValues.without_error(
+        game.names, game.restore_order(values), "exact_shapley", status, game.evaluations
     )
 
 
@@ -201,14 +211,9 @@ def leave_one_out(
     game = Game(players, utility)
     total = game.value(game.everyone)
     values = [total - game.value(game.everyone ^ 1 << k) for k in range(game.size)]
-    return PlayerValues(
-        names=game.names,
-        values=game.restore_order(values),
-        standard_errors=(0.0,) * game.size,
-        method="leave_one_out",
-        status=f"exact: all players and {game.size} coalitions of all but one were evaluated",
-        converged=True,
-        evaluations=game.evaluations,
+    status = f"all players and {game.size} coalitions of all but one were evaluated"
+    return PlayerValues.without_error(
+        game.names, game.restore_order(values), "leave_one_out", status, game.evaluations
     )
 
 

@@ -274,15 +274,8 @@ def multi_rounds(
         for name, value in zip(game.order, compute_exact_values(game).tolist(), strict=True):
             totals[name] += factor**k * value
     evaluations = sum(game.evaluations for game in games)
-    return PlayerValues(
-        names=tuple(totals),
-        values=tuple(totals.values()),
-        standard_errors=(0.0,) * len(totals),
-        method="multi_rounds",
-        status=f"exact: all {evaluations} models of {len(games)} round(s) were evaluated",
-        converged=True,
-        evaluations=evaluations,
-    )
+    status = f"all {evaluations} models of {len(games)} round(s) were evaluated"
+    return PlayerValues.without_error(totals, totals.values(), "multi_rounds", status, evaluations)
 
 
 def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> PlayerValues:
@@ -305,15 +298,7 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
     Returns
     -------
     PlayerValues
-        With standard errors 0; players in the order they first appear.
-
-    Raises
-    ------
-    InputError
-        No rounds (``rounds-empty``), more than 20 players (``game-size``), a utility that is
-        not a finite number (``game-utility``).
-    MismatchError
-        Rounds of models of different shapes (``rounds-shape``).
+        As ``multi_rounds``, which raises the same errors.
 
     References
     ----------
@@ -338,14 +323,9 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
     game = Game(list_players(history), worth)
     check_size(game.size, "the rounds have", "Use gtg_shapley.")
     values = compute_exact_values(game)
-    return PlayerValues(
-        names=game.names,
-        values=game.restore_order(values),
-        standard_errors=(0.0,) * game.size,
-        method="one_round",
-        status=f"exact: all {game.evaluations} models were evaluated",
-        converged=True,
-        evaluations=game.evaluations,
+    status = f"all {game.evaluations} models were evaluated"
+    return PlayerValues.without_error(
+        game.names, game.restore_order(values), "one_round", status, game.evaluations
     )
 
 

@@ -13,13 +13,15 @@ import numpy as np
 
 from ...data.measure import Measure
 from ...distances.methods import Joint
-from ...distances.result import Distance
+from ...distances.result import Distance, summarize
 from ...distances.shared_options import (
     active_option,
     numbers_by_holder,
     quorum_option,
+    rounds_option,
     seed_option,
     switch,
+    tolerance_option,
 )
 from ...distances.sketches.decoded import LEAST_NU
 from ...distances.sketches.result import Sketches
@@ -28,7 +30,7 @@ from ...distances.worth.result import Barycenter
 from ...errors import MismatchError
 from ...federation.protocol import Protocol, Steps
 from ...federation.question import Answerer
-from ...options import count, number, option
+from ...options import count, option
 from ...render.words import percent
 from .neighbour import NearestNeighbour
 
@@ -105,10 +107,8 @@ class Coreset(Barycenter):
         return {**{name: getattr(self, name) for name in names}, **super().to_dict()}
 
     def __repr__(self) -> str:
-        return (
-            f"Coreset({self.size} points, {len(self.distances)} holders, objective "
-            f"{self.objective:.6g}, {self.status.split(':')[0]})"
-        )
+        sizes = f"{self.size} points, {len(self.distances)} holders"
+        return summarize(self, sizes, f"objective {self.objective:.6g}")
 
 
 class Condensing(Joint[Coreset]):
@@ -162,16 +162,12 @@ class Condensing(Joint[Coreset]):
         default=100,
         brief="Points of the coreset.",
     )
-    rounds: int = option("Most rounds.", count(), default=20)
+    rounds: int = rounds_option()
     active: int | None = active_option(
         "Holders asked a round, all of them in turn. ``None`` asks all every round."
     )
-    tol: float = option(
-        "Stop when a round, or a turn of all holders, lowers the objective by less than this "
-        "share.",
-        number(least=0),
-        default=1e-4,
-        flag=False,
+    tol: float = tolerance_option(
+        "Stop when a round, or a turn of all holders, lowers the objective by less than this share."
     )
     seed: int = seed_option("Seed of the first points, and of who is asked when.")
     labels: bool = switch(
