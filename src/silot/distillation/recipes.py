@@ -93,13 +93,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
-        """Read what ``to_dict`` wrote.
-
-        Raises
-        ------
-        InputError
-            Fields that are unknown or missing, or not a recipe.
-        """
+        """Read what ``to_dict`` wrote, or raise an ``InputError`` where it is no recipe."""
         if set(values) != {"kind", "labels", "options", "vocabulary"}:
             raise InputError(
                 "a recipe has kind, labels, options and vocabulary.", code="model-fields"

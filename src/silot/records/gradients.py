@@ -67,13 +67,10 @@ class RecordGradients(Scoring):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from silot import LocalFederation, Measure, Own
-    >>> x = np.random.default_rng(0).normal(size=(200, 5))
-    >>> x[0] += 9.0
-    >>> fed = LocalFederation({"seller": x[:100]})
-    >>> int(fed.run(RecordGradients().at("seller", Own(Measure(x[100:])))).worst[0])
-    0
+    >>> fed = LocalFederation({"seller": [[0.0], [1.0], [9.0]]})
+    >>> int(fed.run(RecordGradients().at("seller", Own(Measure([[0.0], [1.0]])))).worst[0])
+    2
     """
 
     name = "gradients"

@@ -206,14 +206,7 @@ class _Run:
             return even, f"{text}, as they are"
         count = count_cells(len(self.sample), len(self.sample), self.options.mu)
         cells = Cells.of_sample(self.sample, count, self.options.seed)
-        question = SketchRecords(
-            centres=cells.centres,
-            radius=cells.radius,
-            radius2=cells.radius2,
-            classes=encode_classes(list(self.classes)) if self.classes else "",
-            mass_limit=self.options.limit,
-            privacy_mu=self.options.mu,
-        )
+        question = SketchRecords.about(cells, self.classes, self.options.limit, self.options.mu)
         groups = len(self.classes) + 1 if self.classes else 1
         width = groups * cells.size + cells.dimension + 1
         answer = required({COORDINATOR: self.own.answer(question)}, COORDINATOR)

@@ -524,11 +524,6 @@ class Classifier(Divergence):
     Protocol[Divergences]
         ``errors`` has both errors of every pair. Discloses records: parameters after a few steps
         can be inverted. The side of a pair that is labelled 0 is the first in the order of names.
-
-    Raises
-    ------
-    InputError
-        Options out of range.
     ExtraError
         A cnn, and torch is not installed.
 

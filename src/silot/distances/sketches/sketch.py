@@ -20,7 +20,7 @@ from ...privacy.compare import Rate, rate_of
 from ...privacy.quadtree import DEEPEST, Tree, tree_cells
 from ...privacy.sketch import Array, Codes, Reading, decode
 from ..methods import Joint, Pairwise
-from ..questions import LabelledRecords, encode_classes
+from ..questions import LabelledRecords
 from ..result import Distance
 from ..shared_options import embedding_option, switch
 from ..sides import name_sides
@@ -157,11 +157,10 @@ class Sketch(Releasing, Pairwise):
     --------
     >>> import numpy as np
     >>> from silot import LocalFederation
-    >>> rng = np.random.default_rng(0)
-    >>> public, x = rng.normal(size=(150, 2)), rng.normal(size=(3000, 2))
-    >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:] + [3.0, 0.0]})
-    >>> found = fed.run(Sketch(public=public, privacy_epsilon=4.0).between("a", "b"))
-    >>> found.disclosure, 2.0 < found.value < 4.0
+    >>> x = np.random.default_rng(0).normal(size=(3150, 2))
+    >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:3000] + [3.0, 0.0]})
+    >>> result = fed.run(Sketch(public=x[3000:], privacy_epsilon=4.0).between("a", "b"))
+    >>> result.disclosure, 2.0 < result.value < 4.0
     ('sketch', True)
     """
 
@@ -273,14 +272,7 @@ class _Run:
     def _plan_cells(self, records: int, mu: float) -> _CellSketch:
         size = self.options.cells or count_cells(len(self.sample), records, mu)
         cells = Cells.of_sample(self.sample, size, self.options.seed, drawn=self.is_drawn)
-        question = SketchRecords(
-            centres=cells.centres,
-            radius=cells.radius,
-            radius2=cells.radius2,
-            classes=encode_classes(list(self.classes)) if self.classes else "",
-            mass_limit=self.options.limit,
-            privacy_mu=mu,
-        )
+        question = SketchRecords.about(cells, self.classes, self.options.limit, mu)
         groups = len(self.classes) + 1 if self.classes else 1
         return _CellSketch(cells, question, self._count_public(cells), groups)
 

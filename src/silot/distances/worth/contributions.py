@@ -53,8 +53,8 @@ class Valuation(Joint[Contributions]):
 
     Raises
     ------
-    InputError, MismatchError
-        Options out of range or that do not go together.
+    MismatchError
+        Options that do not go together.
 
     Notes
     -----

@@ -84,11 +84,9 @@ class FedBary(Joint[Barycenter]):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from silot import LocalFederation
-    >>> x = np.random.default_rng(0).normal(size=(40, 2))
-    >>> fed = LocalFederation({"a": x, "b": x + [4.0, 0.0]})
-    >>> result = fed.run(FedBary(support=40).among(["a", "b"]))
+    >>> fed = LocalFederation({"a": [[0.0], [1.0]], "b": [[4.0], [5.0]]})
+    >>> result = fed.run(FedBary(support=2).among(["a", "b"]))
     >>> round(result.objective, 3)
     4.0
     """

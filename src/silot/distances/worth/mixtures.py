@@ -128,10 +128,8 @@ def find_best_mixture(clouds: Mapping[str, Cloud], target: Cloud) -> dict[str, f
 
     Parameters
     ----------
-    clouds
-        By holder, points (n, d) and weights (n,).
-    target
-        Points (m, d) and weights (m,) of Q.
+    clouds, target
+        As ``compute_mixture_shapley``.
 
     Returns
     -------
