@@ -25,6 +25,11 @@ def summarize(result: Any, *facts: str) -> str:
     return f"{type(result).__name__}({', '.join([*facts, result.status.split(':')[0]])})"
 
 
+def fields_by_name(result: Any, *names: str) -> dict[str, Any]:
+    """Return plain fields and properties of a result as they are, for its JSON form."""
+    return {name: getattr(result, name) for name in names}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Distance(Billed):
     """A Wasserstein distance between two measures, with bounds.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from ..data.measure import Covariance, Embedding
-from ..options import anything, count, none_or, number, option, seed, truth, word
+from ..options import Check, anything, count, none_or, number, option, seed, truth, word
 
 
 def switch(
@@ -50,6 +50,11 @@ def rounds_option(help: str = "Most rounds.") -> int:
 def tolerance_option(help: str) -> float:
     """Declare the relative gain at which rounds stop, which no flag gives."""
     return option(help, number(least=0), default=1e-4, flag=False)
+
+
+def training_option(help: str, check: Check, *, default: float) -> float:
+    """Declare a number of the training of models, which no flag gives."""
+    return option(help, check, default=default, code="option-training", flag=False)
 
 
 def support_option(help: str) -> int:

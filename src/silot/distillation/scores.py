@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..distances.result import fields_by_name
 from ..errors import InputError, MismatchError
 from .labels import LabelSpace, are_probabilities, are_rows
 
@@ -75,10 +76,7 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON."""
         return {
-            "records": self.records,
-            "accuracy": self.accuracy,
-            "macro_f1": self.macro_f1,
-            "semantic_distance": self.semantic_distance,
+            **fields_by_name(self, "records", "accuracy", "macro_f1", "semantic_distance"),
             "per_class": [own.to_dict() for own in self.per_class],
             "confusion": self.confusion.tolist(),
         }

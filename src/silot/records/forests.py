@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,21 +21,21 @@ _DRAWN = 2000
 _TOGETHER = 1 << 17
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forest:
     """Trees, one after the other."""
 
-    feature: Codes = field(repr=False)
+    feature: Codes
     """The feature that every node (N,) looks at, -1 at a leaf."""
-    right: Codes = field(repr=False)
+    right: Codes
     """Where a record goes whose value is larger than the threshold; else it goes to the next node.
     """
-    threshold: Array = field(repr=False)
+    threshold: Array
     """Of every node (N,)."""
-    shares: Bytes = field(repr=False)
+    shares: Bytes
     """Classes of the training records at every leaf, in parts of 255 (N, C); inner nodes have none.
     """
-    roots: Codes = field(repr=False)
+    roots: Codes
     """The first node of every tree (T,)."""
 
     @classmethod

@@ -117,12 +117,10 @@ def heat_map(
 
 
 @dataclass(frozen=True, eq=False)
-class _HeatMap:
-    """A matrix as coloured cells, about square: the room for names is known before it is drawn."""
+class NamedCells:
+    """Cells whose rows and columns have names, which shrink and turn where there are many."""
 
     names: Sequence[str]
-    between: Array
-    to_target: Array | None
 
     @property
     def _size(self) -> float:
@@ -131,6 +129,14 @@ class _HeatMap:
     @property
     def _steep(self) -> bool:
         return len(self.names) > 12
+
+
+@dataclass(frozen=True, eq=False)
+class _HeatMap(NamedCells):
+    """A matrix as coloured cells, about square: the room for names is known before it is drawn."""
+
+    between: Array
+    to_target: Array | None
 
     @property
     def _strip(self) -> float:

@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...privacy.cells import Cells, nearest
 from ...privacy.sketch import RESOLUTION, Array, Reading, decode, parts, sensitivity
 from ...render.shown import Shown
-from ..result import Distance
+from ..result import Distance, fields_by_name
 from .decoded import DecodedSketches, Page
 from .result import Sketches
 
@@ -95,10 +95,7 @@ class Drift(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
         return {
-            "name": self.name,
-            "period": self.period,
-            "drifted": self.drifted,
-            "status": self.status,
+            **fields_by_name(self, "name", "period", "drifted", "status"),
             "since": [
                 {
                     **vars(item),

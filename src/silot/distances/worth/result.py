@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...data.measure import Measure
 from ...federation.result import Array, Billed, Run, axes_of, finite
-from ..result import Distance, DistanceMatrix, summarize
+from ..result import Distance, DistanceMatrix, fields_by_name, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -226,12 +226,7 @@ class Contributions(Billed):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "target": self.target,
-            "method": self.method,
-            "labels": self.labels,
-            "spread": self.spread,
-            "status": self.status,
-            "converged": self.converged,
+            **fields_by_name(self, "target", "method", "labels", "spread", "status", "converged"),
             "missing": dict(self.missing),
             "holders": [item.to_dict() for item in self.holders],
             "between": None if self.between is None else self.between.to_dict(),

@@ -171,9 +171,7 @@ def exact_shapley(
     check_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
     values = compute_exact_values(game)
     status = f"all {game.evaluations} coalitions were evaluated"
-    return PlayerValues.without_error(
-        game.names, game.restore_order(values), "exact_shapley", status, game.evaluations
-    )
+    return game.without_error(values, "exact_shapley", status)
 
 
 def leave_one_out(
@@ -188,20 +186,8 @@ def leave_one_out(
 
     Parameters
     ----------
-    players
-        Names, hashable and distinct, n of them.
-    utility
-        Gives the worth of a set of names; called n + 1 times.
-
-    Returns
-    -------
-    PlayerValues
-        With standard errors 0.
-
-    Raises
-    ------
-    InputError
-        As ``exact_shapley``, at any number of players.
+    players, utility
+        As ``exact_shapley``, but n players of any number, and n + 1 calls.
 
     Examples
     --------
@@ -212,9 +198,7 @@ def leave_one_out(
     total = game.value(game.everyone)
     values = [total - game.value(game.everyone ^ 1 << k) for k in range(game.size)]
     status = f"all players and {game.size} coalitions of all but one were evaluated"
-    return PlayerValues.without_error(
-        game.names, game.restore_order(values), "leave_one_out", status, game.evaluations
-    )
+    return game.without_error(values, "leave_one_out", status)
 
 
 def monte_carlo_shapley(
@@ -390,6 +374,12 @@ class Game(Generic[Name]):
         """Put numbers by ``order`` into the order in which the caller named the players."""
         by_name = dict(zip(self.order, np.asarray(numbers, dtype=np.float64).tolist(), strict=True))
         return tuple(by_name[name] for name in self.names)
+
+    def without_error(self, numbers: npt.ArrayLike, method: str, status: str) -> PlayerValues:
+        """Return exact values by ``order`` as a result."""
+        return PlayerValues.without_error(
+            self.names, self.restore_order(numbers), method, status, self.evaluations
+        )
 
 
 def check_players(players: Iterable[Name]) -> tuple[Name, ...]:

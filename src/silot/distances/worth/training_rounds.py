@@ -289,11 +289,8 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
 
     Parameters
     ----------
-    rounds
-        The training, in order; at most 20 players in all.
-    utility
-        Gives the worth of a model, as an array of the shape of ``parameters``; called 2^n times
-        for n players.
+    rounds, utility
+        As ``multi_rounds``, but at most 20 players in all, and 2^n calls for n players.
 
     Returns
     -------
@@ -324,9 +321,7 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
     check_size(game.size, "the rounds have", "Use gtg_shapley.")
     values = compute_exact_values(game)
     status = f"all {game.evaluations} models were evaluated"
-    return PlayerValues.without_error(
-        game.names, game.restore_order(values), "one_round", status, game.evaluations
-    )
+    return game.without_error(values, "one_round", status)
 
 
 def gtg_shapley(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...data.measure import Measure
 from ...distances.methods import Joint
-from ...distances.result import Distance, summarize
+from ...distances.result import Distance, fields_by_name, summarize
 from ...distances.shared_options import (
     active_option,
     numbers_by_holder,
@@ -104,7 +104,7 @@ class Coreset(Barycenter):
 
     def to_dict(self) -> dict[str, Any]:
         names = ("method", "size", "sizes", "accuracy", "tests", "public_accuracy")
-        return {**{name: getattr(self, name) for name in names}, **super().to_dict()}
+        return {**fields_by_name(self, *names), **super().to_dict()}
 
     def __repr__(self) -> str:
         sizes = f"{self.size} points, {len(self.distances)} holders"

@@ -12,7 +12,13 @@ import numpy.typing as npt
 
 from ...distances.methods import Joint, Turns, resolve_quorum
 from ...distances.questions import encode_classes
-from ...distances.shared_options import active_option, numbers_by_holder, quorum_option, switch
+from ...distances.shared_options import (
+    active_option,
+    numbers_by_holder,
+    quorum_option,
+    switch,
+    training_option,
+)
 from ...errors import HolderError, InputError, MismatchError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Protocol, Steps
@@ -365,12 +371,8 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
     )
     batch: int = option("Of stochastic gradient descent.", count(), default=10)
     rate: float = option("Of stochastic gradient descent.", number(above=0), default=0.01)
-    momentum: float = option(
-        "Of stochastic gradient descent.",
-        part("number"),
-        default=0.9,
-        code="option-training",
-        flag=False,
+    momentum: float = training_option(
+        "Of stochastic gradient descent.", part("number"), default=0.9
     )
     held_out: float = option(
         "Part of a holder's labelled records that accuracies are measured on, and no model is "
