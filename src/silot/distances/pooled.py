@@ -144,6 +144,8 @@ class Pooled(Referring, Joint[Distance]):
             return self.t
         # A third stream of the seed, apart from the reference and from FedWaD's parameters.
         rng = np.random.default_rng([self.seed, 2])
+        # Near 0 the buyer would send almost its records, and near 1 almost the reference, whose
+        # distance tells nothing.
         return float(rng.uniform(0.2, 0.8)) if self.hidden else 0.5
 
     @property
@@ -195,6 +197,8 @@ class _Run:
         present = keep_present(answers, self.sellers, missing, self.quorum)
         described = read_descriptions(answers, [*present, COORDINATOR])
         atoms, weights = self.options.public.build(described)
+        # Interpolated once and before any seller is asked: all rounds compare with the same
+        # measure.
         buyer = self._interpolate_own(atoms, weights, described.dimension)
         rounds: list[Answers] = []
         for s in self.options.parameters:
@@ -203,6 +207,7 @@ class _Run:
             present = keep_present(answers, present, missing, self.quorum)
             rounds.append(answers)
         bounds, optimal = Bounds(), buyer.optimal
+        # After the last round: a seller that failed in any of them is in none of the unions.
         masses = self._share_masses(present, described)
         unions = [self._read_union(answers, masses, buyer) for answers in rounds]
         for union in unions:
@@ -249,6 +254,8 @@ class _Run:
     def _build_question(
         self, atoms: Array, weights: Array, s: float, buyer: Received, *, single: bool
     ) -> Question:
+        # The distance of a union is not one of its sellers' distances: from several the costs
+        # themselves are needed, and the plan is found here.
         kind = InterpolantDistance if single else InterpolantCosts
         return kind(
             reference=atoms,
@@ -291,6 +298,9 @@ class _Run:
             {COORDINATOR: self.own.answer(Records(embedding=self.options.embedding))}, COORDINATOR
         )
         records = own.array("points", ndim=2, columns=buyer.atoms.shape[1])
+        # Costs are quadratics in s, whose values at s = 0 are squared distances of the sellers'
+        # records from points that the buyer knows. Those from its own records follow: the result is
+        # exact, up to the rounding of that extrapolation.
         recovered, rounding = recover_record_costs(
             self.options.parameters, costs, buyer.atoms, records
         )
@@ -304,6 +314,8 @@ class _Run:
     ) -> None:
         # The wire carries costs, not points: their rounding is a hundred times that of a sum.
         slack = 1e-9 * union.distance + 2.0 * (buyer.rounding + estimate_rounding(atoms))
+        # From records to interpolants and across, as the triangle inequality has it; nothing is
+        # assumed of the plans.
         if union.displacement is not None and buyer.displacement is not None:
             moved = union.displacement + buyer.displacement
             bounds.cut_upper(union.upper + slack + moved)
@@ -320,8 +332,11 @@ class _Run:
     def _estimate(self, squares: Sequence[float]) -> float:
         if not self.options.hidden:
             return squares[0] ** 0.5 / (1.0 - self.options.own_t)
+        # Three or more values at distinct s determine a quadratic: with more the fit averages their
+        # rounding.
         coefficients = np.polynomial.polynomial.polyfit(self.options.parameters, squares, 2)
         fitted = float(np.polynomial.polynomial.polyval(self.options.own_t, coefficients))
+        # A fit may fall below zero between its nodes where the distance is about zero.
         return max(fitted, 0.0) ** 0.5 / (1.0 - self.options.own_t)
 
     def _describe_value(self, bounds: Bounds) -> str:
@@ -374,6 +389,8 @@ class SellersUnion:
         """Read the answers of sellers that have these masses in the union."""
         moves = {name: _read_largest(answer, "displacement") for name, answer in answers.items()}
         powers = [masses[name] * move**p for name, move in moves.items() if move is not None]
+        # The union moves by the mean of order p of what its parts move; one unknown part leaves it
+        # unknown.
         moved = sum(powers) ** (1.0 / p) if len(powers) == len(moves) else None
         optimal = all(answer.flag("optimal") for answer in answers.values())
         first = next(iter(answers.values()))
@@ -388,6 +405,8 @@ class SellersUnion:
             name: answer.array("costs", ndim=2, columns=len(buyer.atoms))
             for name, answer in answers.items()
         }
+        # Rows of all sellers under one another: the plan of a union sees atoms, and not whose they
+        # are.
         costs = np.concatenate(list(parts.values()))
         weights = np.concatenate(
             [

@@ -148,6 +148,8 @@ def measure_drift(
     law = Within.of(sample, book)
     since: list[Since] = []
     for k, period in enumerate(before):
+        # Bonferroni: the level is shared among the comparisons, so that more periods make no false
+        # alarm likelier.
         since.append(_compare(sketches, period, last, law, LEVEL / len(before)))
         if progress is not None:
             progress(k + 1, len(before))
@@ -182,11 +184,13 @@ class Within:
         )[:, None]
         # By eigenvalues, for a covariance of few public records need not have full rank.
         values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(clipped.T, bias=True)))
+        # Squares have a radius of their own, as in ``privacy.sketch``.
         far = np.minimum(lengths, cells.radius2) ** 2
         reading = next(iter(book.pages.values())).reading
         assert reading is not None
         noise = reading.count_noise * parts(RESOLUTION)[0]
         return cls(
+            # Rounding may leave an eigenvalue just below zero.
             (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T,
             # Never zero: the scatter of a law is divided by it.
             max(float(far.mean()), 1e-300),
@@ -214,6 +218,8 @@ class Law:
         readings = [page.reading for page in pages if page.reading is not None]
         records = [page.decoded.records for page in pages]
         total = sum(records)
+        # Under the hypothesis of one law both releases are samples of it: they count by their
+        # numbers of records.
         weights = np.average([page.decoded.weights for page in pages], axis=0, weights=records)
         # Noise can push a mean square out of the range that clipping allows: it is cut below.
         square = sum(reading.scatter for reading in readings) / total
@@ -232,6 +238,7 @@ class Law:
         # has a unit of its own there.
         noise = sensitivity(cells.dimension) / within.mu
         units = (noise / a, noise * cells.radius / b, noise * cells.radius2**2 / q)
+        # Sampling noise of the records first, then the noise of the mechanism: a release has both.
         counts = rng.multinomial(n, self.weights.ravel()).reshape(self.weights.shape)
         # Public records are stretched or shrunk to the scatter that the releases show; by the
         # central limit theorem sums of many records are normal.
@@ -244,6 +251,8 @@ class Law:
             n * self.square + far + units[2] * float(rng.standard_normal()),
             *units,
         )
+        # Decoded as the releases were, for the difference of two estimates depends on the prior of
+        # both.
         prior = None if book.calibration is None else book.calibration.prior
         return Page(decode(reading, cells, prior), reading)
 
@@ -263,7 +272,11 @@ def _compare(sketches: Sketches, before: str, last: str, within: Within, level: 
         for _ in range(_PAIRS)
     ])  # fmt: skip
     observed = _measure_differences(book, *pages, like=(before, last), distance=distance.value)
+    # One test for all differences: its p-value holds whichever of them is the clearest, however
+    # many columns there are.
     p_value, clear, clearest = standardize(simulated, observed)
+    # A column is named where it would have been the clearest of a simulated pair no more often than
+    # the level says.
     most = float(np.quantile(clearest, 1.0 - level))
     names = sketches.columns or tuple(f"column {k}" for k in range(book.cells.dimension))
     means = [_compute_mean(page, book) for page in pages]
@@ -281,6 +294,8 @@ def _compare(sketches: Sketches, before: str, last: str, within: Within, level: 
                 column=names[k],
                 change=float(moved[k]),
                 chance=float(np.quantile(simulated[:, k + 2], 1.0 - LEVEL)),
+                # A column drifts only where the whole comparison does: the test was made for the
+                # clearest difference, not for each.
                 drifted=bool(p_value <= level and clear[k + 2] >= most),
             )
             for k in order
@@ -297,6 +312,7 @@ def standardize(simulated: Array, observed: Array) -> tuple[float, Array, Array]
     nothing changed the p-value is then below a level as often as the level says.
     """
     every = np.vstack([simulated, observed])
+    # Differences without any spread, such as those of constant columns, are zero and stay so.
     clear = (every - every.mean(axis=0)) / (every.std(axis=0) + 1e-300)
     clearest = clear.max(axis=1)
     return float((clearest >= clearest[-1]).mean()), clear[-1], clearest[:-1]
@@ -308,6 +324,7 @@ def _measure_differences(
     """Measure how two releases differ: in distance, in cells, and in the mean of each column."""
     if distance is None:
         distance = book.between(x, y, like)
+    # Shares, not counts: numbers of records may change without any drift of what they are.
     shares = [_compute_shares(page) for page in (x, y)]
     columns = np.abs(_compute_mean(x, book) - _compute_mean(y, book))
     return np.concatenate([[distance, float(np.sum((shares[0] - shares[1]) ** 2))], columns])
@@ -315,6 +332,7 @@ def _measure_differences(
 
 def _compute_shares(page: Page) -> Array:
     assert page.reading is not None
+    # Noise may leave all counts together below one record.
     return page.reading.counts / max(float(page.reading.counts.sum()), 1.0)
 
 

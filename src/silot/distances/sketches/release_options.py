@@ -50,11 +50,14 @@ class Private(Options):
     @property
     def limit(self) -> float:
         """The largest weight, 0 where records have none."""
+        # Zero stands for records without weights on the wire, where there is no ``None``.
         return self.mass_limit or 0.0
 
     @property
     def mu(self) -> float:
         """The budget as mu."""
+        # Budgets are Gaussian inside (Dong, Roth and Su, 2022): mu composes by squares without
+        # loss, which epsilon and delta do not.
         return mu_of(self.privacy_epsilon, self.privacy_delta)
 
 
@@ -107,6 +110,7 @@ class Releasing(Private):
     def sample(self) -> Array:
         """Public records, or a draw from the public law."""
         if self.public is None:
+            # The same cells for all holders: they follow from public numbers and the seed alone.
             return drawn_sample(self.public_mean, self.public_scale, self.seed)
         if self.public_mean is not None or self.public_scale is not None:
             raise InputError(
@@ -150,6 +154,7 @@ def read_public_classes(public: Public | None, classes: Sequence[object] | None)
             "labels need public classes. Give classes=[...], or a labelled Measure as public.",
             code="sketch-classes",
         )
+    # Sorted: codes of classes must not depend on how the public records are listed.
     return tuple(sorted(set(named.tolist())))
 
 
@@ -158,5 +163,6 @@ def count_cells(public: int, records: int | None, mu: float) -> int:
     # Centres of few public records each are off by chance, and holders in different cells
     # then seem further apart: eight a cell, where three would do.
     most = float(np.clip(public // 8, FEWEST_CELLS, MOST_CELLS))
+    # About six units of noise a cell, so that a count of average size stands out of its noise.
     wanted = min(max((records or 0) * mu / 6.0, FEWEST_CELLS), most)
     return max(size for size in _SIZES if size <= wanted)

@@ -213,6 +213,8 @@ class Rounds:
         )
         answers = yield dict.fromkeys(barycenter.names, question)
         refusing = [name for name in barycenter.names if _keeps_distance(answers.get(name))]
+        # A refusal of the last number is no failure: the holder took part in the barycenter, whose
+        # quorum it counts for.
         others = [name for name in barycenter.names if name not in refusing]
         present = keep_present(answers, others, missing, self.quorum - len(refusing))
         distances = {
@@ -236,6 +238,7 @@ class Rounds:
                 {name: required(answers, name) for name in present}
             )
         atoms, weights = self.options.first.build(described)
+        # At least one atom for every class: a class without atoms could not receive its mass.
         codes = allot(masses, len(atoms))
         inside = np.bincount(codes, weights, minlength=len(masses))
         # Atoms of a class carry the mass of the class, however many they are.
@@ -273,6 +276,7 @@ class Rounds:
                 centre.add(name, Coupling.of(answer, atoms, centre.codes, self.options.t))
             # Not held while holders work on the next question.
             del answers
+            # Nobody has answered yet, as may be with few active holders that all failed.
             if not centre.couplings:
                 continue
             centre.move()
@@ -284,11 +288,14 @@ class Rounds:
             if self._is_settled(before, last):
                 if place == 0.0:
                     return True
+                # Halved and at last zero: with references apart from the barycenter the plans are
+                # optimal for the references, not for it.
                 place = 0.5 * place if place > _LEAST_PLACE else 0.0
         return False
 
     def _is_settled(self, before: Mapping[str, float] | None, now: Mapping[str, float]) -> bool:
         """Check whether all holders took part, and hardly lowered the objective."""
+        # The objective of other holders is another objective: their difference is no progress.
         if before is None or before["holders"] != now["holders"]:
             return False
         return before["objective"] - now["objective"] <= self.options.tol * before["objective"]
@@ -313,6 +320,7 @@ class Rounds:
             if len(set(names)) < len(names) or (names and sum(masses) <= 0):
                 raise failure_error(name, Failure("answer-malformed"))
             by_holder[name] = dict(zip(names, masses, strict=True))
+        # Sorted, so that codes do not depend on the order of holders.
         classes = tuple(sorted(set().union(*by_holder.values())))
         if not classes:
             raise HolderError(
@@ -413,10 +421,14 @@ class Coupling:
         moved = answer.array("atoms", ndim=2, columns=atoms.shape[1])
         scatter, masses = answer.array("scatter", ndim=1), answer.array("masses", ndim=1)
         _check(moved, atoms, scatter, masses, int(codes.max()) + 1)
+        # An answer is at the share t between means and atoms: the means follow, for the asker chose
+        # both t and atoms.
         return cls((moved - t * atoms) / (1.0 - t), scatter, masses, answer.flag("optimal"))
 
     def compute_costs(self, atoms: Array, weights: Array, codes: Codes) -> Array:
         """Compute the transport cost of the coupling to ``atoms``, class by class (C,)."""
+        # The cost of a coupling is that within what goes to each atom and that of its mean
+        # (König-Huygens): only the second changes when atoms move.
         spread = np.einsum("ij,ij->i", self.means - atoms, self.means - atoms)
         within = weights / np.bincount(codes, weights, minlength=len(self.masses))[codes]
         return self.scatter + np.bincount(codes, within * spread, minlength=len(self.masses))
@@ -439,6 +451,8 @@ class Coupling:
 def _check(moved: Array, atoms: Array, scatter: Array, masses: Array, classes: int) -> None:
     """Check that the shapes and masses of an answer fit the question."""
     fits = moved.shape == atoms.shape and scatter.shape == masses.shape == (classes,)
+    # The sum may be below one, where a holder has classes that nobody else has and that are too
+    # small to tell of; above one only rounding can bring it.
     if not fits or masses.min() < 0 or masses.sum() > 1 + 1e-6 or scatter.min() < 0:
         raise build_misfit_error("atoms it was asked about")
 
@@ -461,6 +475,8 @@ class Centre:
 
     def drop(self, name: str) -> None:
         """Drop a holder, and share its weight among the others."""
+        # What it disclosed is no longer used: the barycenter is one of those that take part to the
+        # end.
         self.couplings.pop(name, None)
         self.shares.pop(name)
         total = sum(self.shares.values())
@@ -471,6 +487,8 @@ class Centre:
         """Keep the better of a new coupling and the one of earlier rounds, class by class."""
         earlier = self.couplings.get(name)
         if earlier is not None:
+            # A new plan is optimal for its reference, which need not be the barycenter. Keeping the
+            # cheaper one is what makes the objective never rise.
             coupling = earlier.choose_better(coupling, self.atoms, self.weights, self.codes)
         self.couplings[name] = coupling
 
@@ -503,6 +521,7 @@ class Centre:
         for name, weight in sorted(self.coupled.items()):
             coupling = self.couplings[name]
             mass = weight * coupling.masses[self.codes]
+            # The minimum of a weighted sum of squared distances is the weighted mean.
             pull += mass
             total += mass[:, None] * coupling.means
         # An atom of a class that no holder has stays where it is.
@@ -531,6 +550,7 @@ class Centre:
         # best common point is their weighted mean.
         inside = np.zeros((classes, len(self.atoms)))
         inside[self.codes, np.arange(len(self.atoms))] = self.weights
+        # Within classes: the mean of a class is that of the means at its atoms, by their masses.
         inside /= inside.sum(axis=1, keepdims=True)
         names = sorted(self.shares)
         means = np.stack([inside @ self.couplings[name].means for name in names])

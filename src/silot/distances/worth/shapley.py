@@ -342,6 +342,7 @@ class Game(Generic[Name]):
         self, players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
     ) -> None:
         self.names = check_players(players)
+        # By their texts, for names of different kinds cannot be compared.
         self.order = sorted(self.names, key=write_name)
         self.evaluations = 0
         check_callable(utility)
@@ -360,6 +361,7 @@ class Game(Generic[Name]):
 
     def value(self, mask: int) -> float:
         """Return the utility of a coalition, computed once."""
+        # A coalition is evaluated once: utilities are often a training each.
         if mask not in self._values:
             self._values[mask] = self.evaluate(mask)
         return self._values[mask]

@@ -415,6 +415,7 @@ def gtg_shapley(
             cycles, cut, converged = _sample_cycles(game, rng, tolerance, truncation, most)
             for k, name in enumerate(game.order):
                 totals[name] += float(cycles.mean[k])
+                # Orders of different rounds are drawn independently: variances add.
                 variances[name] += float(cycles.errors[k]) ** 2
             permutations += cycles.count * game.size
             truncated += cut
