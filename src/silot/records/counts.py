@@ -28,8 +28,8 @@ class Suspects:
         """Fields by name, ready for JSON."""
         return {
             "records": self.records,
-            "broken": {name: each.to_dict() for name, each in self.broken.items()},
-            "flagged": {name: each.to_dict() for name, each in self.flagged.items()},
+            "broken": {name: estimate.to_dict() for name, estimate in self.broken.items()},
+            "flagged": {name: estimate.to_dict() for name, estimate in self.flagged.items()},
             "strange": self.strange,
         }
 
@@ -117,7 +117,7 @@ class BrokenCounts(Billed):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "holders": {name: each.to_dict() for name, each in self.holders.items()},
+            "holders": {name: suspects.to_dict() for name, suspects in self.holders.items()},
             "fdr": self.fdr,
             "size": self.size,
             "privacy_epsilon": self.privacy_epsilon,
@@ -130,8 +130,8 @@ class BrokenCounts(Billed):
         }
 
     def __repr__(self) -> str:
-        told = ", ".join(
-            f"{name}: about {each.broken['all'].value:.0f} of {each.records:.0f} broken"
-            for name, each in self.holders.items()
+        text = ", ".join(
+            f"{name}: about {suspects.broken['all'].value:.0f} of {suspects.records:.0f} broken"
+            for name, suspects in self.holders.items()
         )
-        return f"BrokenCounts({told})"
+        return f"BrokenCounts({text})"

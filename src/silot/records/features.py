@@ -62,8 +62,8 @@ class Broken:
         slopes = np.asarray(model.coef_)[0] / unit
         ceilings = np.where(slopes < 0, own.max(axis=0), _ENDLESS)
         height = float(np.asarray(model.intercept_)[0]) - float(slopes @ centre)
-        made = cls(slopes, ceilings, height)
-        return made, made(own)
+        broken_features = cls(slopes, ceilings, height)
+        return broken_features, broken_features(own)
 
     def check(self) -> None:
         """Raise where fields are no numbers."""

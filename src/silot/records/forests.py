@@ -69,7 +69,7 @@ class Forest:
         shares = np.zeros((sum(sizes), classes), dtype=np.uint8)
         feature, right = np.full(len(shares), -1), np.zeros(len(shares), dtype=np.int64)
         threshold = np.zeros(len(shares))
-        for root, (tree, known) in zip(roots.tolist(), grown, strict=True):
+        for root, (tree, columns) in zip(roots.tolist(), grown, strict=True):
             here = slice(root, root + tree.node_count)
             inner = tree.children_right >= 0
             feature[here] = np.where(inner, tree.feature, -1)
@@ -77,7 +77,7 @@ class Forest:
             threshold[here] = np.where(inner, tree.threshold, 0.0)
             counts = tree.value[:, 0]
             parts = np.rint(255.0 * counts / counts.sum(axis=1, keepdims=True))
-            shares[here, known] = (parts * ~inner[:, None]).astype(np.uint8)
+            shares[here, columns] = (parts * ~inner[:, None]).astype(np.uint8)
         return cls(feature.astype(np.int64), right, threshold, shares, roots), own
 
     def check(self, dimension: int, classes: int) -> None:
@@ -112,11 +112,11 @@ class Forest:
         """Mean over all trees of the classes at a record's leaf (n, C)."""
         # As it was grown: with single precision.
         values = points.astype(np.float32)
-        found = np.empty((len(points), self.shares.shape[1]))
+        shares = np.empty((len(points), self.shares.shape[1]))
         step = max(_TOGETHER // (len(self.roots) * (1 + self.shares.shape[1] // 16)), 1)
         for k in range(0, len(points), step):
-            found[k : k + step] = self._leaves(values[k : k + step])
-        return found
+            shares[k : k + step] = self._leaves(values[k : k + step])
+        return shares
 
     def _leaves(self, values: Any) -> Array:
         rows = len(values)
@@ -128,8 +128,8 @@ class Forest:
         under = np.flatnonzero(feature[nodes] >= 0).astype(np.int32)
         at, start = nodes[under], starts[under]
         while len(under):
-            left = flat[start + feature[at]] <= threshold[at]
-            at = np.where(left, at + 1, right[at])
+            is_below = flat[start + feature[at]] <= threshold[at]
+            at = np.where(is_below, at + 1, right[at])
             nodes[under] = at
             on = feature[at] >= 0
             under, at, start = under[on], at[on], start[on]

@@ -149,17 +149,17 @@ class _Run:
             scalars=False,
             embedding=self.options.embedding,
         )
-        told = (yield {self.holder: towards}).get(self.holder, Failure("holder-silent"))
+        interpolant = (yield {self.holder: towards}).get(self.holder, Failure("holder-silent"))
         coordinator, note, solved = None, "", scored.flag("converged")
-        if isinstance(told, Answer):
+        if isinstance(interpolant, Answer):
             # Interpolants are the records shrunk by 1 - t, and costs by its square.
             shrunk = (1.0 - self.options.t) ** 2 * epsilon
-            coordinator, done = self._between(told, target, weights, held, shrunk)
+            coordinator, done = self._between(interpolant, target, weights, held, shrunk)
             solved = solved and done
-        elif told.kind == "refused":
+        elif interpolant.kind == "refused":
             note = "; the holder sends no interpolant, so there is no coordinator side"
         else:
-            raise failure_error(self.holder, told)
+            raise failure_error(self.holder, interpolant)
         return RecordScores(
             name=self.holder,
             scores=scores,
@@ -175,19 +175,19 @@ class _Run:
         )
 
     def _between(
-        self, told: Answer, target: Array, weights: Array, held: Array, epsilon: float
+        self, interpolant: Answer, target: Array, weights: Array, held: Array, epsilon: float
     ) -> tuple[Array, bool]:
-        atoms = told.array("atoms", ndim=2, columns=target.shape[1])
-        masses = read_weights(told, len(atoms))
+        atoms = interpolant.array("atoms", ndim=2, columns=target.shape[1])
+        masses = read_weights(interpolant, len(atoms))
         used = np.flatnonzero(held)
         if len(atoms) != len(used) or float(np.abs(atoms).max()) > _LARGEST**0.5:
             raise build_misfit_error()
-        found = debiased_potential(atoms, target, masses, weights, epsilon=epsilon)
-        gradients_ = calibrated_gradient(found.values, masses)
+        potential = debiased_potential(atoms, target, masses, weights, epsilon=epsilon)
+        gradients_ = calibrated_gradient(potential.values, masses)
         # Records without mass have no atom: the lowest score.
         over_all = np.full(len(held), float(gradients_.min()))
         over_all[used] = gradients_
-        return over_all, found.converged
+        return over_all, potential.converged
 
 
 def _huge(values: Array) -> bool:
