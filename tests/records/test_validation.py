@@ -114,7 +114,7 @@ def test_labels_of_one_class_and_labels_unknown_are_said_so() -> None:
     few = Measure(V[W != 3], labels=NAMES[W[W != 3]])
     strange = run(Measure(X, labels=NAMES[Y]), few)
     assert f"{(Y == 3).sum()} records have classes that the validation data lack" in strange.status
-    np.testing.assert_array_equal(strange.parts.known, Y != 3)
+    np.testing.assert_array_equal(strange.parts.has_known_label, Y != 3)
 
 
 def test_names_of_other_classes_altogether_are_refused() -> None:

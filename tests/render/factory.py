@@ -125,7 +125,7 @@ def screening(
         "features": np.nan_to_num(scores),
         "kinds": kinds,
         "suggested": rng.choice(["sick", "well"], records) if labels else None,
-        "known": np.ones(records, dtype=bool),
+        "has_known_label": np.ones(records, dtype=bool),
         "copy_of": copies,
         "nearest": rng.integers(0, 50, records),
         "columns": np.array([["glucose", "age"]] * records),

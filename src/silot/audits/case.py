@@ -68,29 +68,21 @@ class Size:
 
 @dataclass(frozen=True)
 class View:
-    """What one party saw of a run.
-
-    Attributes
-    ----------
-    viewpoint
-        ``"coordinator"``, the name of a holder, several of them with commas between, who put
-        together what they saw, or ``"eavesdropper"``.
-    protocol, parameters
-        Public options of the run.
-    exchanges
-        Exchanges it took part in.
-    holders
-        All holders of the run.
-    sizes
-        Lengths and times of all messages, for an eavesdropper only.
-    """
+    """What one party saw of a run."""
 
     viewpoint: str
+    """``"coordinator"``, the name of a holder, several of them with commas between, who put
+    together what they saw, or ``"eavesdropper"``."""
     protocol: str
+    """Name of the protocol."""
     parameters: Mapping[str, Scalar]
+    """Public options of the run."""
     exchanges: tuple[Exchange, ...] = field(repr=False)
+    """Exchanges it took part in."""
     holders: tuple[str, ...]
+    """All holders of the run."""
     sizes: tuple[Size, ...] = field(default=(), repr=False)
+    """Lengths and times of all messages, for an eavesdropper only."""
 
     @classmethod
     def of(cls, transcript: Transcript, viewpoint: str) -> View:
@@ -378,27 +370,18 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What one party saw that says something about the records of another.
-
-    Attributes
-    ----------
-    view
-        What the party saw.
-    target
-        Party whose records are attacked.
-    hide_t
-        Whether the attacks ignore the interpolation parameter in the messages.
-    seed
-        Seed of everything random.
-    candidates
-        Records that were in the data and records that were not, where both are available.
-    """
+    """What one party saw that says something about the records of another."""
 
     view: View
+    """What the party saw."""
     target: str
+    """Party whose records are attacked."""
     hide_t: bool = False
+    """Whether the attacks ignore the interpolation parameter in the messages."""
     seed: int = 0
+    """Seed of everything random."""
     candidates: Candidates | None = None
+    """Records that were in the data and records that were not, where both are available."""
 
     @cached_property
     def embedding(self) -> str:

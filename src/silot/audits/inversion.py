@@ -44,48 +44,37 @@ class InapplicableError(Exception):
 
 @dataclass(frozen=True)
 class Interpolant:
-    """An interpolant of a target's records towards a known reference.
-
-    Attributes
-    ----------
-    atoms, weights
-        Shapes (k, d) and (k,).
-    reference, reference_weights
-        Shapes (S, d) and (S,), all weights positive.
-    t
-        Interpolation parameter, ``None`` where the viewpoint does not know it.
-    form
-        ``"rows"``: one atom for every record, in the order of the records. ``"pairs"``: one atom
-        for every coupled pair of a record and an atom of the reference. ``"cells"``: one atom for
-        every atom of the reference, from the mean of the records that the plan sends to it.
-    p
-        Order of the plan behind it.
-    round
-        Round of the run that it came with.
-    is_geodesic
-        Whether the holder said that no atom is a mixture of records; ``None`` where it said
-        nothing.
-    group, mass
-        Class of the records, and their share of all weights.
-    distance
-        ``W_p`` of the records and the reference, where the holder sent it.
-    mean
-        Mean of the records, where the holder sent it.
-    """
+    """An interpolant of a target's records towards a known reference."""
 
     atoms: Array = field(repr=False)
+    """Shape (k, d)."""
     weights: Array = field(repr=False)
+    """Shape (k,)."""
     reference: Array = field(repr=False)
+    """Shape (S, d)."""
     reference_weights: Array = field(repr=False)
+    """Shape (S,), all positive."""
     t: float | None
+    """Interpolation parameter, ``None`` where the viewpoint does not know it."""
     form: Form
+    """``"rows"``: one atom for every record, in the order of the records. ``"pairs"``: one atom for
+    every coupled pair of a record and an atom of the reference. ``"cells"``: one atom for every
+    atom of the reference, from the mean of the records that the plan sends to it."""
     p: int = 2
+    """Order of the plan behind it."""
     round: int = 0
+    """Round of the run that it came with."""
     is_geodesic: bool | None = None
+    """Whether the holder said that no atom is a mixture of records; ``None`` where it said nothing.
+    """
     group: int = 0
+    """Class of the records."""
     mass: float = 1.0
+    """Their share of all weights."""
     distance: float | None = None
+    """``W_p`` of the records and the reference, where the holder sent it."""
     mean: Array | None = field(default=None, repr=False)
+    """Mean of the records, where the holder sent it."""
 
     @property
     def known_t(self) -> float:
@@ -110,27 +99,18 @@ class Interpolant:
 
 @dataclass(frozen=True)
 class Guess:
-    """Records that an attack guesses.
-
-    Attributes
-    ----------
-    rows
-        Guessed records (k, d).
-    ordered
-        Whether row i stands for the i-th record of positive weight.
-    certified
-        Whether the messages themselves prove the rows; ``None`` where no such check exists.
-    note
-        A sentence that the verdict adds.
-    proven
-        Which rows are proven, where only a part of them is (k,).
-    """
+    """Records that an attack guesses."""
 
     rows: Array = field(repr=False)
+    """Guessed records (k, d)."""
     ordered: bool = False
+    """Whether row i stands for the i-th record of positive weight."""
     certified: bool | None = None
+    """Whether the messages themselves prove the rows; ``None`` where no such check exists."""
     note: str = ""
+    """A sentence that the verdict adds."""
     proven: npt.NDArray[np.bool_] | None = field(default=None, repr=False)
+    """Which rows are proven, where only a part of them is (k,)."""
 
 
 def barycentric_image(

@@ -52,19 +52,14 @@ _FALSE_POSITIVES = 0.01
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of every candidate, in columns of which the first grows with membership.
-
-    Attributes
-    ----------
-    inside, outside
-        Shapes (m, q) and (k, q).
-    note
-        A sentence that the verdict adds.
-    """
+    """Scores of every candidate, in columns of which the first grows with membership."""
 
     inside: Array = field(repr=False)
+    """Shape (m, q)."""
     outside: Array = field(repr=False)
+    """Shape (k, q)."""
     note: str = ""
+    """A sentence that the verdict adds."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,7 @@ def measured(scores: Scores, seed: int = 0) -> Membership:
 
 
 def area_with_interval(inside: Array, outside: Array) -> tuple[float, tuple[float, float]]:
-    r"""Compute the area under the ROC curve and its 95 % interval.
+    """Compute the area under the ROC curve and its 95 % interval.
 
     With :math:`V_i` the share of outsiders that member i beats and :math:`U_j` the share of
     members that beat outsider j, the variance is :math:`s_V^2 / m + s_U^2 / k`. The interval is

@@ -40,25 +40,18 @@ _STILL = 1e-9
 
 @dataclass(frozen=True)
 class Queried:
-    """Predictions of a teacher, and their inputs.
-
-    Attributes
-    ----------
-    predictions
-        Probabilities (n, L), moved onto the simplex where noise took them off it.
-    vectors, texts
-        The inputs: one of the two.
-    labels
-        Names of the labels, where they were sent.
-    size
-        Number of records the model was trained on, where it was sent.
-    """
+    """Predictions of a teacher, and their inputs."""
 
     predictions: Array = field(repr=False)
+    """Probabilities (n, L), moved onto the simplex where noise took them off it."""
     vectors: Array | None = field(repr=False)
+    """The inputs, unless they are texts."""
     texts: list[str] = field(repr=False)
+    """The inputs, unless they are vectors."""
     labels: Sequence[str] | None = None
+    """Names of the labels, where they were sent."""
     size: int | None = None
+    """Number of records the model was trained on, where it was sent."""
 
     def places(self, points: Array) -> Codes:
         """Return which input each point is, or -1."""
@@ -152,22 +145,16 @@ def _names_of(labels: Labels, count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Trained:
-    """Models of one shape that a holder trained.
-
-    Attributes
-    ----------
-    question
-        The question that had them trained.
-    spec
-        Their shape; records enter them as ``(x - centre) / scale``.
-    before, after
-        Parameters before and after the training (k, P).
-    """
+    """Models of one shape that a holder trained."""
 
     question: TrainModel | TrainDomain | TrainRound
+    """The question that had them trained."""
     spec: ModelSpec
+    """Their shape; records enter them as ``(x - centre) / scale``."""
     before: Array = field(repr=False)
+    """Parameters before the training (k, P)."""
     after: Array = field(repr=False)
+    """Parameters after the training (k, P)."""
     centre: Array = field(repr=False)
     scale: Array = field(repr=False)
 

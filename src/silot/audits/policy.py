@@ -178,23 +178,18 @@ def _hits(guesses: Iterator[Array], tree: cKDTree, near: float) -> tuple[set[int
 
 @dataclass
 class Session:
-    """A coordinator's access to one holder, under changing names and over restarts.
-
-    Attributes
-    ----------
-    data, policy, path
-        The holder's records, its rules, its ledger.
-    limit
-        Most questions.
-    rng
-        Random numbers of the coordinator.
-    """
+    """A coordinator's access to one holder, under changing names and over restarts."""
 
     data: Measure
+    """The holder's records."""
     policy: Policy
+    """The holder's rules."""
     path: Path
+    """The holder's ledger."""
     limit: int
+    """Most questions."""
     rng: np.random.Generator
+    """Random numbers of the coordinator."""
     sent: int = 0
     answered: int = 0
     refusals: Counter[str] = field(default_factory=Counter[str])

@@ -42,84 +42,62 @@ _UNDECIDED = "undecided: not recovered by these attacks"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Attack:
-    """One attack on one party's records.
-
-    Attributes
-    ----------
-    name
-        Name of the attack.
-    target
-        Party whose records it is after.
-    applicable
-        Whether the messages have what it needs.
-    finished
-        Whether it ended before the time limit of the audit; where not, it says nothing.
-    reason
-        Why it does not apply, or was not finished.
-    rows
-        Number of rows it guessed.
-    exact_rate
-        Share of the true records recovered exactly: every value to a millionth of the largest
-        of its column. ``None`` without the truth.
-    reidentification_rate
-        Share of the true records that are nearest to their own guess. Where guesses come in no
-        order, they are matched with the records first, as well as can be.
-    chance
-        What a guess that knows nothing of single records scores there.
-    relative_rmse
-        Root mean square error, as a multiple of that of guessing every column's mean.
-    certified
-        Whether the messages themselves prove the rows, without the truth: encoding them again
-        gives the message, and no other rows do. ``None`` where there is no such check.
-    certified_rate
-        Share of the guessed rows that are proven so.
-    matching_rate, cosine
-        Share of guessed rows whose nearest word is the right one, and the mean cosine with the
-        true vector; with a vocabulary and the truth only.
-    membership_auc
-        How well a score tells records from outsiders (.5 is guessing): a cross-fitted likelihood
-        ratio for membership attacks, the distance to the nearest guess for the others, which a
-        trained attack beats.
-    membership_interval
-        95 % interval of that (DeLong), for membership attacks.
-    membership_tpr
-        Share of the records that are named where 1 % of the outsiders are, for membership attacks.
-    agreement, agreement_chance
-        How often a copy of the model, trained on its answers alone, gives the model's label for
-        inputs that it was not trained on; and what always naming the commonest label scores there.
-    facts
-        Whether it read facts (sizes, numbers of rounds) rather than records.
-    note
-        A sentence that the verdict adds.
-    ordered
-        Whether the i-th row stands for the i-th record.
-    recovered
-        The rows (k, d); not in ``to_dict``.
-    """
+    """One attack on one party's records."""
 
     name: str
+    """Name of the attack."""
     target: str
+    """Party whose records it is after."""
     applicable: bool = True
+    """Whether the messages have what it needs."""
     finished: bool = True
+    """Whether it ended before the time limit of the audit; where not, it says nothing."""
     reason: str = ""
+    """Why it does not apply, or was not finished."""
     rows: int = 0
+    """Number of rows it guessed."""
     exact_rate: float | None = None
+    """Share of the true records recovered exactly: every value to a millionth of the largest of its
+    column. ``None`` without the truth."""
     reidentification_rate: float | None = None
+    """Share of the true records that are nearest to their own guess. Where guesses come in no
+    order, they are matched with the records first, as well as can be."""
     chance: float | None = None
+    """What a guess that knows nothing of single records scores there."""
     relative_rmse: float | None = None
+    """Root mean square error, as a multiple of that of guessing every column's mean."""
     certified: bool | None = None
+    """Whether the messages themselves prove the rows, without the truth: encoding them again gives
+    the message, and no other rows do. ``None`` where there is no such check."""
     certified_rate: float | None = None
+    """Share of the guessed rows that are proven so."""
     matching_rate: float | None = None
+    """Share of guessed rows whose nearest word is the right one, with a vocabulary and the truth.
+    """
     cosine: float | None = None
+    """Mean cosine of a guessed row with the true vector, with a vocabulary and the truth."""
     membership_auc: float | None = None
+    """How well a score tells records from outsiders (.5 is guessing): a cross-fitted likelihood
+    ratio for membership attacks, the distance to the nearest guess for the others, which a trained
+    attack beats."""
     membership_interval: tuple[float, float] | None = None
+    """95 % interval of that (DeLong), for membership attacks."""
     membership_tpr: float | None = None
+    """Share of the records that are named where 1 % of the outsiders are, for membership attacks.
+    """
     agreement: float | None = None
+    """How often a copy of the model, trained on its answers alone, gives the model's label for
+    inputs that it was not trained on."""
     agreement_chance: float | None = None
+    """What always naming the commonest label scores there."""
     facts: bool = False
+    """Whether it read facts (sizes, numbers of rounds) rather than records."""
     note: str = ""
+    """A sentence that the verdict adds."""
     ordered: bool = False
+    """Whether the i-th row stands for the i-th record."""
     recovered: Array | None = field(default=None, repr=False)
+    """The rows (k, d); not in ``to_dict``."""
 
     @property
     def verdict(self) -> str:
@@ -390,32 +368,23 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """One strategy of a malicious coordinator, and its success.
-
-    Attributes
-    ----------
-    name
-        Name of the strategy.
-    asked, answered
-        Number of questions, and of answers.
-    refusals
-        How often each code of refusal or failure came back.
-    guesses
-        Number of rows guessed from the answers.
-    recovered
-        Number of records that a guess hits, to a thousandth of the median distance of two
-        neighbours.
-    informed
-        Whether it was played by somebody who knows all records but one.
-    """
+    """One strategy of a malicious coordinator, and its success."""
 
     name: str
+    """Name of the strategy."""
     asked: int
+    """Number of questions."""
     answered: int
+    """Number of answers."""
     refusals: Mapping[str, int]
+    """How often each code of refusal or failure came back."""
     guesses: int
+    """Number of rows guessed from the answers."""
     recovered: int
+    """Number of records that a guess hits, to a thousandth of the median distance of two
+    neighbours."""
     informed: bool = False
+    """Whether it was played by somebody who knows all records but one."""
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""

@@ -14,18 +14,12 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class ClassPart:
-    """What the records of one class have of a distance.
-
-    Attributes
-    ----------
-    share
-        Their share (0..1) of the squared distance.
-    mass
-        Their share (0..1) of the records.
-    """
+    """What the records of one class have of a distance."""
 
     share: float
+    """Their share (0..1) of the squared distance."""
     mass: float
+    """Their share (0..1) of the records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,27 +27,6 @@ class Parts:
     r"""Why a distance is as large as it is: shares of the squared cost of an optimal plan.
 
     .. math:: W_2^2 = \sum_j \sum_{ik} \pi_{ik} (x_{ij} - y_{kj})^2 + \text{labels}
-
-    Attributes
-    ----------
-    cost
-        The squared cost that is shared out.
-    columns
-        Share of each feature, by its name, or by its place (``"0"``, ``"1"``) where it has none.
-    labels
-        Share of what labels add to the cost; ``None`` where they were not compared. With
-        ``columns`` the shares sum to 1, or all are 0 where the cost is.
-    classes
-        By class of the first side: the share of its records' cost and their mass, both summing
-        to 1. Empty where labels were not compared. Records of classes that the other side did
-        not ask about count together, as ``"other"``.
-    of
-        ``"records"``, or ``"cells"`` where the plan is that between the points of sketches'
-        cells: what is finer than a cell is then in no share.
-    beyond
-        Of sketches: the column towards which many records of a side lie beyond the public range,
-        on average; ``None`` where they do not. A sketch cannot tell how far they lie, nor where
-        they are in other columns, so that the shares of all columns say little then.
 
     Notes
     -----
@@ -72,11 +45,23 @@ class Parts:
     """
 
     cost: float
+    """The squared cost that is shared out."""
     columns: Mapping[str, float]
+    """Share of each feature, by its name, or by its place (``"0"``, ``"1"``) where it has none."""
     labels: float | None = None
+    """Share of what labels add to the cost; ``None`` where they were not compared. With
+    ``columns`` the shares sum to 1, or all are 0 where the cost is."""
     classes: Mapping[str, ClassPart] = field(default_factory=dict[str, ClassPart])
+    """By class of the first side: the share of its records' cost and their mass, both summing to
+    1. Empty where labels were not compared. Records of classes that the other side did not ask
+    about count together, as ``"other"``."""
     of: str = "records"
+    """``"records"``, or ``"cells"`` where the plan is that between the points of sketches' cells:
+    what is finer than a cell is then in no share."""
     beyond: str | None = None
+    """Of sketches: the column towards which many records of a side lie beyond the public range, on
+    average; ``None`` where they do not. A sketch cannot tell how far they lie, nor where they are
+    in other columns, so that the shares of all columns say little then."""
 
     @classmethod
     def of_costs(

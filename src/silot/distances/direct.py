@@ -17,7 +17,6 @@ from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps, ask, required
 from ..federation.question import Answerer, Question
-from ..options import option, truth
 from .cost_parts import Parts
 from .methods import Pairwise, Sides
 from .questions import (
@@ -30,6 +29,7 @@ from .questions import (
     encode_classes,
 )
 from .result import Distance, describe_chance
+from .shared_options import switch
 from .sides import agree_on_dimension, build_malformed_error
 
 Cloud = tuple[Array, Array]
@@ -48,11 +48,6 @@ class Direct(Pairwise):
         that do not fit into memory, of one within a hundredth of it, as ``status`` says.
         ``chance`` is what two samples of one law stay below.
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Examples
     --------
     >>> from silot import LocalFederation
@@ -67,12 +62,10 @@ class Direct(Pairwise):
     guarantees = "exact W, proven by primal and dual value"
     privacy = "none: it sends the records"
 
-    why: bool = option(
+    why: bool = switch(
         "Tell what the squared distance is made of, as ``parts`` of the result. Of records that "
         "are sent anyway; with labels the first holder tells the classes of its records as well. "
         "Needs ``p`` 2: the distance itself is no sum over columns.",
-        truth(),
-        default=False,
         brief="What distances are made of, by column and class.",
     )
 
@@ -96,6 +89,8 @@ class Direct(Pairwise):
         agree_on_dimension(
             {side: c[0].shape[1] for side, c in zip(sides.names, (first, second), strict=True)}
         )
+        # Exact where the costs fit into memory; else a plan within a hundredth of the optimum, as
+        # its dual bound shows.
         plan = fitting_plan(first[0], second[0], first[1], second[1], self.p)
         return build_distance(
             plan, sides.names, self.p, self.seed, _compute_chance(first, second, self.p)
@@ -133,6 +128,8 @@ def build_distance(
     """Build the distance of a plan: its value, between those of the plan and of its dual."""
     return Distance(
         value=plan.distance,
+        # The certified value is rounded independently of both bounds: it must lie between them all
+        # the same.
         lower=min(plan.lower, plan.distance),
         upper=max(plan.upper, plan.distance),
         method="direct",
@@ -146,6 +143,7 @@ def build_distance(
 
 
 def _describe_plan(plan: ExactPlan) -> str:
+    # Optimal means proven: primal and dual value agree to rounding, not only that the solver ended.
     if plan.optimal:
         return "converged: exact, proven by the dual bound"
     return f"certified: {plan.status}" if _is_close(plan) else plan.status
@@ -186,12 +184,16 @@ class OrderedRecords:
 
     @property
     def _rank(self) -> tuple[int, bytes, bytes]:
+        # Any total order of contents does, as long as both callers see the same one: size decides
+        # mostly, bytes only between sides of one size.
         return len(self.atoms), self.atoms.tobytes(), self.weights.tobytes()
 
     def compute_plan(self, other: OrderedRecords) -> ExactPlan:
         """Compute an optimal plan: the same one from either side, where several are optimal."""
         if self._rank <= other._rank:
             return exact_plan(self.atoms, other.atoms, self.weights, other.weights)
+        # Solved from the other side and turned round. Several plans may be optimal, and which of
+        # them a solver finds depends on which side is first.
         plan = exact_plan(other.atoms, self.atoms, other.weights, self.weights)
         return replace(plan, rows=plan.cols, cols=plan.rows, potentials=plan.potentials[::-1])
 
@@ -199,6 +201,8 @@ class OrderedRecords:
         self, other: OrderedRecords, plan: ExactPlan, embedding: Embedding, of: str = "records"
     ) -> Parts:
         """Break the cost of a plan down by column, and by the classes of this side."""
+        # The plan is one, so that its parts sum to its cost exactly; parts of two plans of equal
+        # cost could not be compared.
         costs = decompose(
             plan,
             self.atoms,
@@ -226,11 +230,14 @@ def request_records(
     questions: dict[str, Question] = {side: Records(embedding=embedding) for side in sides}
     first = sides[0]
     if embedding != "none":
+        # Names of classes come from the first side alone: parts are told by its classes, and the
+        # other may have none.
         answers = yield {first: ClassSizes()}
         classes = decode_classes(str(required(answers, first).scalars.get("classes")))
         questions[first] = LabelledRecords(classes=encode_classes(classes), embedding=embedding)
     answers = yield from ask(questions, own)
     received = [required(answers, side) for side in sides]
+    # Checked before anything is computed of them: arrays from the wire have any shape.
     points = [answer.array("points", ndim=2) for answer in received]
     weights = [answer.array("weights", ndim=1) for answer in received]
     codes = [np.zeros(len(cloud), dtype=np.int64) for cloud in points]

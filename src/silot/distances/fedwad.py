@@ -18,6 +18,7 @@ from ..options import count, none_or, number, option, share, word, word_or
 from .methods import Sides, WithReference
 from .questions import DistanceTo, Interpolate
 from .result import Distance
+from .shared_options import rounds_option
 from .sides import CLOSE, Bounds, Received, bound_by_distances, bound_by_means
 
 When = Literal["every", "last", "never"]
@@ -58,11 +59,6 @@ class FedWaD(WithReference):
         records: with exact interpolation, or as many atoms as records, one round gives them all
         back, with fewer several rounds give most.
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Notes
     -----
     Rakotomamonjy, Nadjahi and Ralaivola, *Federated Wasserstein Distance*, 2024. Eq. 5 and 10
@@ -99,7 +95,7 @@ class FedWaD(WithReference):
         none_or(count()),
         default=None,
     )
-    rounds: int = option("Most rounds.", count(), default=20)
+    rounds: int = rounds_option()
     tol: float = option(
         "Stop when the upper bound fell by less than this share over five rounds, or the bounds "
         'are this close. Needs ``distances="every"``.',
@@ -149,14 +145,20 @@ class FedWaD(WithReference):
         matched = described.even and len(state.weights) == largest
         form = self._choose_form(matched)
         parameters = self._draw_parameters()
+        # Moments are asked for once, before the walk: their bound does not depend on any iterate,
+        # and every later round is measured against it.
         if self.asks_moments:
             state.bounds.raise_lower((yield from sides.bound_by_moments()))
         settled = False
+        # Each round moves the reference towards the geodesic between the two sides. On the geodesic
+        # the triangle inequality is an equality, so that the sum of both distances to it is W
+        # itself.
         for k in range(self.rounds):
             yield from self._run_round(sides, state, parameters, k, described.dimension, form)
             if self.distances == "every" and state.has_settled(self.tol):
                 settled = True
                 break
+        # The last move has not been judged yet: its distances may cut the upper bound once more.
         if self.distances != "never":
             yield from self._request_distances(sides, state)
         return self._build_result(sides, state, settled, form, matched)
@@ -191,6 +193,8 @@ class FedWaD(WithReference):
         if _is_before(second, first):
             # The walk must not depend on which holder is named first.
             first, second = second, first
+        # The next reference is an interpolant of the two interpolants: exact interpolation of exact
+        # points keeps it on a geodesic between them.
         merged = interpolate(
             first.atoms, second.atoms, first.weights, second.weights, t=next(parameters), p=self.p
         )
@@ -215,6 +219,7 @@ class FedWaD(WithReference):
                 state.refused = failure_error(side, answer)
             else:
                 raise failure_error(side, answer)
+        # The triangle inequality needs both distances; one alone bounds nothing from above.
         if len(distances) == 2:
             state.learn_sum(distances[0] + distances[1])
             state.note(len(state.history))
@@ -237,6 +242,8 @@ class FedWaD(WithReference):
     def _build_result(
         self, sides: Sides, state: Geodesic, settled: bool, form: Interpolation, matched: bool
     ) -> Distance:
+        # The upper bound is the least triangle sum so far. Without any, the interpolants of the
+        # last round stand for the distances that holders kept.
         has_sum = np.isfinite(state.estimate)
         estimate = state.bounds.upper if has_sum else state.estimate_sum(self.p)
         value, lower, upper = state.bounds.settle(estimate)
@@ -286,6 +293,7 @@ fedwad = FedWaD.build
 
 def _is_before(first: Received, second: Received) -> bool:
     """Compare two interpolants in an order that depends on their content alone."""
+    # Cheap comparisons first: sizes and means differ for all but copies, whose bytes then decide.
     sizes = [len(k.atoms) for k in (first, second)]
     if sizes[0] != sizes[1]:
         return sizes[0] < sizes[1]
@@ -297,6 +305,7 @@ def _is_before(first: Received, second: Received) -> bool:
 
 
 # Rounds without progress after which the method has settled.
+# Progress varies with the t that is drawn: one round without it says little.
 PATIENCE = 5
 
 
@@ -320,10 +329,14 @@ class Geodesic:
         """Tighten the bounds by a round's interpolants and the one ``between`` them."""
         self.optimal &= first.optimal and second.optimal and between.optimal
         self.last = (first, second, t, self.atoms, self.weights)
+        # Interpolation is linear in the mean, so that means of records follow from those of
+        # interpolants, whatever the plans were (``Received.recover_mean``).
         reference_mean = self.weights @ self.atoms
         self.bounds.raise_lower(bound_by_means(first, second, t, reference_mean))
         if first.displacement is not None and second.displacement is not None:
             moved = first.displacement + second.displacement + first.rounding + second.rounding
+            # The triangle inequality the other way: the records are at least as far apart as their
+            # interpolants, less what both moved.
             self.bounds.raise_lower(between.lower - moved)
             # From the records to their interpolants and across, as the triangle inequality has it.
             self.learn_sum(between.distance + moved)
@@ -339,6 +352,8 @@ class Geodesic:
         of the measure so far are then kept, and its atoms go to the means of what they meet.
         """
         atoms, weights = between.atoms, between.weights
+        # Fixed by the first move: from then on the measure may not grow, for a round costs more
+        # than the square of its atoms.
         self.most = self.most or max(len(weights), len(self.weights))
         if len(weights) > self.most:
             plan = exact_plan(self.atoms, atoms, self.weights, weights, p=p).plan
@@ -373,10 +388,13 @@ class Geodesic:
     def has_settled(self, tol: float) -> bool:
         """Check whether more rounds would change little: bounds are close, or progress is slow."""
         upper = self.bounds.upper
+        # A tolerance of 0 asks for all rounds, and without an upper bound there is no progress to
+        # see.
         if tol == 0 or np.isinf(upper):
             return False
         if upper - self.bounds.lower <= tol * upper:
             return True
+        # So early there is no round to compare with.
         if len(self.history) <= PATIENCE:
             return False
         return self.history[-1 - PATIENCE]["upper"] - upper <= tol * upper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,9 @@ from ..options import (
     number,
     option,
     order,
-    seed,
-    truth,
-    word,
 )
 from .result import Distance
+from .shared_options import embedding_option, seed_option, switch
 from .sides import Description, Reference, bound_by_moments, build_reference, describe, name_sides
 
 R = TypeVar("R")
@@ -95,18 +93,12 @@ def normalize_shares(weights: Mapping[str, float] | None, names: Sequence[str]) 
 
 @dataclass
 class Turns:
-    """Choose a few holders for each round, so that all of them take part in turn.
-
-    Attributes
-    ----------
-    active
-        Holders a round; ``None`` for all.
-    seed
-        Of the order in a turn, which is drawn anew for each turn.
-    """
+    """Choose a few holders for each round, so that all of them take part in turn."""
 
     active: int | None
+    """Holders a round; ``None`` for all."""
     seed: int
+    """Of the order in a turn, which is drawn anew for each turn."""
     _turn: int = 0
     _waiting: list[str] = field(default_factory=list[str])
 
@@ -162,13 +154,8 @@ class Comparing(Options):
     """Options of everything that measures distances."""
 
     p: int = option("Order of the distance.", order(), default=2)
-    seed: int = option("Seed of everything random.", seed(), default=0)
-    embedding: Embedding = option(
-        "Label coordinates added to the records.",
-        word(*get_args(Embedding)),
-        default="none",
-        flag=False,
-    )
+    seed: int = seed_option("Seed of everything random.")
+    embedding: Embedding = embedding_option()
 
 
 class Pairwise(Comparing):
@@ -287,10 +274,9 @@ class Referring(Comparing):
         default=1.0,
         code="option-reference",
     )
-    moments: bool = option(
+    moments: bool = switch(
         "Ask both sides for mean and covariance too, for the Gelbrich lower bound (p = 2). A side "
         "that refuses only weakens the bound.",
-        truth(),
         default=True,
         flag=False,
     )

@@ -17,10 +17,11 @@ from ..errors import InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Protocol, Steps, ask, required
 from ..federation.question import Answerer, Question
-from ..options import Check, anything, count, none_or, option, share, truth, word
+from ..options import Check, none_or, option, share, word
 from .methods import Joint, Referring, check_weights, require_own, resolve_quorum
 from .questions import Describe, InterpolantCosts, InterpolantDistance, Interpolate, Records
 from .result import Distance
+from .shared_options import numbers_by_holder, quorum_option, switch
 from .sides import (
     Bounds,
     Description,
@@ -66,11 +67,6 @@ class Pooled(Referring, Joint[Distance]):
         from moments, displacements and, with a shared ``t``, from the spread of the reference.
         Discloses every record of the sellers, and shows the buyer's interpolant to them.
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Notes
     -----
     *Private Wasserstein Distance* prints ``f(t) / (1 - t)``; the square of the scale is needed.
@@ -101,10 +97,8 @@ class Pooled(Referring, Joint[Distance]):
         default=None,
         brief="The buyer's interpolation parameter, 0 to 1. Default: 0.5.",
     )
-    hidden: bool = option(
+    hidden: bool = switch(
         "Whether ``t`` is kept from the sellers. It can be found out from the messages.",
-        truth(),
-        default=False,
         brief="Keep t from the sellers.",
     )
     samples: Sequence[float] = option(
@@ -112,27 +106,23 @@ class Pooled(Referring, Joint[Distance]):
         _PARAMETERS,
         default=(0.25, 0.5, 0.75),
     )
-    shares: Mapping[str, float] | None = option(
+    shares: Mapping[str, float] | None = numbers_by_holder(
         "Mass of each seller in the union; by default in proportion to its number of records.",
-        anything("numbers by seller, or None"),
-        default=None,
+        who="seller",
     )
-    quorum: int | None = option(
+    quorum: int | None = quorum_option(
         "Fewest sellers that must answer; all by default. Sellers that fail beyond it are left "
         "out and named in ``status``.",
-        none_or(count()),
-        default=None,
-        brief="Fewest sellers that must answer. Default: all.",
+        who="sellers",
     )
     interpolation: Interpolation = option(
         "Form of the interpolating measures. Of the buyer's and of each seller's.",
         word("exact", "barycentric"),
         default="exact",
     )
-    distances: bool = option(
+    distances: bool = switch(
         "Ask sellers for their displacement, without which a hidden ``t`` gives no upper bound "
         "where one seller answers.",
-        truth(),
         default=True,
         flag=False,
     )
@@ -154,6 +144,8 @@ class Pooled(Referring, Joint[Distance]):
             return self.t
         # A third stream of the seed, apart from the reference and from FedWaD's parameters.
         rng = np.random.default_rng([self.seed, 2])
+        # Near 0 the buyer would send almost its records, and near 1 almost the reference, whose
+        # distance tells nothing.
         return float(rng.uniform(0.2, 0.8)) if self.hidden else 0.5
 
     @property
@@ -205,6 +197,8 @@ class _Run:
         present = keep_present(answers, self.sellers, missing, self.quorum)
         described = read_descriptions(answers, [*present, COORDINATOR])
         atoms, weights = self.options.public.build(described)
+        # Interpolated once and before any seller is asked: all rounds compare with the same
+        # measure.
         buyer = self._interpolate_own(atoms, weights, described.dimension)
         rounds: list[Answers] = []
         for s in self.options.parameters:
@@ -213,6 +207,7 @@ class _Run:
             present = keep_present(answers, present, missing, self.quorum)
             rounds.append(answers)
         bounds, optimal = Bounds(), buyer.optimal
+        # After the last round: a seller that failed in any of them is in none of the unions.
         masses = self._share_masses(present, described)
         unions = [self._read_union(answers, masses, buyer) for answers in rounds]
         for union in unions:
@@ -259,6 +254,8 @@ class _Run:
     def _build_question(
         self, atoms: Array, weights: Array, s: float, buyer: Received, *, single: bool
     ) -> Question:
+        # The distance of a union is not one of its sellers' distances: from several the costs
+        # themselves are needed, and the plan is found here.
         kind = InterpolantDistance if single else InterpolantCosts
         return kind(
             reference=atoms,
@@ -301,6 +298,9 @@ class _Run:
             {COORDINATOR: self.own.answer(Records(embedding=self.options.embedding))}, COORDINATOR
         )
         records = own.array("points", ndim=2, columns=buyer.atoms.shape[1])
+        # Costs are quadratics in s, whose values at s = 0 are squared distances of the sellers'
+        # records from points that the buyer knows. Those from its own records follow: the result is
+        # exact, up to the rounding of that extrapolation.
         recovered, rounding = recover_record_costs(
             self.options.parameters, costs, buyer.atoms, records
         )
@@ -314,6 +314,8 @@ class _Run:
     ) -> None:
         # The wire carries costs, not points: their rounding is a hundred times that of a sum.
         slack = 1e-9 * union.distance + 2.0 * (buyer.rounding + estimate_rounding(atoms))
+        # From records to interpolants and across, as the triangle inequality has it; nothing is
+        # assumed of the plans.
         if union.displacement is not None and buyer.displacement is not None:
             moved = union.displacement + buyer.displacement
             bounds.cut_upper(union.upper + slack + moved)
@@ -330,8 +332,11 @@ class _Run:
     def _estimate(self, squares: Sequence[float]) -> float:
         if not self.options.hidden:
             return squares[0] ** 0.5 / (1.0 - self.options.own_t)
+        # Three or more values at distinct s determine a quadratic: with more the fit averages their
+        # rounding.
         coefficients = np.polynomial.polynomial.polyfit(self.options.parameters, squares, 2)
         fitted = float(np.polynomial.polynomial.polyval(self.options.own_t, coefficients))
+        # A fit may fall below zero between its nodes where the distance is about zero.
         return max(fitted, 0.0) ** 0.5 / (1.0 - self.options.own_t)
 
     def _describe_value(self, bounds: Bounds) -> str:
@@ -384,6 +389,8 @@ class SellersUnion:
         """Read the answers of sellers that have these masses in the union."""
         moves = {name: _read_largest(answer, "displacement") for name, answer in answers.items()}
         powers = [masses[name] * move**p for name, move in moves.items() if move is not None]
+        # The union moves by the mean of order p of what its parts move; one unknown part leaves it
+        # unknown.
         moved = sum(powers) ** (1.0 / p) if len(powers) == len(moves) else None
         optimal = all(answer.flag("optimal") for answer in answers.values())
         first = next(iter(answers.values()))
@@ -398,6 +405,8 @@ class SellersUnion:
             name: answer.array("costs", ndim=2, columns=len(buyer.atoms))
             for name, answer in answers.items()
         }
+        # Rows of all sellers under one another: the plan of a union sees atoms, and not whose they
+        # are.
         costs = np.concatenate(list(parts.values()))
         weights = np.concatenate(
             [

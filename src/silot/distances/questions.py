@@ -41,6 +41,8 @@ class Describe(Question):
             scalars={
                 "records": len(used),
                 "dimension": points.shape[1],
+                # Weights that were normalised differ in their last digits: a few thousand roundings
+                # count as equal, and no weights that a user means to differ.
                 "uniform": bool(np.ptp(used) <= 1e-12 * used.max()),
             }
         )
@@ -68,6 +70,7 @@ class Moments(Question):
     by_pairs: ClassVar[bool] = True
 
     def numbers(self, records: int, dimension: int) -> int:
+        # A covariance is symmetric: its upper triangle is all that it tells.
         return dimension + dimension * (dimension + 1) // 2
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
@@ -99,6 +102,8 @@ class _WithReference(Question):
 
     def _double_if_embedded(self, move: float) -> float:
         """Double a move where labels have coordinates: a record moves those of its class too."""
+        # Its own coordinates move, and those of its class with it, which is taken to count as much
+        # again.
         return move if self.embedding == "none" else 2.0 * move
 
 
@@ -117,6 +122,8 @@ class DistanceTo(_WithReference):
         self._check(points)
         plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
         return Answer(
+            # The upper end is sent as the distance: bounds that are built on it hold although a
+            # plan may be short of optimal.
             scalars={"distance": plan.upper, "distance_lower": plan.lower, "optimal": plan.optimal}
         )
 
@@ -173,6 +180,8 @@ class Interpolate(_WithReference):
             t=self.t,
             p=self.p,
             interpolation=self.interpolation,
+            # On the reference every side has the same atoms, which FedWaD can walk on; on the
+            # records a holder sends as many atoms as it has records.
             support="y" if self.on_reference else "x",
         )
 
@@ -210,6 +219,7 @@ class InterpolantDistance(_WithTarget):
         sent = self._collect_scalars(interpolant)
         sent["target_distance"] = plan.upper
         sent["target_lower"] = plan.lower
+        # Two plans stand behind the number: it is proven only where both are.
         sent["optimal"] = interpolant.optimal and plan.optimal
         return Answer(scalars=sent)
 
@@ -270,6 +280,8 @@ def find_largest_share(points: Array, weights: Array, target: Array, *, p: int =
 
 def bound_move(distance: float, share: float, p: int) -> float:
     """Bound how far a distance moves when a share of its p-th power goes."""
+    # The p-th power of the distance loses the share of the record at most. Where that is all of it
+    # or more, the root of the share bounds the move.
     remainder = distance**p - share
     return distance - remainder ** (1.0 / p) if remainder > 0 else share ** (1.0 / p)
 
@@ -294,6 +306,7 @@ def decode_classes(text: str) -> list[str]:
         value = None
     names = cast("list[object]", value) if isinstance(value, list) else []
     texts = [name for name in names if isinstance(name, str)]
+    # Two equal names would be one class with two codes; texts alone can be labels.
     if isinstance(value, list) and len(set(texts)) == len(texts) == len(names):
         return texts
     raise WireError("class names are not a list of distinct texts.", code="question-fields")
@@ -304,6 +317,8 @@ def encode_labels(labels: Names | None, classes: str, size: int) -> tuple[Codes,
 
     Classes that are not listed get the codes after the listed ones, in the order of their names.
     """
+    # Without classes all records are of one, listed class: what computes by class needs no other
+    # path.
     if not classes:
         return np.zeros(size, dtype=np.int64), 1, 0
     if labels is None:
@@ -445,6 +460,8 @@ class InterpolateByClass(_WithLabelledTarget):
             plan = exact_plan(
                 points[own], self.target[goal], weights[own], self.target_weights[goal]
             )
+            # The barycentric projection onto the atoms: all that the other side needs of a plan, in
+            # S numbers a column instead of n S.
             means = (plan.plan.T @ points[own]) / np.asarray(plan.plan.sum(axis=0)).reshape(-1, 1)
             atoms[goal] = (1.0 - self.t) * means + self.t * self.target[goal]
             # From differences to the means themselves: nothing cancels far from the origin.
@@ -474,6 +491,8 @@ class _WithClassMetric(_WithLabelledTarget):
             np.isfinite(part).all() and part.min() >= 0
             for part in (between, slack, np.array([self.label_weight]))
         )
+        # Distances of a coordinator's choice change what the answer tells: at least they must be
+        # distances.
         if not is_metric or not np.array_equal(between, between.T):
             raise WireError("class distances are no distances.", code="question-fields")
         rows = [between]
@@ -482,6 +501,8 @@ class _WithClassMetric(_WithLabelledTarget):
             mass = weights[members]
             # A class without mass still needs a place, for its records are scored too.
             share = mass / mass.sum() if mass.sum() > 0 else np.full(len(mass), 1.0 / len(mass))
+            # A class that only the holder has is placed by the records of it, as the coordinator
+            # placed the others by the records of the target.
             row = distances_to_classes(
                 points[members], share, target, self.target_weights, self.target_codes,
                 between, slack,
@@ -542,6 +563,8 @@ class LabelledDistanceTo(_WithClassMetric):
         """Find the largest part of the cost of one record, and whether it moves others' too."""
         codes, _, new = encode_labels(labels, self.classes, len(points))
         squares = self._square_label_distances(points, self.target, weights, codes, new)
+        # The cost of a record is a sum of features and labels: the largest of each, for the largest
+        # of both together would take all pairs at once.
         labels_share = float((weights * squares[codes].max(axis=1)).max())
         # A record of a class of its holder's own moves the place of that class as well.
         doubled = bool(new) or self.embedding != "none"
@@ -609,6 +632,8 @@ class CostParts(LabelledDistanceTo):
             a,
             features=count_features(points.shape[1], self.embedding),
             label_cost=label_cost,
+            # All classes that were not asked about are one: how many a holder has besides is not
+            # disclosed.
             codes=np.minimum(own, listed),
             classes=listed + 1,
         )
@@ -750,6 +775,7 @@ class OwnChance(Question):
         masses = weights[places] / weights[places].sum()
         own = points[places], masses, codes[places]
         law = chance_law(own, own, None, p=self.p, pooled=False, splits=OWN_SPLITS, embed=embed)
+        # Too few records for halves: an empty answer discloses that, and no number.
         if law is None:
             return Answer()
         return Answer(scalars={"mean": law.mean, "spread": law.spread, "error": law.error})
@@ -790,6 +816,8 @@ def _estimate_errors(
         between = _complete_class_squares(squares)
     # The halves are drawn from the records themselves, so that the same ones give the same error.
     order = lots(own, masses, kinds)
+    # Plans of halves of the sample bound the cost from above on average, and their potentials at
+    # the other half from below (Mak, Morton and Wood, 1999): the estimate lies between the two.
     estimate = corrected_cost(own, masses, label_cost, (atoms, loads), plan, order)
     errors: dict[str, Scalar] = {
         "corrected": max(estimate.cost, 0.0) ** 0.5,
@@ -813,9 +841,12 @@ def _complete_class_squares(squares: Array) -> Array:
     listed = squares.shape[1]
     apart = np.sqrt(squares)
     full = np.zeros((len(squares), len(squares)))
+    # Known directly: from any class to a listed one.
     full[:, :listed] = apart
     full[:listed, listed:] = apart[listed:].T
     for k in range(listed, len(squares)):
+        # A metric's largest extension: no distance that is consistent with the known ones is
+        # larger.
         full[k, listed:] = (apart[k] + apart[listed:]).min(axis=1)
         full[k, k] = 0.0
     return full**2

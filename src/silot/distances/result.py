@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from ..data.preflight import Preflight
 
 
+def summarize(result: Any, *facts: str) -> str:
+    """Write a result in one line: its kind, a few facts, and how its status begins."""
+    return f"{type(result).__name__}({', '.join([*facts, result.status.split(':')[0]])})"
+
+
+def fields_by_name(result: Any, *names: str) -> dict[str, Any]:
+    """Return plain fields and properties of a result as they are, for its JSON form."""
+    return {name: getattr(result, name) for name in names}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Distance(Billed):
     """A Wasserstein distance between two measures, with bounds.
@@ -117,10 +127,8 @@ class Distance(Billed):
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Distance({self.value:.6g} in [{self.lower:.6g}, {self.upper:.6g}], "
-            f"{self.method}, {self.status.split(':')[0]})"
-        )
+        bounds = f"[{self.lower:.6g}, {self.upper:.6g}]"
+        return summarize(self, f"{self.value:.6g} in {bounds}", self.method)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the bounds round by round (one point for methods of one round)."""
@@ -266,9 +274,7 @@ class DistanceMatrix(Preflighted):
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def __repr__(self) -> str:
-        return (
-            f"DistanceMatrix({len(self.names)} holders, {self.method}, {self.status.split(':')[0]})"
-        )
+        return summarize(self, f"{len(self.names)} holders", self.method)
 
     def plot(self, ax: Axes | None = None, *, vmax: float | None = None) -> Axes:
         """Draw the values as a heat map, of colours up to ``vmax`` (default: the largest)."""

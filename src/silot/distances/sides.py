@@ -33,11 +33,14 @@ def is_drawn(reference: Array, seed: int) -> bool:
     """Check whether a reference is the draw of a seed, shifted and scaled as one cloud."""
     size, dimension = reference.shape
     drawn = draw_reference(seed, size, dimension)
+    # One mean for all coordinates, as ``reference_mean`` is one number.
     mean, flat = float(reference.mean()), reference - reference.mean()
     # Least squares of the one on the other: a scale and a shift are all that may differ.
     level = drawn - drawn.mean()
     scale = float((flat * level).sum()) / max(float((level * level).sum()), 1e-300)
     largest = abs(mean) + abs(scale) * float(np.abs(drawn).max())
+    # A billionth of the largest number: what travelled as text or in other units was rounded, and a
+    # reference of other records is never that close.
     return scale > 0 and bool(np.abs(flat - scale * level).max() <= 1e-9 * largest)
 
 
@@ -63,6 +66,8 @@ class Description:
     @property
     def even(self) -> bool:
         """Whether all sides have equally many records, all of one weight."""
+        # With a reference of as many atoms, optimal plans may then be permutations (Birkhoff), and
+        # barycentric interpolants are exact ones.
         return len(set(self.records.values())) == 1 and all(self.uniform.values())
 
 
@@ -89,6 +94,7 @@ def read_descriptions(answers: Answers, sides: Sequence[str]) -> Description:
 
 def _read_count(answer: Answer, name: str) -> int:
     value = answer.number(name)
+    # A count is read as a number: a holder of other code may send one that is not whole.
     if value != int(value) or not 1 <= value <= _LARGEST_COUNT:
         raise build_malformed_error(f"{name!r} that is not a count")
     return int(value)
@@ -132,6 +138,7 @@ class Reference:
                     code="dimension-mismatch",
                 )
             return self.points, self.weights
+        # More atoms than the smaller side has records would split them, and fewer would merge them.
         size = self.support or min(description.records.values())
         drawn = draw_reference(self.seed, size, description.dimension)
         return self.mean + self.scale * drawn, np.full(size, 1.0 / size)
@@ -195,6 +202,8 @@ def bound_by_moments(
     received: list[Moments] = []
     for side in sides:
         answer = answers.get(side, Failure("holder-silent"))
+        # A refusal only weakens the bound, to the one that always holds. In a union any failure
+        # does: its other sellers are still worth measuring.
         if isinstance(answer, Failure) and (answer.kind == "refused" or masses is not None):
             return 0.0
         answer = required(answers, side)
@@ -205,6 +214,7 @@ def bound_by_moments(
     largest = max(float(np.abs(side.mean).max() + _measure_spread(side)) for side in received)
     rounding = 1e-14 * len(received[0].mean) ** 0.5 * largest
     union = _mix(received[:-1], [1.0 if masses is None else masses[side] for side in sides[:-1]])
+    # Gelbrich, 1990: W_2 is at least the distance of the Gaussians that have the same moments.
     return max(gelbrich_of_moments(union, received[-1]) - rounding, 0.0)
 
 
@@ -222,6 +232,7 @@ def _mix(parts: Sequence[Moments], masses: Sequence[float]) -> Moments:
 
 
 def _measure_spread(side: Moments) -> float:
+    # Rounding may leave the trace of a covariance of equal records just below zero.
     return float(np.sqrt(max(np.trace(side.covariance), 0.0)))
 
 
@@ -261,6 +272,7 @@ class Received:
 
     def recover_mean(self, t: float, reference_mean: Array) -> Array:
         """Compute the mean of the records behind it: interpolation is linear in the mean."""
+        # The plan has the reference as its second marginal, so that its part of the mean is known.
         return (self.weights @ self.atoms - t * reference_mean) / (1.0 - t)
 
 
@@ -277,6 +289,8 @@ def bound_by_means(first: Received, second: Received, t: float, reference_mean: 
 
 def estimate_rounding(atoms: Array) -> float:
     """Bound how far a few roundings of its coordinates can move a cloud."""
+    # A handful of roundings of half a unit in the last place for each coordinate, with room to
+    # spare; the root of d turns the largest error of a coordinate into that of a point.
     return 4.0 * _EPSILON * atoms.shape[1] ** 0.5 * float(np.abs(atoms).max())
 
 
@@ -299,6 +313,8 @@ def build_misfit_error(what: str = "question") -> WireError:
 def bound_by_distances(first: Received, second: Received) -> float:
     """Bound W below by the difference of two distances to one reference."""
     ends = [(side.distance, side.distance_lower) for side in (first, second)]
+    # |W(x, r) - W(y, r)| <= W(x, y): certified only between the low end of one and the high end of
+    # the other.
     (high_1, low_1), (high_2, low_2) = ends
     if high_1 is None or high_2 is None or low_1 is None or low_2 is None:
         return 0.0
@@ -315,6 +331,8 @@ class Bounds:
 
     def raise_lower(self, candidate: float) -> None:
         """Raise the lower bound to a certified one."""
+        # A negative candidate is moved away from zero as well: rounding must weaken a bound,
+        # whatever its sign.
         self.lower = max(self.lower, candidate * (1.0 - math.copysign(_ROUNDING, candidate)))
 
     def cut_upper(self, candidate: float) -> None:
@@ -324,6 +342,8 @@ class Bounds:
     @property
     def close(self) -> bool:
         """Whether the bounds are within ``CLOSE`` of one another: what ``converged`` means."""
+        # Relative to the upper bound, which is never zero where the two differ; infinity minus
+        # anything proves nothing.
         return self.upper - self.lower <= CLOSE * self.upper < math.inf
 
     def settle(self, estimate: float) -> tuple[float, float, float]:

@@ -11,10 +11,11 @@ from silot_transport.geodesic import Interpolation
 
 from ..federation.answer import Array
 from ..federation.protocol import Steps
-from ..options import option, share, truth, word
+from ..options import option, share, word
 from .methods import Sides, WithReference
 from .questions import Interpolate
 from .result import Distance
+from .shared_options import switch
 from .sides import (
     Bounds,
     Description,
@@ -42,11 +43,6 @@ class TriangleWad(WithReference):
         geodesics (always with ``"exact"``), or both sides have equally many records of uniform
         weight. In all other cases it is an estimate, moved between bounds that hold anyway;
         ``status`` says which. Discloses every record.
-
-    Raises
-    ------
-    InputError
-        Options out of range.
 
     Notes
     -----
@@ -92,9 +88,8 @@ class TriangleWad(WithReference):
         word(*get_args(Choice)),
         default="auto",
     )
-    distances: bool = option(
+    distances: bool = switch(
         "Ask for distances to the reference and displacements, for tighter bounds.",
-        truth(),
         default=True,
         flag=False,
     )
@@ -121,8 +116,12 @@ class TriangleWad(WithReference):
         )
         answers = yield from sides.ask(question)
         first, second = (Received.of(answer, described.dimension) for answer in answers)
+        # Both interpolants lie the share t on the way to one reference, so that W shrinks by about
+        # 1 - t (similar triangles). All that follows bounds how far this is from the truth.
         plan = exact_plan(first.atoms, second.atoms, first.weights, second.weights, p=self.p)
         reference_mean = weights @ atoms
+        # Bounds that hold whatever the plans: means move linearly, and displacements say how far
+        # each side went.
         bounds.raise_lower(bound_by_means(first, second, self.t, reference_mean))
         learn_from_displacements(bounds, plan, (first, second))
         # Interpolation adds t times a point of the reference to each record: the two sides may meet
@@ -131,6 +130,8 @@ class TriangleWad(WithReference):
         # Rounding of the atoms, the reference included, grows by 1 / (1 - t) like all else.
         rounding = first.rounding + second.rounding + 2.0 * estimate_rounding(atoms)
         room = 2.0 * self.t * spread + rounding
+        # Every bound is divided by 1 - t last, for the room is that of the interpolants, not of the
+        # records.
         bounds.raise_lower((plan.lower - room) / (1.0 - self.t))
         bounds.cut_upper((plan.upper + room) / (1.0 - self.t))
         optimal = plan.optimal and first.optimal and second.optimal
@@ -141,6 +142,8 @@ class TriangleWad(WithReference):
             and optimal
             and ((first.geodesic and second.geodesic) or _are_equal_and_uniform(first, second))
         )
+        # The similar triangle as published. It is a value between the bounds, and a bound itself
+        # only where it is certified.
         estimate = plan.distance / (1.0 - self.t)
         if certified:
             # A plan whose cost is off by a gap is monotone up to that gap.
@@ -162,6 +165,7 @@ class TriangleWad(WithReference):
         )
 
     def _choose_form(self, described: Description) -> Interpolation:
+        # A choice of the caller stands, even where it is worse: papers are reproduced with it.
         if self.interpolation != "auto":
             return self.interpolation
         return "barycentric" if described.even else "exact"
@@ -201,6 +205,8 @@ def compute_reference_spread(atoms: Array, weights: Array, p: int) -> float:
     r"""Compute :math:`(\sum_k w_k |\gamma_k - \bar\gamma|^p)^{1/p}`: no average exceeds it."""
     # Around the mean: a shift of the reference is the same for both sides, and cancels.
     distances = np.linalg.norm(atoms - weights @ atoms, axis=1)
+    # By Minkowski: whichever atoms a plan averages, they differ from the mean by this at most in
+    # the norm of order p.
     return float(weights @ distances**p) ** (1.0 / p)
 
 

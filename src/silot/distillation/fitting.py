@@ -36,22 +36,15 @@ _CLIP = 1.0
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a model was fitted.
-
-    Attributes
-    ----------
-    losses
-        Mean cross-entropy of every epoch, in nats, dropout included.
-    validation
-        Mean cross-entropy of the validation inputs after every epoch, over their labels where
-        ``balanced``; empty without any.
-    epoch
-        Epoch, from 1, whose parameters the module has now.
-    """
+    """How a model was fitted."""
 
     losses: tuple[float, ...]
+    """Mean cross-entropy of every epoch, in nats, dropout included."""
     validation: tuple[float, ...]
+    """Mean cross-entropy of the validation inputs after every epoch, over their labels where
+    ``balanced``; empty without any."""
     epoch: int
+    """Epoch, from 1, whose parameters the module has now."""
 
 
 @taking(Fit)
@@ -172,7 +165,7 @@ class _Run:
 
 
 def module_predict(module: torch.nn.Module, inputs: Inputs, batch: int = 256) -> Array:
-    r"""Compute the probabilities of a module: the softmax of its logits, in float64.
+    """Compute the probabilities of a module: the softmax of its logits, in float64.
 
     Parameters
     ----------

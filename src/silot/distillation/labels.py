@@ -22,18 +22,12 @@ _NEGATIVE = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class LabelCodes:
-    """Labels as rows of a label space, which ``LabelSpace.codes`` or ``LabelSpace.coded`` returns.
-
-    Attributes
-    ----------
-    values
-        Shape (n,): the row of every record's label.
-    names
-        Names of the label space.
-    """
+    """Labels as rows of a label space, from ``LabelSpace.codes`` or ``LabelSpace.coded``."""
 
     values: Codes = field(repr=False)
+    """Shape (n,): the row of every record's label."""
     names: tuple[str, ...]
+    """Names of the label space."""
 
     def __len__(self) -> int:
         return len(self.values)

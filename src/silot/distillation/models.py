@@ -132,27 +132,12 @@ class Transformer(nn.Module):
 
     Parameters
     ----------
-    vocabulary
-        Public words.
-    labels
-        Number of labels, or the label space.
+    vocabulary, labels, dropout, vectors, seed
+        As ``BagOfWords``, which raises the same errors.
     width, layers, heads
-        Size of the model; ``heads`` divides ``width``.
+        Size of the model; ``heads`` divides ``width``, else a ``MismatchError`` is raised.
     length
         Numbers read of an input, ``[CLS]`` and ``[SEP]`` included.
-    dropout
-        Share left out in fitting.
-    vectors
-        Shape (vocabulary.size, d): vectors to start from (``Vocabulary.vectors``).
-    seed
-        Same seed, same first parameters.
-
-    Raises
-    ------
-    InputError
-        Sizes out of range.
-    MismatchError
-        Heads that do not divide the width; vectors that do not fit the vocabulary.
 
     Examples
     --------
@@ -204,8 +189,8 @@ class VectorHead(nn.Module):
     ----------
     dimension
         d.
-    labels
-        Number of labels, or the label space.
+    labels, seed
+        As ``BagOfWords``.
     hidden
         Widths of the hidden layers; ``()`` for a linear model.
     mean, scale
@@ -213,8 +198,6 @@ class VectorHead(nn.Module):
         norm 1 want ``scale=d ** -0.5``.
     dropout
         Share left out in fitting.
-    seed
-        Same seed, same first parameters.
 
     Raises
     ------

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from silot_transport._check import real
 
+from ..distances.shared_options import switch
 from ..errors import InputError
 from ..options import (
     Check,
@@ -20,7 +21,6 @@ from ..options import (
     number,
     option,
     seed,
-    truth,
     word,
 )
 from ..privacy.accounting import mu_of
@@ -56,12 +56,7 @@ class Fit(Options):
     )
     batch: int = option("Inputs of a step.", count(), default=32, code="option-fit")
     decay: float = option("Weight decay.", number(least=0), default=0.01, code="option-fit")
-    balanced: bool = option(
-        "Whether every label counts the same, however rare.",
-        truth(),
-        default=False,
-        code="option-fit",
-    )
+    balanced: bool = switch("Whether every label counts the same, however rare.", code="option-fit")
     seed: int = option(
         "Order of inputs and dropout. Same seed, same result on one machine.",
         seed(),
@@ -88,15 +83,11 @@ class Training(Options):
     )
     epochs: int = option("Passes over all inputs.", count(), default=10)
     rate: float = option(
-        "Learning rate of AdamW.",
-        Check(_rate, float, "float, above 0"),
-        default=1e-3,
+        "Learning rate of AdamW.", Check(_rate, float, "float, above 0"), default=1e-3
     )
     batch: int = option("Inputs of a step.", count(), default=64)
     seed: int = option(
-        "Seed of the order of inputs, of dropout, and of noise that is made.",
-        seed(),
-        default=0,
+        "Seed of the order of inputs, of dropout, and of noise that is made.", seed(), default=0
     )
 
     def fit(self) -> None:
@@ -123,12 +114,10 @@ class Weighing(Options):
         default=1.5,
         code="option-cap",
     )
-    robust: bool = option(
+    robust: bool = switch(
         "Whether only the closest majority of the teachers counts (``distillation.majority``): "
         "fewer than half of them can then lie. The model as it was is one of them where there is "
-        "``memory``.",
-        truth(),
-        default=False,
+        "``memory``."
     )
     noise: npt.ArrayLike | Sequence[str] | int | None = option(
         'For ``"confidence"``: inputs that mean nothing, or how many to make (2000). Records are '
@@ -137,10 +126,9 @@ class Weighing(Options):
         anything("inputs, int, or None"),
         default=None,
     )
-    memory: bool = option(
+    memory: bool = switch(
         "Learn without forgetting: the model's own predictions, as it was, are those of one more "
         'teacher, ``"global"``. Its bias is that over the same noise.',
-        truth(),
         default=True,
     )
     memory_size: int | None = option(
@@ -193,11 +181,9 @@ class Asking(Options):
         Check(lambda value, *_: value, float, "float, between 0 and 1"),
         default=1e-5,
     )
-    shared: bool = option(
+    shared: bool = switch(
         "Teachers have the transfer set, and questions carry places in it: nothing else is sent. "
-        "A teacher that has another one is excluded.",
-        truth(),
-        default=False,
+        "A teacher that has another one is excluded."
     )
     question_batch: int | None = option(
         "Inputs of one question; 256, or 4096 with ``privacy_epsilon``. No more than teachers "
@@ -207,10 +193,7 @@ class Asking(Options):
         code="option-batch",
     )
     min_teachers: int = option(
-        "Fewest teachers to go on with.",
-        count(),
-        default=1,
-        code="option-teachers",
+        "Fewest teachers to go on with.", count(), default=1, code="option-teachers"
     )
 
     def fit(self) -> None:

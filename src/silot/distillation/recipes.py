@@ -33,18 +33,6 @@ _RECIPE, _PARAMETER = "recipe", "parameter."
 class Recipe:
     """Everything about a model but its parameters.
 
-    Attributes
-    ----------
-    kind
-        ``"vectors"`` (``VectorHead``), ``"bag"`` (``BagOfWords``), ``"transformer"`` or
-        ``"pretrained"``.
-    labels
-        The labels.
-    options
-        Other arguments of its constructor, as plain values.
-    vocabulary
-        Its words, for ``"bag"`` and ``"transformer"``.
-
     Raises
     ------
     InputError
@@ -60,9 +48,14 @@ class Recipe:
     """
 
     kind: Kind
+    """``"vectors"`` (``VectorHead``), ``"bag"`` (``BagOfWords``), ``"transformer"`` or
+    ``"pretrained"``."""
     labels: LabelSpace
+    """The labels."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Other arguments of its constructor, as plain values."""
     vocabulary: Vocabulary | None = field(default=None, repr=False)
+    """Its words, for ``"bag"`` and ``"transformer"``."""
 
     def __post_init__(self) -> None:
         if self.kind not in _BUILDERS:
@@ -100,13 +93,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
-        """Read what ``to_dict`` wrote.
-
-        Raises
-        ------
-        InputError
-            Fields that are unknown or missing, or not a recipe.
-        """
+        """Read what ``to_dict`` wrote, or raise an ``InputError`` where it is no recipe."""
         if set(values) != {"kind", "labels", "options", "vocabulary"}:
             raise InputError(
                 "a recipe has kind, labels, options and vocabulary.", code="model-fields"

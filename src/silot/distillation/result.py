@@ -20,35 +20,24 @@ _VARIANTS = {"confidence": "E", "uniform": "A", "size": "D", "uniform-distance":
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions(Billed):
-    """What every teacher says of a transfer set.
-
-    Attributes
-    ----------
-    names
-        The K teachers that answered everything, in the order of the alphabet.
-    outputs
-        Shape (K, n, L): probabilities; noisy ones are moved onto the simplex.
-    biases
-        Shape (K, L): mean predictions over noise; ``None`` when they were not asked for.
-    sizes
-        Training records by teacher, ``None`` where it does not tell.
-    noise
-        Standard deviation of the noise in every probability, by teacher; empty without noise.
-    excluded
-        Why other teachers take no part, as a code.
-    status
-        The same in words.
-    """
+    """What every teacher says of a transfer set."""
 
     view: ClassVar = "view:predictions"
 
     names: tuple[str, ...]
+    """The K teachers that answered everything, in the order of the alphabet."""
     outputs: Array = field(repr=False)
+    """Shape (K, n, L): probabilities; noisy ones are moved onto the simplex."""
     biases: Array | None = field(repr=False)
+    """Shape (K, L): mean predictions over noise; ``None`` when they were not asked for."""
     sizes: Mapping[str, int | None]
+    """Training records by teacher, ``None`` where it does not tell."""
     noise: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Standard deviation of the noise in every probability, by teacher; empty without noise."""
     excluded: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why other teachers take no part, as a code."""
     status: str = ""
+    """The same in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the predictions themselves."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..distances.result import fields_by_name
 from ..errors import InputError, MismatchError
 from .labels import LabelSpace, are_probabilities, are_rows
 
@@ -20,35 +21,26 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassScores:
-    """Scores of the records of one class.
-
-    Attributes
-    ----------
-    name, code
-        The class: its name and its row in the label space.
-    records
-        How many there are; never 0.
-    f1, recall
-        Of the named labels.
-    distance
-        Mean Euclidean distance of the expected coordinates from the class's own.
-    distance_quantiles
-        Shape (5,): quantiles of that distance at ``LEVELS``.
-    expected
-        Shape (k,): mean of the expected coordinates.
-    expected_quantiles
-        Shape (5, k): their quantiles at ``LEVELS``, coordinate by coordinate.
-    """
+    """Scores of the records of one class."""
 
     name: str
+    """Name of the class."""
     code: int
+    """Row of the class in the label space."""
     records: int
+    """How many there are; never 0."""
     f1: float
+    """F1 of the named labels."""
     recall: float
+    """Recall of the named labels."""
     distance: float
+    """Mean Euclidean distance of the expected coordinates from the class's own."""
     distance_quantiles: Array
+    """Shape (5,): quantiles of that distance at ``LEVELS``."""
     expected: Array
+    """Shape (k,): mean of the expected coordinates."""
     expected_quantiles: Array
+    """Shape (5, k): their quantiles at ``LEVELS``, coordinate by coordinate."""
 
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON."""
@@ -60,30 +52,21 @@ class ClassScores:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """Scores of predictions on labelled records.
-
-    Attributes
-    ----------
-    accuracy
-        Share of records whose most probable label is right; of equally probable ones the first
-        counts.
-    macro_f1
-        Mean F1 of the classes that have records or are named for some record, each counting
-        alike. A class that is named and has no records has F1 0.
-    semantic_distance
-        Mean over the classes that have records of ``ClassScores.distance``; in the unit of the
-        coordinates, Euclidean whatever the metric of the label space.
-    per_class
-        Scores of every class that has records, in the order of the label space.
-    confusion
-        Shape (L, L): number of records of class i whose most probable label is j.
-    """
+    """Scores of predictions on labelled records."""
 
     accuracy: float
+    """Share of records whose most probable label is right; of equally probable ones the first
+    counts."""
     macro_f1: float
+    """Mean F1 of the classes that have records or are named for some record, each counting alike. A
+    class that is named and has no records has F1 0."""
     semantic_distance: float
+    """Mean over the classes that have records of ``ClassScores.distance``; in the unit of the
+    coordinates, Euclidean whatever the metric of the label space."""
     per_class: tuple[ClassScores, ...]
+    """Scores of every class that has records, in the order of the label space."""
     confusion: Codes
+    """Shape (L, L): number of records of class i whose most probable label is j."""
 
     @property
     def records(self) -> int:
@@ -93,10 +76,7 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON."""
         return {
-            "records": self.records,
-            "accuracy": self.accuracy,
-            "macro_f1": self.macro_f1,
-            "semantic_distance": self.semantic_distance,
+            **fields_by_name(self, "records", "accuracy", "macro_f1", "semantic_distance"),
             "per_class": [own.to_dict() for own in self.per_class],
             "confusion": self.confusion.tolist(),
         }

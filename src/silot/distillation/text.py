@@ -229,13 +229,7 @@ class Vocabulary:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Vocabulary:
-        """Read what ``to_dict`` wrote.
-
-        Raises
-        ------
-        InputError
-            Fields that are unknown or missing, or not a vocabulary.
-        """
+        """Read what ``to_dict`` wrote, or raise an ``InputError`` where it is no vocabulary."""
         if set(values) != {"words", "buckets"} or not isinstance(values["words"], list | tuple):
             raise InputError("a vocabulary has words and buckets.", code="vocabulary-fields")
         return cls(tuple(values["words"]), values["buckets"])

@@ -39,41 +39,28 @@ FILE = "training.npz"
 
 @dataclass(frozen=True)
 class Epoch:
-    """How far training has come.
-
-    Attributes
-    ----------
-    epoch, epochs
-        Epochs done, and all there will be.
-    loss
-        Mean weighted loss of the epoch's inputs, before the step each of them took part in.
-    seconds
-        What the epoch took.
-    """
+    """How far training has come."""
 
     epoch: int
+    """Epochs done."""
     epochs: int
+    """All epochs there will be."""
     loss: float
+    """Mean weighted loss of the epoch's inputs, before the step each of them took part in."""
     seconds: float
+    """What the epoch took."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What training was like.
-
-    Attributes
-    ----------
-    losses
-        Mean weighted loss of every epoch, shape (epochs,).
-    by_teacher
-        Mean loss against each teacher without weights, shape (epochs, K).
-    resumed
-        Epochs that a checkpoint already had.
-    """
+    """What training was like."""
 
     losses: Array
+    """Mean weighted loss of every epoch, shape (epochs,)."""
     by_teacher: Array
+    """Mean loss against each teacher without weights, shape (epochs, K)."""
     resumed: int = 0
+    """Epochs that a checkpoint already had."""
 
 
 @taking(Training)

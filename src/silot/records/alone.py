@@ -88,15 +88,15 @@ def odds(screen: Screen, points: Array, codes: Codes | None) -> tuple[Array, Arr
         A column is off by so many times what is usual, given the others.
     """
     frames = screen.frames
-    found = screen.compared(frames, points)
-    features = features_by(screen, found.odd, found.chances)
-    off = np.maximum(np.sqrt(found.odd.columns), found.times)
+    compared = screen.compared(frames, points)
+    features = features_by(screen, compared.odd, compared.chances)
+    off = np.maximum(np.sqrt(compared.odd.columns), compared.times)
     if screen.experts is None or codes is None:
         return _together(screen, features, None), off
     shares = screen.experts(points, frames)
-    shares[found.same] = screen.shares[found.nearest[found.same]]
-    known = np.minimum(codes, screen.classes - 1)
-    labels = labels_of(shares, known, even_swaps(screen.classes))
+    shares[compared.same] = screen.shares[compared.nearest[compared.same]]
+    listed = np.minimum(codes, screen.classes - 1)
+    labels = labels_of(shares, listed, even_swaps(screen.classes))
     return _together(screen, features, np.where(codes < screen.classes, labels, -np.inf)), off
 
 
@@ -111,7 +111,9 @@ def _sound_labels(screen: Screen) -> Array:
 
 
 def _together(screen: Screen, features: Array, labels: Array | None) -> Array:
-    found = odds_of(features, even(screen.sound_features, screen.weights), RARE)
+    by_features = odds_of(features, even(screen.sound_features, screen.weights), RARE)
     if labels is None:
-        return found
-    return np.logaddexp(found, odds_of(labels, even(_sound_labels(screen), screen.weights), SOME))
+        return by_features
+    return np.logaddexp(
+        by_features, odds_of(labels, even(_sound_labels(screen), screen.weights), SOME)
+    )

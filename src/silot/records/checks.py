@@ -86,24 +86,24 @@ def _by_name(records: Records | None) -> dict[str, RecordScores]:
         pairs = list(records.items())
     else:
         pairs = [(getattr(item, "name", ""), item) for item in records]
-    found: dict[str, RecordScores] = {}
+    scores: dict[str, RecordScores] = {}
     for name, item in pairs:
         if not isinstance(item, RecordScores) or not isinstance(name, str):
             raise InputError(
                 f"records has a {type(item).__name__}. Give RecordScores, one for each holder.",
                 code="report-records",
             )
-        if name in found:
+        if name in scores:
             raise InputError(
                 f"records has {_quoted(name)} twice. Give a mapping with a name for each.",
                 code="report-records",
             )
-        found[name] = item
-    return found
+        scores[name] = item
+    return scores
 
 
-def _images(name: str, given: npt.ArrayLike, records: int) -> npt.NDArray[Any]:
-    images = _array(given)
+def _images(name: str, values: npt.ArrayLike, records: int) -> npt.NDArray[Any]:
+    images = _array(values)
     right = images.ndim == 3 or (images.ndim == 4 and images.shape[3] == 3)
     if not right or images.dtype.kind not in "buif" or 0 in images.shape[1:]:
         raise InputError(
@@ -120,8 +120,8 @@ def _images(name: str, given: npt.ArrayLike, records: int) -> npt.NDArray[Any]:
     return images
 
 
-def _truth(name: str, given: npt.ArrayLike, records: int) -> Flags:
-    truth = _array(given)
+def _truth(name: str, values: npt.ArrayLike, records: int) -> Flags:
+    truth = _array(values)
     if truth.shape != (records,):
         raise InputError(
             f"truth of {_quoted(name)} is of shape {truth.shape}; shape ({records},) is needed: "
@@ -137,10 +137,10 @@ def _truth(name: str, given: npt.ArrayLike, records: int) -> Flags:
     return truth.astype(bool)
 
 
-def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
+def _array(values: npt.ArrayLike) -> npt.NDArray[Any]:
     """An array; what cannot be one is an object without axes, which every check refuses."""
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except (ValueError, TypeError):
         return np.asarray(None)
 

@@ -33,21 +33,15 @@ class Nearness:
 
     Of every distinct validation record, the log of the mean distance to its nearest few divided
     by that to its nearest one.
-
-    Attributes
-    ----------
-    logs
-        Sorted (m,).
-    dimension
-        Of the set that records lie on or near (Levina and Bickel, 2004): so many times denser
-        records are nearer by that root.
-    least
-        Distance of the two nearest of them: where columns have steps, none is nearer.
     """
 
     logs: Array = field(repr=False)
+    """Sorted (m,)."""
     dimension: float
+    """Of the set that records lie on or near (Levina and Bickel, 2004): so many times denser
+    records are nearer by that root."""
     least: float
+    """Distance of the two nearest of them: where columns have steps, none is nearer."""
 
     @classmethod
     def of(cls, frames: Frames) -> Self:
@@ -90,7 +84,7 @@ class Nearness:
 
 
 def originals(points: Array, frames: Frames, nearness: Nearness, fdr: float) -> Codes:
-    r"""For each record the first one that it is a copy of, or -1.
+    """For each record the first one that it is a copy of, or -1.
 
     Equal records are copies if chance makes fewer than ``fdr`` of them. Chance is judged by pairs
     :math:`a_j` that differ in column ``j`` alone, and :math:`a_{jl}` that differ in two: as far as
@@ -154,8 +148,8 @@ def _accidents(points: Array, whose: Codes) -> float:
     total = mixed.sum(axis=1, dtype=np.uint64)
 
     def alike(*but: int) -> float:
-        rest = total - mixed[:, list(but)].sum(axis=1, dtype=np.uint64)
-        return _pairs(np.unique(rest, return_counts=True)[1])
+        others = total - mixed[:, list(but)].sum(axis=1, dtype=np.uint64)
+        return _pairs(np.unique(others, return_counts=True)[1])
 
     one = [alike(column) - equal for column in range(values.shape[1])]
     most = sorted(range(len(one)), key=lambda column: -one[column])[:_CROSSED]
@@ -174,10 +168,10 @@ def _near(rows: Array, first: Codes, frames: Frames, nearness: Nearness, fdr: fl
     around = frames.around(rows)
     other = _nearest(z)
     apart = np.sqrt(((z - z[other]) ** 2).sum(axis=1))
-    found = np.flatnonzero((apart > 0) & (around > 0) & (apart < 0.5 * nearness.least))
+    close = np.flatnonzero((apart > 0) & (around > 0) & (apart < 0.5 * nearness.least))
     chances = np.ones(len(rows))
-    logs = np.log(around[found]) - np.log(apart[found])
-    chances[found] = nearness.chance(logs, denser)
+    logs = np.log(around[close]) - np.log(apart[close])
+    chances[close] = nearness.chance(logs, denser)
     order = np.argsort(chances, kind="stable")
     # Each copy makes two records that near, itself and what it is of.
     level = 0.5 * fdr
@@ -218,15 +212,15 @@ def _nearest(z: Array) -> Codes:
         mine = slice(top, min(top + _TILE, len(rows)))
         here = np.arange(mine.stop - top)
         least = np.full(len(here), np.inf, dtype=np.float32)
-        for left in range(max(top - _BAND, 0), min(top + _BAND, len(rows)), _TILE):
-            costs = rows[mine] @ np.ascontiguousarray(columns[:, left : left + _TILE])
-            if left == top:
+        for start in range(max(top - _BAND, 0), min(top + _BAND, len(rows)), _TILE):
+            costs = rows[mine] @ np.ascontiguousarray(columns[:, start : start + _TILE])
+            if start == top:
                 np.fill_diagonal(costs, np.inf)
             places = costs.argmin(axis=1)
             values = costs[here, places]
             better = values < least
             least[better] = values[better]
-            nearest[top + here[better]] = left + places[better]
-    found = np.empty(len(rows), dtype=np.int64)
-    found[order] = order[nearest]
-    return found
+            nearest[top + here[better]] = start + places[better]
+    places_of = np.empty(len(rows), dtype=np.int64)
+    places_of[order] = order[nearest]
+    return places_of

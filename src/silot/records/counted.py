@@ -33,24 +33,16 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Bins:
-    """Bins of log likelihood ratios, and what shares of public records lie in them.
-
-    Attributes
-    ----------
-    edges
-        Rising (B - 1,): a ratio lies in the bin of its place among them.
-    sound
-        Shares (B,) of sound records.
-    broken
-        Shares (B,) of broken records; ``None`` where faults may be of any kind.
-    size
-        How many records of equal weight the shares are known from.
-    """
+    """Bins of log likelihood ratios, and what shares of public records lie in them."""
 
     edges: Array = field(repr=False)
+    """Rising (B - 1,): a ratio lies in the bin of its place among them."""
     sound: Array
+    """Shares (B,) of sound records."""
     broken: Array | None
+    """Shares (B,) of broken records; ``None`` where faults may be of any kind."""
     size: float
+    """How many records of equal weight the shares are known from."""
 
     @classmethod
     def of_features(cls, screen: Screen) -> Self:
@@ -74,12 +66,12 @@ class Bins:
         tried = _ABOVE[_ABOVE * size >= _BEYOND]
         places = np.minimum(np.searchsorted(above, tried), len(above) - 1)
         edges = np.unique(sound[order][places])
-        made = cls(edges, np.zeros(0), None, size)
-        shares = made.count(sound, weights)
+        bins = cls(edges, np.zeros(0), None, size)
+        shares = bins.count(sound, weights)
         if broken is None:
             return cls(edges, shares, None, size)
         masses = np.tile(weights / len(broken), len(broken))
-        return cls(edges, shares, made.count(broken.ravel(), masses), size)
+        return cls(edges, shares, bins.count(broken.ravel(), masses), size)
 
     def places(self, ratios: Array) -> Codes:
         """The bin of each ratio (n,)."""
@@ -87,8 +79,8 @@ class Bins:
 
     def count(self, ratios: Array, masses: Array) -> Array:
         """Mass in every bin (B,)."""
-        found = np.bincount(self.places(ratios), masses, minlength=len(self.edges) + 1)
-        return found.astype(np.float64)
+        totals = np.bincount(self.places(ratios), masses, minlength=len(self.edges) + 1)
+        return totals.astype(np.float64)
 
     def estimate(self, counts: Array, noise: float) -> Number:
         """How many of the records in these bins are broken.
@@ -116,8 +108,8 @@ class Bins:
         misses = np.empty(len(_GRID))
         for k, share in enumerate(_GRID.tolist()):
             mixed = (1.0 - share) * self.sound + share * broken
-            known = (1.0 - share) ** 2 * self.sound + share**2 * broken
-            spread = records * mixed + noise**2 + records**2 * known / self.size
+            variance = (1.0 - share) ** 2 * self.sound + share**2 * broken
+            spread = records * mixed + noise**2 + records**2 * variance / self.size
             spread = np.maximum(spread, 1e-9)
             size = float((counts * mixed / spread).sum() / (mixed**2 / spread).sum())
             misses[k] = float(((counts - size * mixed) ** 2 / spread + np.log(spread)).sum())
@@ -155,14 +147,14 @@ class Bins:
         The most suspect ones of which at most ``fdr`` are sound, a bin's records being spread
         evenly over it.
         """
-        found = np.concatenate([[0.0], np.cumsum(counts[::-1])])
-        rest = max(float(counts.sum()) - broken.value, 0.0)
-        sound = rest * np.concatenate([[0.0], np.cumsum(self.sound[::-1])])
-        left = fdr * found - sound
-        last = int(np.flatnonzero(left >= 0)[-1])
-        value = float(found[last])
+        flagged = np.concatenate([[0.0], np.cumsum(counts[::-1])])
+        size = max(float(counts.sum()) - broken.value, 0.0)
+        sound = size * np.concatenate([[0.0], np.cumsum(self.sound[::-1])])
+        room = fdr * flagged - sound
+        last = int(np.flatnonzero(room >= 0)[-1])
+        value = float(flagged[last])
         if last < len(counts):
-            value += float(left[last] / (left[last] - left[last + 1]) * counts[::-1][last])
+            value += float(room[last] / (room[last] - room[last + 1]) * counts[::-1][last])
         error = _Z * noise * max(last, 1) ** 0.5
         value = max(value, 0.0)
         return Number(value, max(value - error, 0.0), value + error)

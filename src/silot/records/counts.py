@@ -12,32 +12,24 @@ from .result import Estimate, RecordScores
 
 @dataclass(frozen=True)
 class Suspects:
-    """What a holder told of its records, with noise.
-
-    Attributes
-    ----------
-    records
-        Estimated number of records.
-    broken
-        About how many records are broken, with a 95 % interval: ``"label"``, ``"features"`` and
-        ``"all"``.
-    flagged
-        About how many the holder would flag at the level asked, for the same.
-    strange
-        Estimated number of records of classes that are not public; ``None`` without labels.
-    """
+    """What a holder told of its records, with noise."""
 
     records: float
+    """Estimated number of records."""
     broken: Mapping[str, Estimate]
+    """About how many records are broken, with a 95 % interval: ``"label"``, ``"features"`` and
+    ``"all"``."""
     flagged: Mapping[str, Estimate]
+    """About how many the holder would flag at the level asked, for the same."""
     strange: float | None
+    """Estimated number of records of classes that are not public; ``None`` without labels."""
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
         return {
             "records": self.records,
-            "broken": {name: each.to_dict() for name, each in self.broken.items()},
-            "flagged": {name: each.to_dict() for name, each in self.flagged.items()},
+            "broken": {name: estimate.to_dict() for name, estimate in self.broken.items()},
+            "flagged": {name: estimate.to_dict() for name, estimate in self.flagged.items()},
             "strange": self.strange,
         }
 
@@ -125,7 +117,7 @@ class BrokenCounts(Billed):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "holders": {name: each.to_dict() for name, each in self.holders.items()},
+            "holders": {name: suspects.to_dict() for name, suspects in self.holders.items()},
             "fdr": self.fdr,
             "size": self.size,
             "privacy_epsilon": self.privacy_epsilon,
@@ -138,8 +130,8 @@ class BrokenCounts(Billed):
         }
 
     def __repr__(self) -> str:
-        told = ", ".join(
-            f"{name}: about {each.broken['all'].value:.0f} of {each.records:.0f} broken"
-            for name, each in self.holders.items()
+        text = ", ".join(
+            f"{name}: about {suspects.broken['all'].value:.0f} of {suspects.records:.0f} broken"
+            for name, suspects in self.holders.items()
         )
-        return f"BrokenCounts({told})"
+        return f"BrokenCounts({text})"

@@ -20,27 +20,21 @@ _ENDLESS = 1e9
 
 @dataclass(frozen=True)
 class Broken:
-    r"""Log likelihood ratio of features that are broken against features that are not.
+    """Log likelihood ratio of features that are broken against features that are not.
 
     Validation records are compared with the same records with noise added, or with values of
     other records put in, in all columns or in some; each against the validation records without
     itself. What faults a holder really has may look otherwise: ratios order records and are
     calibrated against validation records, not against those faults.
-
-    Attributes
-    ----------
-    slopes
-        Of the four parts (4,): logs of potential, residuals, nearest records, largest residual.
-    ceilings
-        Parts above these count as these (4,): the largest of validation records where a slope is
-        negative, for nobody is sounder the further out.
-    height
-        What is added.
     """
 
     slopes: Array = field(repr=False)
+    """Of the four parts (4,): logs of potential, residuals, nearest records, largest residual."""
     ceilings: Array = field(repr=False)
+    """Parts above these count as these (4,): the largest of validation records where a slope is
+    negative, for nobody is sounder the further out."""
     height: float
+    """What is added."""
 
     @classmethod
     def fit(cls, frames: Frames, seed: int) -> tuple[Self, Array]:
@@ -68,8 +62,8 @@ class Broken:
         slopes = np.asarray(model.coef_)[0] / unit
         ceilings = np.where(slopes < 0, own.max(axis=0), _ENDLESS)
         height = float(np.asarray(model.intercept_)[0]) - float(slopes @ centre)
-        made = cls(slopes, ceilings, height)
-        return made, made(own)
+        broken_features = cls(slopes, ceilings, height)
+        return broken_features, broken_features(own)
 
     def check(self) -> None:
         """Raise where fields are no numbers."""

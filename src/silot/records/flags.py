@@ -61,11 +61,11 @@ def share_broken(ratios: Array, null: Array | None = None) -> Share:
         Those of sound records. The share that seems broken of them is taken off, for the ratios
         are only a model.
     """
-    found = _profile(ratios)
+    profile = _profile(ratios)
     if null is None or not len(null):
-        return found
+        return profile
     excess = _profile(null).value
-    return Share(max(found.value - excess, 0.0), max(found.low - excess, 0.0), found.high)
+    return Share(max(profile.value - excess, 0.0), max(profile.low - excess, 0.0), profile.high)
 
 
 def _profile(ratios: Array) -> Share:
@@ -99,11 +99,11 @@ def share_above(ratios: Array, null: Array) -> Share:
     """
     size, many = len(ratios), len(null)
     edge = float(np.quantile(null, _EDGE))
-    sound, found = float((null < edge).mean()), float((ratios < edge).mean())
+    sound, observed = float((null < edge).mean()), float((ratios < edge).mean())
     if sound == 0.0:
         # Sound records are nearly all alike.
         return Share(0.0, 0.0, 1.0)
-    kept = found / sound
+    kept = observed / sound
     # Relative errors of two binomial shares; only sound records vary.
     counted = max(kept * size, 1.0)
     error = kept * ((1 - sound) / sound * (1 / counted + 1 / many)) ** 0.5
@@ -148,14 +148,14 @@ def flag(ratios: Array, null: Array, fdr: float, share: float) -> Flags:
     odds = math.log(likely / (1.0 - likely)) + ratios[order]
     sound = 1.0 / (1.0 + np.exp(np.clip(odds, -30.0, 30.0)))
     above = many - np.searchsorted(np.sort(null), ratios[order], side="left")
-    left = (1.0 - share) * size / rank
+    expected = (1.0 - share) * size / rank
     model = np.cumsum(sound) / rank
-    agree = left * above / many
-    sure = np.where(sound <= _SOUND, left * (1 + above) / (1 + many), np.inf)
+    agree = expected * above / many
+    sure = np.where(sound <= _SOUND, expected * (1 + above) / (1 + many), np.inf)
     # Equal ratios are flagged together or not at all, whatever the order of records.
-    whole = np.append(np.diff(ratios[order]) < 0, True)
+    is_last = np.append(np.diff(ratios[order]) < 0, True)
     by_model, by_null, by_rank = (
-        int(rank[whole & (rate <= fdr)].max(initial=0)) for rate in (model, agree, sure)
+        int(rank[is_last & (rate <= fdr)].max(initial=0)) for rate in (model, agree, sure)
     )
     flags = np.zeros(size, dtype=np.bool_)
     flags[order[: max(min(by_model, by_null), by_rank)]] = True

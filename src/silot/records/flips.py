@@ -18,11 +18,11 @@ _STEPS = 200
 def labels_of(shares: Array, codes: Codes, swaps: Array) -> Array:
     r"""Log of :math:`\sum_{k \ne l} p(k | x) T_{kl} / p(l | x)` (n,)."""
     rows = np.arange(len(codes))
-    given = shares[rows, codes]
+    own = shares[rows, codes]
     with np.errstate(divide="ignore"):
         wrong = shares + np.log(swaps)[:, codes].T
     wrong[rows, codes] = -np.inf
-    return np.clip(logsumexp(wrong, axis=1) - given, -LARGEST, LARGEST)
+    return np.clip(logsumexp(wrong, axis=1) - own, -LARGEST, LARGEST)
 
 
 def even_swaps(classes: int) -> Array:

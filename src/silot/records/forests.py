@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,27 +21,22 @@ _DRAWN = 2000
 _TOGETHER = 1 << 17
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forest:
-    """Trees, one after the other.
+    """Trees, one after the other."""
 
-    Attributes
-    ----------
-    feature, right, threshold
-        Of every node (N,): the feature it looks at, -1 at a leaf; where a record goes whose value
-        is larger than the threshold, else it goes to the next node.
-    shares
-        Classes of the training records at every leaf, in parts of 255 (N, C); inner nodes have
-        none.
-    roots
-        The first node of every tree (T,).
+    feature: Codes
+    """The feature that every node (N,) looks at, -1 at a leaf."""
+    right: Codes
+    """Where a record goes whose value is larger than the threshold; else it goes to the next node.
     """
-
-    feature: Codes = field(repr=False)
-    right: Codes = field(repr=False)
-    threshold: Array = field(repr=False)
-    shares: Bytes = field(repr=False)
-    roots: Codes = field(repr=False)
+    threshold: Array
+    """Of every node (N,)."""
+    shares: Bytes
+    """Classes of the training records at every leaf, in parts of 255 (N, C); inner nodes have none.
+    """
+    roots: Codes
+    """The first node of every tree (T,)."""
 
     @classmethod
     def fit(
@@ -74,7 +69,7 @@ class Forest:
         shares = np.zeros((sum(sizes), classes), dtype=np.uint8)
         feature, right = np.full(len(shares), -1), np.zeros(len(shares), dtype=np.int64)
         threshold = np.zeros(len(shares))
-        for root, (tree, known) in zip(roots.tolist(), grown, strict=True):
+        for root, (tree, columns) in zip(roots.tolist(), grown, strict=True):
             here = slice(root, root + tree.node_count)
             inner = tree.children_right >= 0
             feature[here] = np.where(inner, tree.feature, -1)
@@ -82,7 +77,7 @@ class Forest:
             threshold[here] = np.where(inner, tree.threshold, 0.0)
             counts = tree.value[:, 0]
             parts = np.rint(255.0 * counts / counts.sum(axis=1, keepdims=True))
-            shares[here, known] = (parts * ~inner[:, None]).astype(np.uint8)
+            shares[here, columns] = (parts * ~inner[:, None]).astype(np.uint8)
         return cls(feature.astype(np.int64), right, threshold, shares, roots), own
 
     def check(self, dimension: int, classes: int) -> None:
@@ -117,11 +112,11 @@ class Forest:
         """Mean over all trees of the classes at a record's leaf (n, C)."""
         # As it was grown: with single precision.
         values = points.astype(np.float32)
-        found = np.empty((len(points), self.shares.shape[1]))
+        shares = np.empty((len(points), self.shares.shape[1]))
         step = max(_TOGETHER // (len(self.roots) * (1 + self.shares.shape[1] // 16)), 1)
         for k in range(0, len(points), step):
-            found[k : k + step] = self._leaves(values[k : k + step])
-        return found
+            shares[k : k + step] = self._leaves(values[k : k + step])
+        return shares
 
     def _leaves(self, values: Any) -> Array:
         rows = len(values)
@@ -133,8 +128,8 @@ class Forest:
         under = np.flatnonzero(feature[nodes] >= 0).astype(np.int32)
         at, start = nodes[under], starts[under]
         while len(under):
-            left = flat[start + feature[at]] <= threshold[at]
-            at = np.where(left, at + 1, right[at])
+            is_below = flat[start + feature[at]] <= threshold[at]
+            at = np.where(is_below, at + 1, right[at])
             nodes[under] = at
             on = feature[at] >= 0
             under, at, start = under[on], at[on], start[on]

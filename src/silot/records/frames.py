@@ -57,8 +57,8 @@ class Frames:
         self._log = np.log(weights)
         self._frame = Frame.of(points, weights)
         self._bounded = bounded_coordinates(points, self._frame)
-        some = self._bounded[:: -(-len(points) // _SAMPLE)]
-        self._epsilon = _EPSILON * float(cost_matrix(some, some).mean()) or 1.0
+        sample = self._bounded[:: -(-len(points) // _SAMPLE)]
+        self._epsilon = _EPSILON * float(cost_matrix(sample, sample).mean()) or 1.0
         low, first, self._centre, third, high = quantiles(
             points, weights, np.array([0.1, 0.25, 0.5, 0.75, 0.9])
         )
@@ -90,7 +90,7 @@ class Frames:
         each left out, without ``points``.
         """
         rows = self._bounded if points is None else bounded_coordinates(points, self._frame)
-        found = np.full((len(rows), classes), _LEAST)
+        values = np.full((len(rows), classes), _LEAST)
         for here in blocks(len(rows), len(self._bounded)):
             reach = self._log - cost_matrix(rows[here], self._bounded) / self._epsilon
             if points is None:
@@ -98,8 +98,8 @@ class Frames:
             for code in range(classes):
                 of_class = codes == code
                 if of_class.any():
-                    found[here, code] = logsumexp(reach[:, of_class], axis=1)
-        return _WARMTH * np.maximum(found, _LEAST)
+                    values[here, code] = logsumexp(reach[:, of_class], axis=1)
+        return _WARMTH * np.maximum(values, _LEAST)
 
     def nearest(self, points: Array) -> tuple[Codes, Array]:
         """Place of the nearest validation record of each (n,), and its squared distance."""
@@ -135,11 +135,11 @@ class Frames:
     def around(self, points: Array) -> Array:
         """Mean distance (n,) to the nearest few distinct validation records."""
         z = self.places
-        kept, found = min(_NEAREST, len(z)), np.empty(len(points))
+        kept, distances = min(_NEAREST, len(z)), np.empty(len(points))
         for here in blocks(len(points), len(z)):
             costs = cost_matrix(self._arsinh(points[here]) / self._deviation, z)
-            found[here] = np.sqrt(np.partition(costs, kept - 1, axis=1)[:, :kept]).mean(axis=1)
-        return found
+            distances[here] = np.sqrt(np.partition(costs, kept - 1, axis=1)[:, :kept]).mean(axis=1)
+        return distances
 
     @cached_property
     def _tails(self) -> tuple[Array, Array, Array]:
@@ -178,11 +178,11 @@ class Frames:
             np.where(log > 0, mass[side] * np.exp(-np.maximum(log, 0.0)), 1.0)
             for side, log in enumerate(logs)
         ]
-        each = np.minimum(*chances)
-        times = np.where(each < _FAR, np.abs(away) / self._unit, 0.0)
-        return np.minimum(2.0 * each.shape[1] * each.min(axis=1), 1.0), times
+        smallest = np.minimum(*chances)
+        times = np.where(smallest < _FAR, np.abs(away) / self._unit, 0.0)
+        return np.minimum(2.0 * smallest.shape[1] * smallest.min(axis=1), 1.0), times
 
-    def odd(self, points: Array, left: Codes | None = None) -> Odd:
+    def odd(self, points: Array, excluded: Codes | None = None) -> Odd:
         """How odd records are, compared with all validation records.
 
         With ``left`` each record is compared with all of them but one, at that place (n,).
@@ -190,34 +190,34 @@ class Frames:
         parts = np.empty((len(points), len(_FLOORS)))
         columns = np.empty(points.shape)
         for here in blocks(len(points), 2 * len(self._z)):
-            without = None if left is None else left[here]
+            without = None if excluded is None else excluded[here]
             parts[here], columns[here] = self._odd(points[here], without)
         return Odd(parts, columns)
 
-    def _odd(self, points: Array, left: Codes | None) -> tuple[Array, Array]:
-        rows, frame, rest = np.arange(len(points)), self._frame, 1.0
+    def _odd(self, points: Array, excluded: Codes | None) -> tuple[Array, Array]:
+        rows, frame, mass_of_others = np.arange(len(points)), self._frame, 1.0
         z = self._arsinh(points)
         off = (z - self._mean) @ self._precision
         unit = np.broadcast_to(np.diag(self._precision), off.shape)
-        if left is not None:
-            frame = Frame(frame.mean, frame.scale, *self._without(left))
+        if excluded is not None:
+            frame = Frame(frame.mean, frame.scale, *self._without(excluded))
             # One record less in the covariance: Sherman and Morrison.
-            mass = (1.0 - self._shrunk) * self.weights[left]
-            own = (self._z[left] - self._mean) @ self._precision
-            lever = mass * ((self._z[left] - self._mean) * own).sum(axis=1)
+            mass = (1.0 - self._shrunk) * self.weights[excluded]
+            own = (self._z[excluded] - self._mean) @ self._precision
+            lever = mass * ((self._z[excluded] - self._mean) * own).sum(axis=1)
             factor = mass / (1.0 - np.minimum(lever, 0.999))
             off = off + (factor * ((z - self._mean) * own).sum(axis=1))[:, None] * own
             unit = unit + factor[:, None] * own**2
-            rest = 1.0 - self.weights[left]
+            mass_of_others = 1.0 - self.weights[excluded]
         reach = self._log - cost_matrix(bounded_coordinates(points, frame), self._bounded) / (
             self._epsilon
         )
         near = cost_matrix(z, self._z)
-        if left is not None:
-            reach[rows, left], near[rows, left] = -np.inf, np.inf
+        if excluded is not None:
+            reach[rows, excluded], near[rows, excluded] = -np.inf, np.inf
         # In units of the mean cost.
-        potential = -_EPSILON * (logsumexp(reach, axis=1) - np.log(rest))
-        kept = min(_NEAREST, len(self._z) - (left is not None))
+        potential = -_EPSILON * (logsumexp(reach, axis=1) - np.log(mass_of_others))
+        kept = min(_NEAREST, len(self._z) - (excluded is not None))
         closest = np.sqrt(np.partition(near, kept - 1, axis=1)[:, :kept]).mean(axis=1)
         columns = off**2 / unit
         parts = np.column_stack(
@@ -239,10 +239,10 @@ class Frames:
             order[-1], order[-2], self.points.argmax(axis=0),
         )  # fmt: skip
 
-    def _without(self, left: Codes) -> tuple[Array, Array]:
+    def _without(self, excluded: Codes) -> tuple[Array, Array]:
         """Range of the records without one (n, d): a record is not outside its own range."""
         low, low_next, lowest, high, high_next, highest = self._ends
-        at = left[:, None]
+        at = excluded[:, None]
         return np.where(at == lowest, low_next, low), np.where(at == highest, high_next, high)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from silot_transport import (
 
 from ..data.measure import Covariance, Embedding
 from ..distances.questions import Describe, Interpolate, LabelledRecords
+from ..distances.shared_options import covariance_option, seed_option, support_option, switch
 from ..distances.sides import agree_on_dimension, build_misfit_error, read_weights
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, failure_error, required
 from ..federation.question import Answerer
-from ..options import count, option, seed, share, truth, word
+from ..options import option, share
 from .questions.scores import ScoreRecords
 from .result import RecordScores
 from .scoring import Scoring
@@ -67,41 +67,26 @@ class RecordGradients(Scoring):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from silot import LocalFederation, Measure, Own
-    >>> x = np.random.default_rng(0).normal(size=(200, 5))
-    >>> x[0] += 9.0
-    >>> fed = LocalFederation({"seller": x[:100]})
-    >>> int(fed.run(RecordGradients().at("seller", Own(Measure(x[100:])))).worst[0])
-    0
+    >>> fed = LocalFederation({"seller": [[0.0], [1.0], [9.0]]})
+    >>> int(fed.run(RecordGradients().at("seller", Own(Measure([[0.0], [1.0]])))).worst[0])
+    2
     """
 
     name = "gradients"
 
-    labels: bool = option(
-        "Whether records have their OTDD vectors as further coordinates.",
-        truth(),
-        default=False,
-        flag=False,
+    labels: bool = switch(
+        "Whether records have their OTDD vectors as further coordinates.", flag=False
     )
-    covariance: Covariance = option(
-        "Covariance block of these vectors.",
-        word(*get_args(Covariance)),
-        default="diagonal",
-        flag=False,
-    )
+    covariance: Covariance = covariance_option("Covariance block of these vectors.")
     t: float = option(
         "Interpolation parameter of both interpolants.",
         share(),
         default=0.5,
         brief="For published: interpolation parameter, between 0 and 1.",
     )
-    support: int = option(
-        "Atoms of the public reference.", count(), default=100, brief="Atoms of the reference."
-    )
-    seed: int = option(
-        "Seed of the reference.", seed(), default=0, brief="Seed of everything random."
-    )
+    support: int = support_option("Atoms of the public reference.")
+    seed: int = seed_option("Seed of the reference.")
 
     @property
     def embedding(self) -> Embedding:
@@ -164,17 +149,17 @@ class _Run:
             scalars=False,
             embedding=self.options.embedding,
         )
-        told = (yield {self.holder: towards}).get(self.holder, Failure("holder-silent"))
+        interpolant = (yield {self.holder: towards}).get(self.holder, Failure("holder-silent"))
         coordinator, note, solved = None, "", scored.flag("converged")
-        if isinstance(told, Answer):
+        if isinstance(interpolant, Answer):
             # Interpolants are the records shrunk by 1 - t, and costs by its square.
             shrunk = (1.0 - self.options.t) ** 2 * epsilon
-            coordinator, done = self._between(told, target, weights, held, shrunk)
+            coordinator, done = self._between(interpolant, target, weights, held, shrunk)
             solved = solved and done
-        elif told.kind == "refused":
+        elif interpolant.kind == "refused":
             note = "; the holder sends no interpolant, so there is no coordinator side"
         else:
-            raise failure_error(self.holder, told)
+            raise failure_error(self.holder, interpolant)
         return RecordScores(
             name=self.holder,
             scores=scores,
@@ -190,19 +175,19 @@ class _Run:
         )
 
     def _between(
-        self, told: Answer, target: Array, weights: Array, held: Array, epsilon: float
+        self, interpolant: Answer, target: Array, weights: Array, held: Array, epsilon: float
     ) -> tuple[Array, bool]:
-        atoms = told.array("atoms", ndim=2, columns=target.shape[1])
-        masses = read_weights(told, len(atoms))
+        atoms = interpolant.array("atoms", ndim=2, columns=target.shape[1])
+        masses = read_weights(interpolant, len(atoms))
         used = np.flatnonzero(held)
         if len(atoms) != len(used) or float(np.abs(atoms).max()) > _LARGEST**0.5:
             raise build_misfit_error()
-        found = debiased_potential(atoms, target, masses, weights, epsilon=epsilon)
-        gradients_ = calibrated_gradient(found.values, masses)
+        potential = debiased_potential(atoms, target, masses, weights, epsilon=epsilon)
+        gradients_ = calibrated_gradient(potential.values, masses)
         # Records without mass have no atom: the lowest score.
         over_all = np.full(len(held), float(gradients_.min()))
         over_all[used] = gradients_
-        return over_all, found.converged
+        return over_all, potential.converged
 
 
 def _huge(values: Array) -> bool:

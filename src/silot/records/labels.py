@@ -31,32 +31,26 @@ _RIDGE = 0.02
 
 @dataclass(frozen=True)
 class Experts:
-    """Four models of the classes, and how much each counts.
-
-    Attributes
-    ----------
-    forest
-        Extremely randomised trees and random forests.
-    centres, pull, base, width
-        Kernel ridge regression: centres (k, d) in standard units, coefficients (k, C), what it is
-        without them (C,), and the kernel's rate.
-    slopes, heights
-        Logistic regression in clipped standard units: (d, C) and (C,).
-    codes
-        Classes (m,) of the frame's records, for their entropic transport potentials.
-    pool
-        Weights of the four.
-    """
+    """Four models of the classes, and how much each counts."""
 
     forest: Forest = field(repr=False)
+    """Extremely randomised trees and random forests."""
     centres: Array = field(repr=False)
+    """Centres (k, d) of kernel ridge regression, in standard units."""
     pull: Array = field(repr=False)
+    """Coefficients of the centres (k, C)."""
     base: Array = field(repr=False)
+    """What the regression is without them (C,)."""
     width: float
+    """Rate of the kernel."""
     slopes: Array = field(repr=False)
+    """Of logistic regression in clipped standard units (d, C)."""
     heights: Array = field(repr=False)
+    """Of the same regression (C,)."""
     codes: Codes = field(repr=False)
+    """Classes (m,) of the frame's records, for their entropic transport potentials."""
     pool: Array
+    """Weights of the four."""
 
     @classmethod
     def fit(
@@ -88,11 +82,11 @@ class Experts:
         linear = _Linear.fit(z, codes, weights, classes, rng)
         own = np.stack([_votes(voted), near, _STEEP * kernel.own, linear.own])
         pool = _pooled(own, codes, weights)
-        made = cls(
+        experts = cls(
             forest, kernel.centres, kernel.pull, kernel.base, kernel.width,
             linear.slopes, linear.heights, codes, pool,
         )  # fmt: skip
-        return made, _normed(np.tensordot(pool, own, 1))
+        return experts, _normed(np.tensordot(pool, own, 1))
 
     @property
     def classes(self) -> int:
@@ -125,21 +119,21 @@ class Experts:
 
     def __call__(self, points: Array, frames: Frames) -> Array:
         """Log shares of the classes for every record (n, C)."""
-        found = np.empty((len(points), self.classes))
+        shares = np.empty((len(points), self.classes))
         for here in blocks(len(points), len(self.codes) + len(self.centres)):
             rows = points[here]
             z = frames.standard(rows)
-            seen = np.exp(-self.width * cost_matrix(z, self.centres)) @ self.pull + self.base
+            regression = np.exp(-self.width * cost_matrix(z, self.centres)) @ self.pull + self.base
             scores = np.stack(
                 [
                     _votes(self.forest(z)),
                     frames.potentials(self.codes, self.classes, rows),
-                    _STEEP * seen,
+                    _STEEP * regression,
                     _normed(np.clip(z, -5.0, 5.0) @ self.slopes + self.heights),
                 ]
             )
-            found[here] = _normed(np.tensordot(self.pool, scores, 1))
-        return found
+            shares[here] = _normed(np.tensordot(self.pool, scores, 1))
+        return shares
 
 
 def _votes(shares: Array) -> Array:
@@ -203,11 +197,11 @@ class _Kernel:
                     least, best = error, (pull, own, width / unit)
         assert best is not None
         pull, own, rate = best
-        found = np.empty((len(z), classes))
+        scores = np.empty((len(z), classes))
         for here in blocks(len(z), len(chosen)):
-            found[here] = np.exp(-rate * cost_matrix(z[here], z[chosen])) @ pull + base
-        found[chosen] = own
-        return cls(z[chosen], pull, base, rate, found)
+            scores[here] = np.exp(-rate * cost_matrix(z[here], z[chosen])) @ pull + base
+        scores[chosen] = own
+        return cls(z[chosen], pull, base, rate, scores)
 
 
 @dataclass(frozen=True)
@@ -231,16 +225,18 @@ class _Linear:
             turn = np.asarray(PCA(kept, svd_solver="full").fit(clipped).components_).T
         columns, fold = clipped @ turn, rng.permutation(len(z)) % _FOLDS
         least, strength, own = np.inf, _STRENGTHS[0], np.full((len(z), classes), 1.0 / classes)
-        for each in _STRENGTHS:
+        for candidate in _STRENGTHS:
             shares = np.full((len(z), classes), 1.0 / classes)
             for k in range(_FOLDS):
-                rest, out = fold != k, fold == k
-                if out.any() and rest.any():
-                    model = _Fitted.of(columns[rest], codes[rest], weights[rest], classes, each)
+                inside, out = fold != k, fold == k
+                if out.any() and inside.any():
+                    model = _Fitted.of(
+                        columns[inside], codes[inside], weights[inside], classes, candidate
+                    )
                     shares[out] = np.exp(_normed(columns[out] @ model.slopes + model.heights))
             loss = -float(weights @ np.log(np.maximum(shares[np.arange(len(z)), codes], 1e-4)))
             if loss < least:
-                least, strength, own = loss, each, shares
+                least, strength, own = loss, candidate, shares
         model = _Fitted.of(columns, codes, weights, classes, strength)
         return cls(turn @ model.slopes, model.heights, np.log(np.maximum(own, 1e-4)))
 
@@ -258,11 +254,11 @@ class _Fitted:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        seen = np.unique(codes)
+        present = np.unique(codes)
         slopes = np.zeros((columns.shape[1], classes))
         heights = np.full(classes, np.log(1e-4))
-        if len(seen) == 1:
-            heights[seen] = 0.0
+        if len(present) == 1:
+            heights[present] = 0.0
             return cls(slopes, heights)
         model = LogisticRegression(C=strength, max_iter=300)
         with warnings.catch_warnings():
@@ -270,11 +266,11 @@ class _Fitted:
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(columns, codes, sample_weight=weights / weights.mean())
         coefficients, offsets = np.asarray(model.coef_), np.asarray(model.intercept_)
-        if len(seen) == 2:
+        if len(present) == 2:
             coefficients = np.vstack([-0.5 * coefficients, 0.5 * coefficients])
             offsets = np.concatenate([-0.5 * offsets, 0.5 * offsets])
-        slopes[:, seen] = coefficients.T
-        heights[seen] = offsets
-        if len(seen) < classes:
-            heights[[k for k in range(classes) if k not in set(seen.tolist())]] += offsets.min()
+        slopes[:, present] = coefficients.T
+        heights[present] = offsets
+        if len(present) < classes:
+            heights[[k for k in range(classes) if k not in set(present.tolist())]] += offsets.min()
         return cls(slopes, heights)

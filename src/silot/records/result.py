@@ -30,15 +30,6 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 class Contents:
     """What stands in a holder's records, for whoever has them; none of it is told to anybody.
 
-    Attributes
-    ----------
-    records
-        The holder's records, as they were scored.
-    validation
-        The validation records that they were compared with.
-    identifiers
-        What the holder calls its records (n,): texts, which may be empty or equal.
-
     Examples
     --------
     >>> Contents(identifiers=["p-17", "p-18"])
@@ -46,8 +37,11 @@ class Contents:
     """
 
     records: Measure | None = None
+    """The holder's records, as they were scored."""
     validation: Measure | None = None
+    """The validation records that they were compared with."""
     identifiers: Sequence[str] | None = None
+    """What the holder calls its records (n,): texts, which may be empty or equal."""
 
     def __repr__(self) -> str:
         identifiers, records = self._lengths
@@ -105,11 +99,11 @@ class Contents:
 
     @property
     def _measures(self) -> list[Measure]:
-        return [each for each in (self.records, self.validation) if each is not None]
+        return [measure for measure in (self.records, self.validation) if measure is not None]
 
     @property
     def _names(self) -> tuple[str, ...]:
-        named = (each.columns for each in self._measures)
+        named = (measure.columns for measure in self._measures)
         return next((names for names in named if names is not None), ())
 
     def _has(self, measure: Measure, columns: npt.NDArray[Any]) -> bool:
@@ -147,23 +141,16 @@ def _field(
 
 @dataclass(frozen=True, kw_only=True)
 class OddColumn:
-    """A column whose value does not fit the others of its record.
-
-    Attributes
-    ----------
-    name
-        Of the column, or its place where it has none.
-    times
-        How many times what is usual the value is off.
-    value, good
-        What stands there, in the record and in the nearest validation record; ``None`` where that
-        is not at hand.
-    """
+    """A column whose value does not fit the others of its record."""
 
     name: str | int
+    """Of the column, or its place where it has none."""
     times: float
+    """How many times what is usual the value is off."""
     value: float | None = None
+    """What stands there in the record; ``None`` where that is not at hand."""
     good: float | None = None
+    """What stands there in the nearest validation record; ``None`` where that is not at hand."""
 
     def __str__(self) -> str:
         text = self.name if isinstance(self.name, str) else f"column {self.name}"
@@ -178,43 +165,33 @@ class OddColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """A record that is flagged, a copy, or of a class nobody knows; and why.
-
-    Attributes
-    ----------
-    record
-        Its place.
-    identifier
-        What the holder calls it; empty where that is not at hand.
-    score, flagged
-        As in the scores.
-    kinds
-        Of ``"label"``, ``"features"``, ``"copy"`` and ``"unknown label"`` those that it is
-        listed for; none with the published method.
-    label
-        Its label; empty where that is not at hand.
-    suggested
-        The class it seems to be of, where its label is wrong or unknown.
-    columns
-        Where its features are likely broken, those responsible, the worst first.
-    copy_of, original
-        The record it is a copy of, if any, and what the holder calls that.
-    nearest, nearest_label
-        Place and label of the nearest good record: the nearest one of the validation data.
-    """
+    """A record that is flagged, a copy, or of a class nobody knows; and why."""
 
     record: int
+    """Its place."""
     identifier: str = ""
+    """What the holder calls it; empty where that is not at hand."""
     score: float
+    """As in the scores."""
     flagged: bool
+    """As in the scores."""
     kinds: tuple[str, ...] = ()
+    """Of ``"label"``, ``"features"``, ``"copy"`` and ``"unknown label"`` those that it is listed
+    for; none with the published method."""
     label: str = ""
+    """Its label; empty where that is not at hand."""
     suggested: str = ""
+    """The class it seems to be of, where its label is wrong or unknown."""
     columns: tuple[OddColumn, ...] = field(default=())
+    """Where its features are likely broken, those responsible, the worst first."""
     copy_of: int | None = None
+    """The record it is a copy of, if any."""
     original: str = ""
+    """What the holder calls the record it is a copy of."""
     nearest: int | None = None
+    """Place of the nearest record of the validation data."""
     nearest_label: str = ""
+    """Label of that record."""
 
     @property
     def kind(self) -> str:
@@ -243,39 +220,39 @@ def suspects(scores: RecordScores, contents: Contents | None) -> list[Suspect]:
     else:
         listed = scores.flagged | part.copies
         if part.labels is not None:
-            listed = listed | ~part.known
+            listed = listed | ~part.has_known_label
     return [suspect(scores, k, contents) for k in scores.worst.tolist() if listed[k]]
 
 
 def suspect(scores: RecordScores, k: int, contents: Contents) -> Suspect:
     """What there is to say of a record."""
     part = scores.screening
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "record": k,
         "identifier": contents.identifier(k),
         "score": float(scores.scores[k]),
         "flagged": bool(scores.flagged[k]),
     }
     if part is None:
-        return Suspect(**made)
+        return Suspect(**fields)
     kinds = _kinds(part, k)
-    made |= {"kinds": kinds, "nearest": int(part.nearest[k])}
+    fields |= {"kinds": kinds, "nearest": int(part.nearest[k])}
     if part.labels is not None:
-        made["label"] = _label(contents.records, k)
-        made["nearest_label"] = _label(contents.validation, int(part.nearest[k]))
+        fields["label"] = _label(contents.records, k)
+        fields["nearest_label"] = _label(contents.validation, int(part.nearest[k]))
     if part.suggested is not None and ("label" in kinds or "unknown label" in kinds):
-        made["suggested"] = str(part.suggested[k])
+        fields["suggested"] = str(part.suggested[k])
     if "features" in kinds or ("label" in kinds and part.features[k] > 0):
-        made["columns"] = _odd(part, k, contents)
+        fields["columns"] = _odd(part, k, contents)
     if "copy" in kinds:
         original = int(part.copy_of[k])
-        made |= {"copy_of": original, "original": contents.identifier(original)}
-    return Suspect(**made)
+        fields |= {"copy_of": original, "original": contents.identifier(original)}
+    return Suspect(**fields)
 
 
 def _kinds(part: Screening, k: int) -> tuple[str, ...]:
     """What a record is listed for."""
-    unknown = part.labels is not None and not part.known[k]
+    unknown = part.labels is not None and not part.has_known_label[k]
     kinds = (str(part.kinds[k]), "copy" * bool(part.copies[k]), "unknown label" * unknown)
     return tuple(kind for kind in kinds if kind)
 
@@ -294,27 +271,27 @@ def _odd(part: Screening, k: int, contents: Contents) -> tuple[OddColumn, ...]:
     )
 
 
-def row(found: Suspect, scores: RecordScores, contents: Contents | None) -> dict[str, object]:
+def row(item: Suspect, scores: RecordScores, contents: Contents | None) -> dict[str, object]:
     """A suspect record as a row of a table; all of one result have the same keys."""
     contents, part = contents or Contents(), scores.screening
     named = contents.identifiers is not None
     screened = part is not None
     labelled = part is not None and part.labels is not None
     cells: list[tuple[str, object, bool]] = [
-        ("record", found.record, True),
-        ("identifier", found.identifier, named),
-        ("score", round(found.score, 4), True),
-        ("flagged", found.flagged, True),
-        ("kind", found.kind, screened),
-        ("label", found.label, labelled and contents.records is not None),
-        ("suggested_label", found.suggested, labelled),
-        ("columns", "; ".join(map(str, found.columns)), screened),
-        ("copy_of", "" if found.copy_of is None else found.copy_of, screened),
-        ("copy_of_identifier", found.original, screened and named),
-        ("nearest_good", "" if found.nearest is None else found.nearest, screened),
-        ("nearest_good_label", found.nearest_label, labelled and contents.validation is not None),
+        ("record", item.record, True),
+        ("identifier", item.identifier, named),
+        ("score", round(item.score, 4), True),
+        ("flagged", item.flagged, True),
+        ("kind", item.kind, screened),
+        ("label", item.label, labelled and contents.records is not None),
+        ("suggested_label", item.suggested, labelled),
+        ("columns", "; ".join(map(str, item.columns)), screened),
+        ("copy_of", "" if item.copy_of is None else item.copy_of, screened),
+        ("copy_of_identifier", item.original, screened and named),
+        ("nearest_good", "" if item.nearest is None else item.nearest, screened),
+        ("nearest_good_label", item.nearest_label, labelled and contents.validation is not None),
     ]
-    return {title: value for title, value, there in cells if there}
+    return {title: value for title, value, is_shown in cells if is_shown}
 
 
 def records_csv(
@@ -341,8 +318,8 @@ def records_csv(
         own = contents.get(name, Contents())
         # The first record has the same columns, listed or not.
         names |= dict.fromkeys(row(suspect(scores, 0, own), scores, own))
-        told = {"holder": name} if holders else {}
-        rows += [told | row(each, scores, own) for each in suspects(scores, own)]
+        holder = {"holder": name} if holders else {}
+        rows += [holder | row(item, scores, own) for item in suspects(scores, own)]
     return csv_text(names, rows)
 
 
@@ -351,8 +328,8 @@ def csv_text(names: Iterable[str], rows: Iterable[Mapping[str, object]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
     writer.writeheader()
-    for each in rows:
-        writer.writerow({name: _cell(value) for name, value in each.items()})
+    for row in rows:
+        writer.writerow({name: _cell(value) for name, value in row.items()})
     return text.getvalue()
 
 
@@ -373,17 +350,14 @@ Texts = npt.NDArray[np.str_]
 
 @dataclass(frozen=True)
 class Estimate:
-    """About how many records, with a 95 % interval.
-
-    Attributes
-    ----------
-    value, low, high
-        Numbers of records.
-    """
+    """About how many records, with a 95 % interval."""
 
     value: float
+    """Number of records."""
     low: float
+    """Lower end of the interval."""
     high: float
+    """Upper end of the interval."""
 
     def to_dict(self) -> dict[str, float]:
         """Fields by name, ready for JSON."""
@@ -392,43 +366,30 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Screening:
-    """What validation records say of each of n records.
-
-    Attributes
-    ----------
-    labels
-        Log likelihood ratio (n,) of a wrong label against a right one; ``None`` without labels.
-    features
-        Log likelihood ratio (n,) of broken features against sound ones.
-    kinds
-        ``"label"`` or ``"features"`` (n,), what a flagged record is flagged for; else ``""``.
-    suggested
-        The class (n,) that a record seems to be of, if not of its own; ``None`` without labels.
-    known
-        Whether the validation records have the class of the record (n,): labels of other classes
-        are not judged.
-    copy_of
-        The first record (n,) that a record is a copy of, exact or nearly; -1 if of none.
-    nearest
-        Place (n,) of the nearest validation record, of those that were given: the nearest good
-        record.
-    columns, residuals
-        The columns (n, c) that fit the others of the record least, by name where there are names,
-        and by how many times what is usual.
-    broken
-        About how many records are broken: ``"label"``, ``"features"`` and ``"all"``.
-    """
+    """What validation records say of each of n records."""
 
     labels: Array | None = field(repr=False)
+    """Log likelihood ratio (n,) of a wrong label against a right one; ``None`` without labels."""
     features: Array = field(repr=False)
+    """Log likelihood ratio (n,) of broken features against sound ones."""
     kinds: Texts = field(repr=False)
+    """``"label"`` or ``"features"`` (n,), what a flagged record is flagged for; else ``""``."""
     suggested: npt.NDArray[Any] | None = field(repr=False)
-    known: Flags = field(repr=False)
+    """The class (n,) that a record seems to be of, if not of its own; ``None`` without labels."""
+    has_known_label: Flags = field(repr=False)
+    """Whether the validation records have the class of the record (n,): labels of other classes are
+    not judged."""
     copy_of: Places = field(repr=False)
+    """The first record (n,) that a record is a copy of, exact or nearly; -1 if of none."""
     nearest: Places = field(repr=False)
+    """Place (n,) of the nearest validation record, of those that were given: the nearest good
+    record."""
     columns: npt.NDArray[Any] = field(repr=False)
+    """The columns (n, c) that fit the others of the record least, by name where there are names."""
     residuals: Array = field(repr=False)
+    """How many times what is usual their values are off (n, c)."""
     broken: Mapping[str, Estimate]
+    """About how many records are broken: ``"label"``, ``"features"`` and ``"all"``."""
 
     @property
     def copies(self) -> Flags:
@@ -513,13 +474,15 @@ class RecordScores(Billed):
                 f" ({int((part.kinds == 'label').sum()):,} label, "
                 f"{int((part.kinds == 'features').sum()):,} features)"
             )
-        each = part.broken["all"]
-        value, low, high = (f"{edge:,.0f}" for edge in (each.value, each.low, each.high))
+        estimate = part.broken["all"]
+        value, low, high = (
+            f"{edge:,.0f}" for edge in (estimate.value, estimate.low, estimate.high)
+        )
         text += f"; about {value} {'is' if value == '1' else 'are'} broken ({low} to {high})"
         copies = int(part.copies.sum())
         text += f"; {count(copies, 'copy', 'copies') if copies else 'no copies'}"
-        if part.labels is not None and not part.known.all():
-            text += f"; {count(int((~part.known).sum()), 'unknown label')}"
+        if part.labels is not None and not part.has_known_label.all():
+            text += f"; {count(int((~part.has_known_label).sum()), 'unknown label')}"
         return text
 
     def suspects(self, contents: Contents | None = None) -> list[Suspect]:
@@ -545,7 +508,7 @@ class RecordScores(Billed):
 
     def rows(self, contents: Contents | None = None) -> list[dict[str, object]]:
         """``suspects`` as rows of a table, by names in plain words."""
-        return [row(each, self, contents) for each in suspects(self, contents)]
+        return [row(item, self, contents) for item in suspects(self, contents)]
 
     def to_csv(self, contents: Contents | None = None) -> str:
         """``rows`` as the text of a csv file, no cell of which is a formula.
@@ -561,8 +524,8 @@ class RecordScores(Billed):
         0,'=1+1,3.0,yes
         <BLANKLINE>
         """
-        given = {} if contents is None else {self.name: contents}
-        return records_csv({self.name: self}, given, holders=False)
+        by_name = {} if contents is None else {self.name: contents}
+        return records_csv({self.name: self}, by_name, holders=False)
 
     def to_dict(self) -> dict[str, Any]:
         part = self.screening
@@ -592,10 +555,10 @@ def _parts(part: Screening) -> dict[str, Any]:
         "features": part.features.tolist(),
         "kinds": part.kinds.tolist(),
         "suggested": None if part.suggested is None else part.suggested.tolist(),
-        "known": part.known.tolist(),
+        "known": part.has_known_label.tolist(),
         "copy_of": part.copy_of.tolist(),
         "nearest": part.nearest.tolist(),
         "columns": part.columns.tolist(),
-        "residuals": [[finite(each) for each in row] for row in part.residuals.tolist()],
-        "broken": {name: each.to_dict() for name, each in part.broken.items()},
+        "residuals": [[finite(number) for number in row] for row in part.residuals.tolist()],
+        "broken": {name: estimate.to_dict() for name, estimate in part.broken.items()},
     }

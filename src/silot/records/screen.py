@@ -40,43 +40,32 @@ RARE, SOME = 1e-3, 1e-2
 
 @dataclass(frozen=True)
 class Screened:
-    """What is found of each of n records.
-
-    Attributes
-    ----------
-    scores
-        Log odds that a record is broken.
-    labels, features
-        Log likelihood ratios of a wrong label and of broken features; without labels, zeros.
-    suggested
-        The likeliest class, of those that are not its own if its label is flagged.
-    judged
-        Whether the label is of a class that the validation records have.
-    kinds
-        Places in ``KINDS``: what a flagged record is flagged for, 0 for the others.
-    origin
-        The record that it is a copy of, exact or nearly, -1 if none.
-    nearest, apart
-        Place of the nearest validation record, and its squared distance in standard units.
-    columns, residuals
-        The columns (n, c) that fit the others least, and how many times they are off what is
-        usual.
-    shares
-        About what share is broken, and its 95 % interval (3, 3): by label, by features, in all.
-    """
+    """What is found of each of n records."""
 
     scores: Array
+    """Log odds that a record is broken."""
     labels: Array
+    """Log likelihood ratios of a wrong label; without labels, zeros."""
     features: Array
+    """Log likelihood ratios of broken features."""
     suggested: Codes
+    """The likeliest class, of those that are not its own if its label is flagged."""
     judged: Codes
+    """Whether the label is of a class that the validation records have."""
     kinds: Codes
+    """Places in ``KINDS``: what a flagged record is flagged for, 0 for the others."""
     origin: Codes
+    """The record that it is a copy of, exact or nearly, -1 if none."""
     nearest: Codes
+    """Place of the nearest validation record."""
     apart: Array
+    """Its squared distance in standard units."""
     columns: Codes
+    """The columns (n, c) that fit the others of the record least, by name where there are names."""
     residuals: Array
+    """How many times what is usual their values are off (n, c)."""
     shares: Array
+    """About what share is broken, and its 95 % interval (3, 3): by label, by features, in all."""
 
 
 class Compared(NamedTuple):
@@ -98,30 +87,23 @@ class Screen:
     """Models of sound records: of their labels, their features, and how near they lie.
 
     It contains the validation records.
-
-    Attributes
-    ----------
-    points, weights
-        Validation records (m, d) and their masses.
-    experts
-        Of the classes, ``None`` without labels.
-    shares
-        Log shares (m, C) of the classes for the validation records, by those who did not see them.
-    broken
-        Of the features.
-    sound
-        Log ratios of the features of validation records, each compared with the others.
-    nearness
-        How near they lie to one another.
     """
 
     points: Array = field(repr=False)
+    """Validation records (m, d)."""
     weights: Array = field(repr=False)
+    """Their masses."""
     experts: Experts | None = field(repr=False)
+    """Of the classes, ``None`` without labels."""
     shares: Array = field(repr=False)
+    """Log shares (m, C) of the classes for the validation records, by those who did not see them.
+    """
     broken: Broken = field(repr=False)
+    """Of the features."""
     sound: Array = field(repr=False)
+    """Log ratios of the features of validation records, each compared with the others."""
     nearness: Nearness = field(repr=False)
+    """How near they lie to one another."""
 
     @classmethod
     def fit(
@@ -170,10 +152,10 @@ class Screen:
         if codes is not None and classes > 1:
             experts, shares = Experts.fit(points, codes, weights, classes, frames, chosen, seed)
         broken, sound = Broken.fit(frames, seed)
-        made = cls(
+        screen = cls(
             frames.points, frames.weights, experts, shares, broken, sound, Nearness.of(frames)
         )
-        return made, kept[chosen]
+        return screen, kept[chosen]
 
     def check(self) -> None:
         """Raise where fields do not fit together: they may come from anybody."""
@@ -273,7 +255,7 @@ class Screen:
         origin[used] = np.where(first >= 0, places[first], -1)
         off = np.maximum(np.sqrt(odd.columns), times)
         named = np.argsort(-off, axis=1, kind="stable")[:, :NAMED]
-        each = np.stack(
+        log_odds = np.stack(
             [
                 odds_of(labels, null, max(likely[0].value, SOME)),
                 # A share by ranks alone may be nothing: what says little of these records must
@@ -281,9 +263,9 @@ class Screen:
                 odds_of(features, sound, likely[1].value if likely[1].low > 0 else RARE),
             ]
         )
-        scores = logsumexp(each, axis=0)
+        scores = logsumexp(log_odds, axis=0)
         kinds = np.where(by_label, KINDS.index("label"), 0)
-        kinds[by_features & (~by_label | (each[1] > each[0]))] = KINDS.index("features")
+        kinds[by_features & (~by_label | (log_odds[1] > log_odds[0]))] = KINDS.index("features")
         return Screened(
             scores, labels, features, suggested, judged.astype(np.int64), kinds.astype(np.int64),
             origin, nearest,
@@ -302,19 +284,19 @@ class Screen:
             same = np.flatnonzero((points == self.points[nearest]).all(axis=1))
         odd = frames.odd(points)
         if len(same):
-            left = frames.odd(points[same], nearest[same])
-            odd.parts[same], odd.columns[same] = left.parts, left.columns
+            without = frames.odd(points[same], nearest[same])
+            odd.parts[same], odd.columns[same] = without.parts, without.columns
         chances, times = frames.far(points)
         return Compared(nearest, apart, same, odd, chances, times)
 
     def _labels(self, shares: Array, codes: Codes, counted: Flags) -> tuple[Array, Array, Codes]:
         """Log ratios of wrong labels, those of validation records, and suggested classes."""
         # Records of another class are not judged, but a class can be suggested for them.
-        known = np.minimum(codes, self.classes - 1)
+        listed = np.minimum(codes, self.classes - 1)
         masses = np.bincount(self.codes, self.weights, minlength=self.classes)
         tilt, swaps = law(shares[counted], codes[counted], np.maximum(masses, 1e-6))
         shares = shares + tilt
-        ratios = np.where(codes < self.classes, labels_of(shares, known, swaps), 0.0)
+        ratios = np.where(codes < self.classes, labels_of(shares, listed, swaps), 0.0)
         null = even(labels_of(self.shares, self.codes, swaps), self.weights)
         others = shares.copy()
         rows = np.flatnonzero(codes < self.classes)
@@ -357,9 +339,9 @@ def odds_of(ratios: Array, null: Array, share: float) -> Array:
     ordered = np.sort(null)
     above = len(ordered) - np.searchsorted(ordered, ratios, side="left")
     most = np.log((1.0 + len(ordered)) / (1.0 + above))
-    told = np.minimum(ratios, most + np.maximum(ratios - ordered[-1], 0.0))
+    limited = np.minimum(ratios, most + np.maximum(ratios - ordered[-1], 0.0))
     share = min(max(share, RARE), 0.5)
-    return told + np.log(share / (1.0 - share))
+    return limited + np.log(share / (1.0 - share))
 
 
 def _table(likely: list[Share], flagged: float) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from ..data.measure import Measure
 from ..distances.methods import Joint
 from ..distances.questions import encode_classes
+from ..distances.shared_options import seed_option, switch
 from ..distances.sketches.questions import SketchRecords, read_integers
 from ..distances.sketches.release_options import (
     Private,
@@ -23,7 +24,7 @@ from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer
-from ..options import anything, option, part, seed, truth
+from ..options import anything, option, part
 from ..privacy.cells import Cells, nearest
 from ..privacy.sketch import Array, Codes, Reading, decode
 from .counted import Bins, Number
@@ -99,23 +100,13 @@ class CountBroken(Private, Joint[BrokenCounts]):
         anything("records (m, d)"),
         default=None,
     )
-    labels: bool = option(
-        "Whether labels may be wrong too.",
-        truth(),
-        default=False,
-        flag=False,
-    )
+    labels: bool = switch("Whether labels may be wrong too.", flag=False)
     fdr: float = option(
         "Share of the flagged records that may be sound, for how many would be flagged.",
         part(),
         default=0.1,
     )
-    seed: int = option(
-        "Of public cells and models.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
-    )
+    seed: int = seed_option("Of public cells and models.")
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[BrokenCounts]:
         if self.public is None:
@@ -179,7 +170,7 @@ class _Run:
         )
         answers = yield dict.fromkeys(self.holders, question)
         noise = question.sensitivity / self.options.mu / question.resolution
-        told = {
+        suspects = {
             name: self._read(
                 read_integers(answers, name, "counts", question.length) / question.resolution,
                 by_features,
@@ -191,7 +182,7 @@ class _Run:
         if self.classes and not classes:
             status += "; public records have one class only, so labels were not judged"
         return BrokenCounts(
-            holders=told,
+            holders=suspects,
             fdr=self.options.fdr,
             size=screen.size,
             privacy_epsilon=self.options.privacy_epsilon,
@@ -217,14 +208,7 @@ class _Run:
             return even, f"{text}, as they are"
         count = count_cells(len(self.sample), len(self.sample), self.options.mu)
         cells = Cells.of_sample(self.sample, count, self.options.seed)
-        question = SketchRecords(
-            centres=cells.centres,
-            radius=cells.radius,
-            radius2=cells.radius2,
-            classes=encode_classes(list(self.classes)) if self.classes else "",
-            mass_limit=self.options.limit,
-            privacy_mu=self.options.mu,
-        )
+        question = SketchRecords.about(cells, self.classes, self.options.limit, self.options.mu)
         groups = len(self.classes) + 1 if self.classes else 1
         width = groups * cells.size + cells.dimension + 1
         answer = required({COORDINATOR: self.own.answer(question)}, COORDINATOR)
@@ -234,10 +218,10 @@ class _Run:
         rows = np.zeros(len(self.sample), dtype=np.int64) if codes is None else codes
         public = np.zeros((groups, cells.size))
         np.add.at(public, (rows, places), even)
-        told = decode(reading, cells, public).weights
-        ratio = np.divide(told, public, out=np.zeros_like(told), where=public > 0)
+        masses = decode(reading, cells, public).weights
+        ratio = np.divide(masses, public, out=np.zeros_like(masses), where=public > 0)
         weights = even * np.minimum(ratio, _MOST)[rows, places]
-        lost = float(told[public == 0].sum())
+        lost = float(masses[public == 0].sum())
         if lost > _UNLIKE or weights.sum() <= 0:
             raise InputError(
                 f"about {100 * lost:.0f} % of the validation data are of classes, or in cells, "
@@ -261,25 +245,25 @@ class _Run:
         if by_label is not None:
             parts["label"] = (by_label, counts[len(by_features.sound) : -1])
             strange = max(float(counts[-1]), 0.0)
-        broken = {name: bins.estimate(each, noise) for name, (bins, each) in parts.items()}
+        broken = {name: bins.estimate(counted, noise) for name, (bins, counted) in parts.items()}
         flagged = {
-            name: bins.flagged(each, noise, self.options.fdr, broken[name])
-            for name, (bins, each) in parts.items()
+            name: bins.flagged(counted, noise, self.options.fdr, broken[name])
+            for name, (bins, counted) in parts.items()
         }
         # Both kinds count all records, those of other classes too.
-        sums = [float(each.sum()) for _, each in parts.values()]
+        sums = [float(counted.sum()) for _, counted in parts.values()]
         if len(sums) > 1:
             sums[1] += float(counts[-1])
         records = max(float(np.mean(sums)), 1.0)
         return Suspects(records, _with_all(broken, records), _with_all(flagged, records), strange)
 
 
-def _with_all(found: dict[str, Number], records: float) -> dict[str, Estimate]:
+def _with_all(numbers: dict[str, Number], records: float) -> dict[str, Estimate]:
     """Numbers of each fault, and of all: as many as the larger, or both together."""
-    each = list(found.values())
-    value, low = (max(getattr(number, what) for number in each) for what in ("value", "low"))
-    total = Number(value, low, max(value, min(sum(number.high for number in each), records)))
-    return {name: Estimate(*number) for name, number in {**found, "all": total}.items()}
+    kinds = list(numbers.values())
+    value, low = (max(getattr(number, what) for number in kinds) for what in ("value", "low"))
+    total = Number(value, low, max(value, min(sum(number.high for number in kinds), records)))
+    return {name: Estimate(*number) for name, number in {**numbers, "all": total}.items()}
 
 
 @dataclass(frozen=True)

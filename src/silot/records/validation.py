@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..distances.questions import ClassSizes, Codes, Describe, LabelledRecords, decode_classes
+from ..distances.shared_options import seed_option, switch
 from ..distances.sides import agree_on_dimension, build_misfit_error, read_weights
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Question
-from ..options import option, part, seed, truth
+from ..options import option, part
 from ..render.words import count
 from .flags import needed
 from .questions.scores import ScreenRecords
@@ -83,7 +84,7 @@ class RecordScreening(Scoring):
 
     name = "records"
 
-    labels: bool = option("Whether labels may be wrong too.", truth(), default=False, flag=False)
+    labels: bool = switch("Whether labels may be wrong too.", flag=False)
     fdr: float = option(
         "Share of the flagged records that may be sound, from 0 (nothing is flagged) up to, not "
         "including, 1.",
@@ -91,12 +92,7 @@ class RecordScreening(Scoring):
         default=0.1,
         brief="Share of the flagged records that may be sound. Default: 0.1; 0: no flags.",
     )
-    seed: int = option(
-        "Of trees, folds and the noise that broken features are learned from.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
-    )
+    seed: int = seed_option("Of trees, folds and the noise that broken features are learned from.")
 
     def at(self, holder: str, own: Answerer) -> Protocol[RecordScores]:
         run = RecordsRun(holder, own, self)
@@ -129,36 +125,36 @@ class RecordsRun:
 
     def result(self, screen: Screen, kept: Codes, classes: str, answer: Answer) -> RecordScores:
         """Read an answer, which may come from anybody."""
-        told, weights = read_screened(answer, screen)
+        screened, weights = read_screened(answer, screen)
         names = np.array(decode_classes(classes)) if screen.classes else None
-        kinds = np.array(KINDS)[told.kinds]
+        kinds = np.array(KINDS)[screened.kinds]
         counted = int((weights > 0).sum())
         broken = {
-            name: Estimate(*(counted * told.shares[row]).tolist())
+            name: Estimate(*(counted * screened.shares[row]).tolist())
             for row, name in enumerate(("label", "features", "all"))
             if names is not None or name != "label"
         }
-        flagged = told.kinds > 0
+        flagged = screened.kinds > 0
         return RecordScores(
             name=self.holder,
-            scores=told.scores,
+            scores=screened.scores,
             flagged=flagged,
             method="screening",
             fdr=self.options.fdr,
             screening=Screening(
-                labels=None if names is None else told.labels,
-                features=told.features,
+                labels=None if names is None else screened.labels,
+                features=screened.features,
                 kinds=kinds,
-                suggested=None if names is None else names[told.suggested],
-                known=told.judged > 0,
-                copy_of=told.origin,
-                nearest=kept[told.nearest],
-                columns=told.columns,
-                residuals=told.residuals,
+                suggested=None if names is None else names[screened.suggested],
+                has_known_label=screened.judged > 0,
+                copy_of=screened.origin,
+                nearest=kept[screened.nearest],
+                columns=screened.columns,
+                residuals=screened.residuals,
                 broken=broken,
             ),
             rule=self._rule(),
-            status=self._status(screen, told, flagged),
+            status=self._status(screen, screened, flagged),
             converged=True,
             seed=self.options.seed,
         )
@@ -172,18 +168,18 @@ class RecordsRun:
             f"{self.trusted} records"
         )
 
-    def _status(self, screen: Screen, told: Screened, flagged: Flags) -> str:
+    def _status(self, screen: Screen, screened: Screened, flagged: Flags) -> str:
         text = f"screened with {len(screen.points)} {self.trusted} records"
         if self.options.labels and screen.classes == 0:
             text += "; these have one class only, so labels were not judged"
-        strange = int((told.judged == 0).sum()) if screen.classes else 0
+        strange = int((screened.judged == 0).sum()) if screen.classes else 0
         if strange:
             verb = "has a class" if strange == 1 else "have classes"
             text += (
                 f"; {count(strange, 'record')} {verb} that the {self.trusted} data lack: their "
                 "labels were not judged, see the suggested ones"
             )
-        same = int((told.apart == 0).sum())
+        same = int((screened.apart == 0).sum())
         # Equal ones among the validation records make it chance.
         if same and len(np.unique(screen.points, axis=0)) == len(screen.points):
             text += f"; {count(same, 'record')} equal {self.trusted} records"
@@ -232,7 +228,7 @@ def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
     scores = answer.array("scores", ndim=1)
     size, named = len(scores), min(NAMED, screen.points.shape[1])
     classes = screen.classes
-    found = Screened(
+    screened = Screened(
         scores,
         answer.array("labels", ndim=1),
         answer.array("features", ndim=1),
@@ -246,25 +242,25 @@ def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
         answer.array("residuals", ndim=2, columns=named),
         answer.array("shares", ndim=2, columns=3),
     )
-    vectors = (found.labels, found.features, found.apart, found.residuals)
+    vectors = (screened.labels, screened.features, screened.apart, screened.residuals)
     sound = (
         all(len(vector) == size for vector in vectors)
         and all(
             float(np.abs(part).max(initial=0.0)) <= _LARGEST
-            for part in (scores, found.labels, found.features)
+            for part in (scores, screened.labels, screened.features)
         )
-        and found.apart.min(initial=0.0) >= 0
-        and found.residuals.min(initial=0.0) >= 0
-        and len(found.shares) == 3
-        and 0.0 <= found.shares.min() <= found.shares.max() <= 1.0
-        and (found.shares[:, 1] <= found.shares[:, 0]).all()
-        and (found.shares[:, 0] <= found.shares[:, 2]).all()
-        and (found.origin < np.arange(size)).all()
-        and (classes == 0 or found.suggested.min(initial=0) >= 0)
+        and screened.apart.min(initial=0.0) >= 0
+        and screened.residuals.min(initial=0.0) >= 0
+        and len(screened.shares) == 3
+        and 0.0 <= screened.shares.min() <= screened.shares.max() <= 1.0
+        and (screened.shares[:, 1] <= screened.shares[:, 0]).all()
+        and (screened.shares[:, 0] <= screened.shares[:, 2]).all()
+        and (screened.origin < np.arange(size)).all()
+        and (classes == 0 or screened.suggested.min(initial=0) >= 0)
     )
     if not sound:
         raise build_misfit_error()
-    return found, read_weights(answer, size)
+    return screened, read_weights(answer, size)
 
 
 def _codes(answer: Answer, name: str, shape: tuple[int, ...], low: int, high: int) -> Codes:

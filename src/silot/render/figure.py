@@ -89,6 +89,21 @@ def label(name: str, narrow: bool = False) -> str:
     return printable(name, _NARROW_LABEL if narrow else _LONGEST_LABEL)
 
 
+@dataclass(frozen=True, eq=False)
+class NamedCells:
+    """Cells whose rows and columns have names, which shrink and turn where there are many."""
+
+    names: Sequence[str]
+
+    @property
+    def _size(self) -> float:
+        return 8.5 if len(self.names) <= 20 else 7.0
+
+    @property
+    def _steep(self) -> bool:
+        return len(self.names) > 12
+
+
 def shade_cells(
     axes: Axes, values: Array, low: float, high: float, colours: str = "viridis"
 ) -> Any:

@@ -15,6 +15,7 @@ from .figure import (
     TARGET,
     WIDTH,
     Array,
+    NamedCells,
     is_narrow,
     label,
     name_columns,
@@ -58,20 +59,11 @@ def heat_map(
 
 
 @dataclass(frozen=True, eq=False)
-class _HeatMap:
+class _HeatMap(NamedCells):
     """A matrix as coloured cells, about square: the room for names is known before it is drawn."""
 
-    names: Sequence[str]
     between: Array
     to_target: Array | None
-
-    @property
-    def _size(self) -> float:
-        return 8.5 if len(self.names) <= 20 else 7.0
-
-    @property
-    def _steep(self) -> bool:
-        return len(self.names) > 12
 
     @property
     def _strip(self) -> float:

@@ -53,24 +53,16 @@ _ENGINE_ROLES = {Role.SERVER: "server", Role.SITE: "client", Role.ASKER: "member
 
 @dataclass(frozen=True)
 class Member:
-    """The member that a certificate names.
-
-    Attributes
-    ----------
-    name
-        The common name.
-    role
-        What it may do.
-    serial
-        Number of the certificate, by which it is revoked.
-    until
-        When it expires.
-    """
+    """The member that a certificate names."""
 
     name: str
+    """The common name."""
     role: Role
+    """What it may do."""
     serial: int
+    """Number of the certificate, by which it is revoked."""
     until: datetime
+    """When it expires."""
 
 
 def create_key() -> RSAPrivateKey:

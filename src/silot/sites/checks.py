@@ -37,24 +37,16 @@ _EXPIRED = (9, 10)
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check.
-
-    Attributes
-    ----------
-    name
-        What was checked.
-    state
-        Whether it is well.
-    text
-        What was observed, and what to do.
-    code
-        Of what is wrong.
-    """
+    """The result of one check."""
 
     name: str
+    """What was checked."""
     state: State
+    """Whether it is well."""
     text: str
+    """What was observed, and what to do."""
     code: str = ""
+    """Of what is wrong."""
 
 
 def check_site(kit: Kit) -> list[Finding]:

@@ -297,27 +297,18 @@ _LONGEST, _LONGEST_VERSION = 200, 40
 
 @dataclass(frozen=True)
 class About:
-    """What a site says of itself: short, plain, and never more than was said.
-
-    Attributes
-    ----------
-    name
-        In its certificate.
-    silot
-        Its version.
-    clock
-        Seconds by which its clock is ahead.
-    until
-        When its certificate expires.
-    facts
-        Other facts, such as the hash of its schema.
-    """
+    """What a site says of itself: short, plain, and never more than was said."""
 
     name: str
+    """In its certificate."""
     silot: str
+    """Its version."""
     clock: float
+    """Seconds by which its clock is ahead."""
     until: datetime
+    """When its certificate expires."""
     facts: Mapping[str, str | bool]
+    """Other facts, such as the hash of its schema."""
 
     @classmethod
     def of(

@@ -37,21 +37,14 @@ _PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.MAX_LENGTH)
 
 @dataclass(frozen=True)
 class Credential:
-    """A key that signs messages, and the certificate that says whose it is.
-
-    Attributes
-    ----------
-    certificate
-        PEM.
-    key
-        The public key that signs, and that messages are locked for.
-    proof
-        Signature of the key by the certificate's.
-    """
+    """A key that signs messages, and the certificate that says whose it is."""
 
     certificate: bytes = field(repr=False)
+    """PEM."""
     key: PublicKey
+    """The public key that signs, and that messages are locked for."""
     proof: bytes = field(repr=False)
+    """Signature of the key by the certificate's."""
 
     @classmethod
     def of(cls, certificate: bytes, private: RSAPrivateKey, key: PublicKey) -> Credential:

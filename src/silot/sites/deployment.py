@@ -93,21 +93,14 @@ class _Register(StoredModel):
 
 @dataclass(frozen=True)
 class Deployment:
-    """A project as its coordinator has it.
-
-    Attributes
-    ----------
-    folder
-        Where it is.
-    project
-        Who belongs to it.
-    authority
-        What certifies them.
-    """
+    """A project as its coordinator has it."""
 
     folder: Path
+    """Where it is."""
     project: Project
+    """Who belongs to it."""
     authority: Authority
+    """What certifies them."""
 
     @classmethod
     def new(cls, plan: str | Path, folder: str | Path) -> Deployment:

@@ -22,28 +22,20 @@ FILE = "secure.yml"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A member as the others reach it in a secure distance.
-
-    Attributes
-    ----------
-    name
-        Of the member.
-    files
-        Authority, certificate and key of its kit.
-    root, revoked
-        What certificates of others are verified by.
-    addresses
-        With whom it computes, and where; ``None`` with nobody.
-    source
-        The file that says so, for error messages.
-    """
+    """A member as the others reach it in a secure distance."""
 
     name: str
+    """Of the member."""
     files: Files
+    """Authority, certificate and key of its kit."""
     root: x509.Certificate
+    """Certificate that certificates of others are verified by."""
     revoked: Container[int]
+    """Certificates that are no longer valid."""
     addresses: Addresses | None
+    """With whom it computes, and where; ``None`` with nobody."""
     source: str
+    """The file that says so, for error messages."""
 
     @classmethod
     def of(cls, kit: Kit, addresses: Addresses | None = None) -> Endpoint:

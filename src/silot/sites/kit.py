@@ -118,22 +118,16 @@ def complete_kit(folder: str | Path, signed: Signed) -> Kit:
 
 @dataclass(frozen=True)
 class Kit:
-    """A complete kit.
-
-    Attributes
-    ----------
-    folder
-        Where it is.
-    name, role
-        Whose it is.
-    project
-        What it belongs to.
-    """
+    """A complete kit."""
 
     folder: Path
+    """Where it is."""
     name: str
+    """Of the member whose it is."""
     role: Role
+    """Of that member."""
     project: Project
+    """What it belongs to."""
 
     @classmethod
     def load(cls, folder: str | Path, role: Role | None = None) -> Kit:

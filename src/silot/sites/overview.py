@@ -35,27 +35,22 @@ _ACCOUNTS = {"named": "statistics that are told once", "chosen": "exact numbers"
 
 @dataclass(frozen=True, kw_only=True)
 class SiteOverview:
-    """A site at one moment.
-
-    Attributes
-    ----------
-    policy
-        Its rules.
-    disclosures, refusals, tally
-        What its ledger says was disclosed, refused, and counted.
-    waiting, allowances
-        Questions that a person decides on, and spans in which no decision was needed.
-    log
-        The latest questions, the last last.
-    """
+    """A site at one moment."""
 
     policy: Policy
+    """Its rules."""
     disclosures: Sequence[AnswerSummary]
+    """What its ledger says was disclosed."""
     refusals: Sequence[Row]
+    """What its ledger says was refused."""
     tally: Tally
+    """What its ledger counts."""
     waiting: Sequence[Waiting]
+    """Questions that a person decides on."""
     allowances: Sequence[Allowed]
+    """Spans in which no decision was needed."""
     log: Sequence[Mapping[str, Any]]
+    """The latest questions, the last last."""
 
     @property
     def undecided(self) -> list[Waiting]:

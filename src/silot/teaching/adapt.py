@@ -17,6 +17,7 @@ import numpy as np
 from silot_transport._check import whole
 
 from ..distances.questions import encode_classes
+from ..distances.shared_options import training_option
 from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
@@ -82,29 +83,17 @@ class Learning(Modelling):
         default=300,
         brief="Steps of training at a device.",
     )
-    passes: float = option(
-        "Of the training, as in ``learning.train``.",
-        number(least=0),
-        default=0.0,
-        code="option-training",
-        flag=False,
+    passes: float = training_option(
+        "Of the training, as in ``learning.train``.", number(least=0), default=0.0
     )
     batch: int = option(
         "Of the training, as in ``learning.train``.", count(), default=10, flag=False
     )
-    rate: float = option(
-        "Of the training, as in ``learning.train``.",
-        number(above=0),
-        default=0.01,
-        code="option-training",
-        flag=False,
+    rate: float = training_option(
+        "Of the training, as in ``learning.train``.", number(above=0), default=0.01
     )
-    momentum: float = option(
-        "Of the training, as in ``learning.train``.",
-        part("number"),
-        default=0.9,
-        code="option-training",
-        flag=False,
+    momentum: float = training_option(
+        "Of the training, as in ``learning.train``.", part("number"), default=0.9
     )
     folds: int | None = option(
         "Parts for the held-out error, by default 2; 0 believes the error on the training "

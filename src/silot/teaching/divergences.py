@@ -22,6 +22,7 @@ from ..distances.fedwad import FedWaD
 from ..distances.methods import Pairwise
 from ..distances.questions import Records
 from ..distances.result import Distance
+from ..distances.shared_options import switch
 from ..distances.sides import agree_on_dimension, describe_missing, read_weights
 from ..distances.sketches.decoded import LEAST_NU, DecodedSketches
 from ..distances.sketches.result import Sketches
@@ -307,11 +308,6 @@ class Mmd(Features):
         Discloses aggregates. ``kernel`` has the inner products of the means (not corrected,
         positive semidefinite).
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Notes
     -----
     Rahimi and Recht, *Random Features for Large-Scale Kernel Machines*, 2007; Gretton et al.,
@@ -336,11 +332,9 @@ class Mmd(Features):
         none_or(number(above=0)),
         default=None,
     )
-    standardise: bool = option(
+    standardise: bool = switch(
         "Whether columns are divided by their standard deviation over all devices together: for "
-        "tables, whose columns have units of their own.",
-        truth(),
-        default=False,
+        "tables, whose columns have units of their own."
     )
 
     def steps(self, run: Devices) -> Steps[Divergences]:
@@ -425,11 +419,6 @@ class Sliced(Features):
     Protocol[Divergences]
         Discloses aggregates. A shift by s is ``|s| / sqrt(d)`` apart, on average over directions
         and exactly when L is a multiple of the dimension d.
-
-    Raises
-    ------
-    InputError
-        Options out of range.
 
     Notes
     -----
@@ -534,11 +523,6 @@ class Classifier(Divergence):
     Protocol[Divergences]
         ``errors`` has both errors of every pair. Discloses records: parameters after a few steps
         can be inverted. The side of a pair that is labelled 0 is the first in the order of names.
-
-    Raises
-    ------
-    InputError
-        Options out of range.
     ExtraError
         A cnn, and torch is not installed.
 
@@ -803,6 +787,12 @@ class OfPairs(Divergence):
         default=None,
     )
 
+    def __init_subclass__(cls, method: type[Pairwise] | None = None, **arguments: Any) -> None:
+        """Take name and disclosure from the method, which a class for several methods lacks."""
+        if method is not None:
+            cls.method, cls.name, cls.disclosure = method, method.name, method.disclosure
+        super().__init_subclass__(**arguments)
+
     @classmethod
     def takes(cls) -> tuple[str, ...]:
         return tuple(name for name in cls.method.options if name not in cls.idle)
@@ -851,20 +841,12 @@ class InStep(OfPairs):
         return _result(run, distances, self.name, self.pair.p, width.within**0.5)
 
 
-class FedWaDs(InStep):
+class FedWaDs(InStep, method=FedWaD):
     """FedWaD between every two devices."""
 
-    name = "fedwad"
-    method = FedWaD
-    disclosure = FedWaD.disclosure
 
-
-class TriangleWads(InStep):
+class TriangleWads(InStep, method=TriangleWad):
     """TriangleWad between every two devices."""
-
-    name = "trianglewad"
-    method = TriangleWad
-    disclosure = TriangleWad.disclosure
 
 
 def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> None:
@@ -882,12 +864,9 @@ def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> No
     run.check()
 
 
-class Pooled(OfPairs):
+class Pooled(OfPairs, method=Direct):
     """Exact distances of pooled records: the baseline. Discloses every record."""
 
-    name = "direct"
-    method = Direct
-    disclosure = Direct.disclosure
     idle = ("seed", "why")
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
@@ -914,12 +893,9 @@ def _read_records(answer: Answer) -> tuple[Array, Array]:
     return cloud, read_weights(answer, len(cloud))
 
 
-class Sketched(OfPairs):
+class Sketched(OfPairs, method=Sketch):
     """Distances from one differentially private release of every device, as ``sketches``."""
 
-    name = "sketch"
-    method = Sketch
-    disclosure = Sketch.disclosure
     idle = ("seed", "why")
 
     def most_rounds(self, names: tuple[str, ...]) -> int:

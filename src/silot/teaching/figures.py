@@ -18,6 +18,7 @@ from ..render.figure import (
     NUMBERED_CELLS,
     ORANGE,
     WIDTH,
+    NamedCells,
     label,
     name_columns,
     name_rows,
@@ -66,10 +67,9 @@ def pair_figure(
 
 
 @dataclass(frozen=True, eq=False)
-class _PairMap:
+class _PairMap(NamedCells):
     """Pairs as coloured cells, about square, with a strip on their left where there is one."""
 
-    names: Sequence[str]
     values: Array
     what: str
     links: Array | None
@@ -80,14 +80,6 @@ class _PairMap:
     def step(self) -> int:
         """How many devices there are to one that is named."""
         return -(-len(self.names) // _LABELLED_TICKS)
-
-    @property
-    def _size(self) -> float:
-        return 8.5 if len(self.names) <= 20 else 7.0
-
-    @property
-    def _steep(self) -> bool:
-        return len(self.names) > 12
 
     @property
     def layout(self) -> tuple[float, float]:

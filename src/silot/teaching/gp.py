@@ -23,8 +23,9 @@ import scipy.sparse as sp
 
 from silot_transport._check import real
 
+from ..distances.shared_options import switch
 from ..errors import ExtraError, InputError, SolverError
-from ..options import Check, Options, count, documented, none_or, number, option, seed, truth, word
+from ..options import Check, Options, count, documented, none_or, number, option, seed, word
 from .costs import Array, Flags, Indices, LinkCosts, Mixing, NoEligibleSource
 from .plan import Kinds, LinkPlan, best_alpha, make_plan, terms_of, unreachable
 
@@ -364,32 +365,23 @@ _SHARE = Check(_share, float, f"float, above {FLOOR:g} and below 1")
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """Where successive geometric programming ended, before any rounding.
-
-    Attributes
-    ----------
-    psi, alpha
-        Between 0 and 1; shapes (N,) and (N, N).
-    history
-        One entry an iteration: ``surrogate``, what the convex program minimised (it never
-        rises), and ``objective``, the relaxed objective (11) at its point.
-    objective
-        The relaxed objective at ``psi`` and ``alpha``.
-    start
-        Where it started.
-    converged
-        Whether the surrogate changed by less than the tolerance.
-    stopped
-        In words: what ended it.
-    """
+    """Where successive geometric programming ended, before any rounding."""
 
     psi: Array
+    """Between 0 and 1; shape (N,)."""
     alpha: Array
+    """Between 0 and 1; shape (N, N)."""
     history: tuple[dict[str, float], ...]
+    """One entry an iteration: ``surrogate``, what the convex program minimised (it never rises),
+    and ``objective``, the relaxed objective (11) at its point."""
     objective: float
+    """The relaxed objective at ``psi`` and ``alpha``."""
     start: Start
+    """Where it started."""
     converged: bool
+    """Whether the surrogate changed by less than the tolerance."""
     stopped: str
+    """In words: what ended it."""
 
     @property
     def non_binariness(self) -> float:
@@ -439,10 +431,9 @@ class GeometricProgram(Options):
     tolerance: float = option(
         "Relative change of the surrogate at which to stop.", number(least=0), default=1e-4
     )
-    missing_constraint: bool = option(
+    missing_constraint: bool = switch(
         "Whether :math:`\\alpha_{ij} \\le 1 - \\psi_i` holds. The paper leaves it out, so that "
         "links from one target to another serve it at the price of their energy alone.",
-        truth(),
         default=True,
     )
     time_limit: float | None = option(
@@ -571,7 +562,7 @@ class GeometricProgram(Options):
 
 
 def relax_gp(costs: LinkCosts, **options: Any) -> Relaxation:
-    r"""Run Algorithm 2 and return its point as it is, between 0 and 1.
+    """Run Algorithm 2 and return its point as it is, between 0 and 1.
 
     Parameters
     ----------
@@ -617,7 +608,7 @@ relax_gp.__doc__ = documented(GeometricProgram, relax_gp.__doc__)
 
 
 def solve_gp(costs: LinkCosts, *, mixing: Mixing = "none", **options: Any) -> LinkPlan:
-    r"""Plan of successive geometric programming: Algorithm 2 of the paper, then rounded.
+    """Plan of successive geometric programming: Algorithm 2 of the paper, then rounded.
 
     ``psi`` below one half is a source. Without any, the eligible device with the smallest
     ``psi`` is one; where a target cannot be reached, one more. The weights of a relaxed point

@@ -28,31 +28,22 @@ _RIDGE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    r"""What is expected of every source at every target, class by class.
-
-    Attributes
-    ----------
-    shares
-        Shape (N, C): estimated class proportions of every device's records.
-    errors
-        Shape (N, N, C): expected error of source i on the records of class c of device j; 1
-        where the source never saw the class.
-    transfer
-        Shape (N, N): :math:`T_{ij} = \sum_c \pi_{jc} e_{ijc}`, the expected error of source i
-        at device j; 1 where i is no source.
-    between
-        Shape (N, N): distance of the records of one class at two sources, averaged over the
-        classes both have; NaN where either is no source.
-    excess
-        Shape (N,): the square of what the mixture leaves unexplained of each device's mean, over
-        what chance leaves of so many records (``excess``); NaN where ``records`` were not given.
-    """
+    """What is expected of every source at every target, class by class."""
 
     shares: Array
+    """Shape (N, C): estimated class proportions of every device's records."""
     errors: Array
+    """Shape (N, N, C): expected error of source i on the records of class c of device j; 1 where
+    the source never saw the class."""
     transfer: Array
+    r"""Shape (N, N): :math:`T_{ij} = \sum_c \pi_{jc} e_{ijc}`, the expected error of source i at
+    device j; 1 where i is no source."""
     between: Array
+    """Shape (N, N): distance of the records of one class at two sources, averaged over the classes
+    both have; NaN where either is no source."""
     excess: Array
+    """Shape (N,): the square of what the mixture leaves unexplained of each device's mean, over
+    what chance leaves of so many records (``excess``); NaN where ``records`` were not given."""
 
 
 def match(

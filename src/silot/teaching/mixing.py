@@ -39,6 +39,11 @@ class Mixture:
 
     def cost(self, weights: Array, j: int, costs: LinkCosts) -> float:
         """:math:`m_j(a)` of the weights of all devices at target j."""
+        used = np.flatnonzero(weights)
+        return costs.mixing_scale * self.penalty(weights[used], used, j, costs)
+
+    def penalty(self, weights: Array, used: Indices, j: int, costs: LinkCosts) -> float:
+        """:math:`m_j(a)` of the weights of the used sources, without its scale."""
         return 0.0
 
     def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
@@ -66,11 +71,8 @@ class Variance(Mixture):
     name = "variance"
     needs = "labelled"
 
-    def cost(self, weights: Array, j: int, costs: LinkCosts) -> float:
-        used = np.flatnonzero(weights)
-        return costs.mixing_scale * float(
-            np.sqrt(np.sum(weights[used] ** 2 / _data(costs.labelled)[used]))
-        )
+    def penalty(self, weights: Array, used: Indices, j: int, costs: LinkCosts) -> float:
+        return float(np.sqrt(np.sum(weights**2 / _data(costs.labelled)[used])))
 
     def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
         return replace(
@@ -86,10 +88,8 @@ class Mmd(Mixture):
     name = "mmd"
     needs = "kernel"
 
-    def cost(self, weights: Array, j: int, costs: LinkCosts) -> float:
-        used = np.flatnonzero(weights)
-        square = weights[used] @ self._around(costs, j, used) @ weights[used]
-        return costs.mixing_scale * float(np.sqrt(max(square, 0.0)))
+    def penalty(self, weights: Array, used: Indices, j: int, costs: LinkCosts) -> float:
+        return float(np.sqrt(max(weights @ self._around(costs, j, used) @ weights, 0.0)))
 
     def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
         return replace(
@@ -111,10 +111,8 @@ class Ambiguity(Mixture):
     name = "ambiguity"
     needs = "disagreement"
 
-    def cost(self, weights: Array, j: int, costs: LinkCosts) -> float:
-        used = np.flatnonzero(weights)
-        a, apart = weights[used], _data(costs.disagreement)[j][np.ix_(used, used)]
-        return -0.5 * costs.mixing_scale * float(a @ apart @ a)
+    def penalty(self, weights: Array, used: Indices, j: int, costs: LinkCosts) -> float:
+        return -0.5 * float(weights @ _data(costs.disagreement)[j][np.ix_(used, used)] @ weights)
 
     def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
         scale = costs.phi[1] * costs.mixing_scale

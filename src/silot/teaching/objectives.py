@@ -191,12 +191,7 @@ class Costs(Links):
 
     @property
     def _bound(self) -> dict[str, Any]:
-        return {
-            "constants": self.constants,
-            "delta": self.delta,
-            "unlabelled_error": self.unlabelled_error,
-            "mixing_scale": self.mixing_scale,
-        }
+        return self.values("constants", "delta", "unlabelled_error", "mixing_scale")
 
     def costs_of(self, evidence: Evidence, holders: tuple[str, ...]) -> LinkCosts:
         """Compute costs of the network by eq. 17 and 18, or by errors where these are estimated.

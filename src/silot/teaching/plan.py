@@ -20,28 +20,19 @@ from .tangents import best_weights
 
 @dataclass(frozen=True)
 class LinkTerms:
-    r"""The parts of a plan's objective, each already multiplied by its scale; they sum to it.
-
-    Attributes
-    ----------
-    source
-        :math:`\phi_S \sum_i (1 - \psi_i) S_i`.
-    transfer
-        :math:`\phi_T \sum_{ij} \alpha_{ij} T_{ij}`.
-    energy
-        :math:`\phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0]`.
-    mixing
-        :math:`\phi_T` times what mixing several sources adds to the targets' costs; negative
-        where it helps (``"ambiguity"``).
-    unserved
-        Cost of the targets that nobody serves.
-    """
+    """The parts of a plan's objective, each already multiplied by its scale; they sum to it."""
 
     source: float
+    r""":math:`\phi_S \sum_i (1 - \psi_i) S_i`."""
     transfer: float
+    r""":math:`\phi_T \sum_{ij} \alpha_{ij} T_{ij}`."""
     energy: float
+    r""":math:`\phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0]`."""
     mixing: float = 0.0
+    r""":math:`\phi_T` times what mixing several sources adds to the targets' costs; negative where
+    it helps (``"ambiguity"``)."""
     unserved: float = 0.0
+    """Cost of the targets that nobody serves."""
 
     @property
     def total(self) -> float:
@@ -51,7 +42,7 @@ class LinkTerms:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinkPlan(Shown):
-    r"""Which devices train, which receive, and over which links with which weights.
+    """Which devices train, which receive, and over which links with which weights.
 
     Attributes
     ----------
@@ -280,7 +271,7 @@ def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
 def check_plan(
     psi: npt.ArrayLike, alpha: npt.ArrayLike, costs: LinkCosts, *, unserved: bool = False
 ) -> None:
-    r"""Refuse what is not a plan: constraints must hold to 1e-9.
+    """Refuse what is not a plan: constraints must hold to 1e-9.
 
     Each target's weights sum to 1 over sources only, sources receive nothing, no device that may
     not be a source is one, and no barred link has weight.
@@ -348,7 +339,7 @@ def best_alpha(
     mixing: Mixing = "none",
     allow_unserved: float | None = None,
 ) -> Array:
-    r"""Optimal weights for given sources: every target decides alone.
+    """Optimal weights for given sources: every target decides alone.
 
     Without mixing a target takes its cheapest source, weight 1: its cost is linear in its
     weights and a link's energy does not shrink with its weight, so a vertex is optimal. Among

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.special import erf
 
 from ..data.measure import Data, Measure, features
+from ..distances.result import summarize
 from ..errors import InputError
 from ..federation.result import Array, Billed, finite, finite_rows
 
@@ -147,7 +148,7 @@ class Divergences(Billed):
         }
 
     def __repr__(self) -> str:
-        return f"Divergences({len(self.names)} devices, {self.method}, {self.status.split(':')[0]})"
+        return summarize(self, f"{len(self.names)} devices", self.method)
 
 
 # Divergences whose messages give every record away.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from ..distances.shared_options import seed_option
 from ..errors import InputError
-from ..options import Options, documented, none_or, option, seed, word
+from ..options import Options, documented, none_or, option, word
 from .costs import MIXINGS, LinkCosts, Mixing
 from .exact import GAP, SECONDS, solve_exact
 from .gp import GeometricProgram
@@ -47,10 +48,7 @@ class Links(Options):
         brief="Let targets go unserved, at this cost each.",
     )
     time_limit: float = option(
-        "Seconds.",
-        none_or(SECONDS),
-        default=60.0,
-        brief="Most seconds of the solver.",
+        "Seconds.", none_or(SECONDS), default=60.0, brief="Most seconds of the solver."
     )
     gap: float = option(
         "Relative gap that is good enough.",
@@ -58,11 +56,8 @@ class Links(Options):
         default=0.0,
         brief="Relative gap to the bound that is good enough.",
     )
-    seed: int = option(
-        'Of ``"gp"`` and ``"st-lf"`` with a random start; the exact methods draw nothing.',
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
+    seed: int = seed_option(
+        'Of ``"gp"`` and ``"st-lf"`` with a random start; the exact methods draw nothing.'
     )
 
     def solve(self, costs: LinkCosts, **options: Any) -> LinkPlan:

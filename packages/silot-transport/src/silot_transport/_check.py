@@ -13,6 +13,8 @@ from .errors import InputError, MismatchError
 
 Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
+Weights = npt.ArrayLike | None
+"""Masses of points; ``None`` gives every point the same."""
 
 # Squares of larger coordinates overflow, and so do squares of sums of many of them.
 LARGEST_COORDINATE = 1e150

@@ -68,22 +68,15 @@ class Sweepable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    r"""Costs and masses of entropic transport, whose marginals hold or are penalised.
-
-    Attributes
-    ----------
-    cost
-        Shape (n, m), float64.
-    a, b
-        Positive masses.
-    penalty
-        Weight of KL(P 1 | a) and KL(P^T 1 | b); infinite where marginals must hold.
-    """
+    """Costs and masses of entropic transport, whose marginals hold or are penalised."""
 
     cost: Array
+    """Shape (n, m), float64."""
     a: Array
     b: Array
+    """Positive masses."""
     penalty: float = np.inf
+    """Weight of KL(P 1 | a) and KL(P^T 1 | b); infinite where marginals must hold."""
     largest: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -122,26 +115,18 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """Potentials after the last sweep, and its regularisation.
-
-    Attributes
-    ----------
-    f, g
-        Potentials; f is best for g.
-    columns
-        Sums of the plan's columns.
-    transport_cost
-        Of the plan.
-    error
-        L1 distance of the columns' sums from what they should be.
-    """
+    """Potentials after the last sweep, and its regularisation."""
 
     f: Array
     g: Array
+    """Potentials; f is best for g."""
     columns: Array
+    """Sums of the plan's columns."""
     transport_cost: float
+    """Of the plan."""
     epsilon: float
     error: float
+    """L1 distance of the columns' sums from what they should be."""
     sweeps: int
     converged: bool
 

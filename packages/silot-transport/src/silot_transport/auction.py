@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._check import Array, Index, as_clouds, as_order, real
+from ._check import Array, Index, Weights, as_clouds, as_order, real
 from ._solvers import staircase
 from .cost import build_cost, paired_cost
 from .errors import ExtraError, InputError
@@ -69,14 +69,9 @@ _MOST_SCANS = 40
 
 
 def bounded_plan(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    a: npt.ArrayLike | None = None,
-    b: npt.ArrayLike | None = None,
-    *,
-    p: int = 2,
-    gap: float = 0.01,
-) -> ExactPlan:
+    x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
+    *, p: int = 2, gap: float = 0.01,
+) -> ExactPlan:  # fmt: skip
     r"""Transport two weighted point clouds within a certified gap, without their cost matrix.
 
     The dual of :math:`W_p^p` needs, for prices :math:`-g_j` of the columns, only the least of

@@ -30,24 +30,16 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Chance:
-    """Distance of two samples from the same distribution, at the sizes of two sides.
-
-    Attributes
-    ----------
-    mean
-        Mean distance.
-    spread
-        Standard deviation of the next distance around it, estimated from the splits.
-    error
-        Standard error of the mean that more splits would not reduce.
-    freedom
-        Degrees of freedom of ``spread``.
-    """
+    """Distance of two samples from the same distribution, at the sizes of two sides."""
 
     mean: float
+    """Mean distance."""
     spread: float
+    """Standard deviation of the next distance around it, estimated from the splits."""
     error: float
+    """Standard error of the mean that more splits would not reduce."""
     freedom: int
+    """Degrees of freedom of ``spread``."""
 
     @property
     def distance(self) -> float:
@@ -97,7 +89,7 @@ def chance_distance(
     own: tuple[Array, Array, Codes], target: tuple[Array, Array, Codes], between: Array | None,
     *, p: int = 2, matched: bool = False, pooled: bool = True,
 ) -> float | None:  # fmt: skip
-    r"""Compute the 95 % quantile of the distance of two samples from the same distribution.
+    """Compute the 95 % quantile of the distance of two samples from the same distribution.
 
     Both sides are pooled and split at random, several times: distances of the splits are those of
     two samples from the pooled distribution. Their mean and standard errors give the quantile of

@@ -44,16 +44,11 @@ class Frame:
         points
             Shape (n, d).
         weights
-            Masses (n,); ``None`` means uniform.
+            Masses (n,); ``None`` means uniform. Errors are those of ``exact_plan``.
 
         Returns
         -------
         Frame
-
-        Raises
-        ------
-        InputError, MismatchError
-            As ``exact_plan``.
 
         Examples
         --------

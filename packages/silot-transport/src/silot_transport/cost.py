@@ -23,18 +23,12 @@ _BLOCK, _FEWEST_ROWS = 1 << 18, 512
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost matrix and a bound on its rounding.
-
-    Attributes
-    ----------
-    matrix
-        ``|x_i - y_j|^p``, shape (n, m).
-    rounding
-        No entry is off by more than this.
-    """
+    """A cost matrix and a bound on its rounding."""
 
     matrix: Array
+    """``|x_i - y_j|^p``, shape (n, m)."""
     rounding: float
+    """No entry is off by more than this."""
 
 
 def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:

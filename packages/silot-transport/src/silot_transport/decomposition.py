@@ -18,24 +18,16 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    r"""Parts of one plan's squared cost.
-
-    Attributes
-    ----------
-    columns
-        :math:`\sum_{ik} \pi_{ik} (x_{ij} - y_{kj})^2` by feature j (d,).
-    labels
-        The remaining cost, which is that of labels.
-    classes
-        Cost of the records of each class of the first side, over all columns and labels (C,).
-    masses
-        Mass of each of those classes (C,).
-    """
+    """Parts of one plan's squared cost."""
 
     columns: Array = field(repr=False)
+    r""":math:`\sum_{ik} \pi_{ik} (x_{ij} - y_{kj})^2` by feature j (d,)."""
     labels: float
+    """The remaining cost, which is that of labels."""
     classes: Array = field(repr=False)
+    """Cost of the records of each class of the first side, over all columns and labels (C,)."""
     masses: Array = field(repr=False)
+    """Mass of each of those classes (C,)."""
 
     @property
     def cost(self) -> float:

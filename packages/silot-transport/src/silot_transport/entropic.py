@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_clouds, as_order, real, whole
+from ._check import Array, Weights, as_clouds, as_order, real, whole
 from ._sweep import Problem, iterate, sweep
 from .cost import build_cost
 from .errors import InputError
@@ -67,17 +67,10 @@ class EntropicPlan:
 
 
 def sinkhorn(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    a: npt.ArrayLike | None = None,
-    b: npt.ArrayLike | None = None,
-    *,
-    epsilon: float | None = None,
-    p: int = 2,
-    marginal_penalty: float | None = None,
-    tolerance: float = 1e-6,
-    max_iterations: int = 5000,
-) -> EntropicPlan:
+    x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
+    *, epsilon: float | None = None, p: int = 2, marginal_penalty: float | None = None,
+    tolerance: float = 1e-6, max_iterations: int = 5000,
+) -> EntropicPlan:  # fmt: skip
     r"""Solve entropic transport between two weighted clouds.
 
     .. math:: OT_\epsilon = \min_{P \in \Pi(a, b)} \langle P, C \rangle
@@ -96,14 +89,10 @@ def sinkhorn(
 
     Parameters
     ----------
-    x, y
-        Points, shapes (n, d) and (m, d).
-    a, b
-        Weights; ``None`` means uniform.
+    x, y, a, b, p
+        As ``exact_plan``.
     epsilon
         Regularisation in units of ``|x - y|^p``; by default 5 % of the mean cost.
-    p
-        1 or 2.
     marginal_penalty
         Weight of the marginals' divergence in units of ``|x - y|^p``; ``None`` keeps them.
     tolerance
@@ -158,16 +147,10 @@ class SinkhornDivergence:
 
 
 def sinkhorn_divergence(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    a: npt.ArrayLike | None = None,
-    b: npt.ArrayLike | None = None,
-    *,
-    epsilon: float | None = None,
-    p: int = 2,
-    tolerance: float = 1e-6,
-    max_iterations: int = 5000,
-) -> SinkhornDivergence:
+    x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
+    *, epsilon: float | None = None, p: int = 2,
+    tolerance: float = 1e-6, max_iterations: int = 5000,
+) -> SinkhornDivergence:  # fmt: skip
     r"""Compute the debiased entropic divergence of two weighted clouds.
 
     .. math:: S_\epsilon(\mu, \nu) = OT_\epsilon(\mu, \nu) - \tfrac12 OT_\epsilon(\mu, \mu)
@@ -273,7 +256,7 @@ class Potential(NamedTuple):
 
 
 def debiased_potential(x: Array, y: Array, a: Array, b: Array, *, epsilon: float) -> Potential:
-    r"""Compute the debiased potential of entropic transport from ``x`` to ``y``.
+    """Compute the debiased potential of entropic transport from ``x`` to ``y``.
 
     .. math:: f_{xy} - f_{xx},
 
@@ -358,13 +341,6 @@ class HistogramDivergence:
     a number to compare histograms by, not a distance. The result of a pair depends neither on its
     order nor on the other pairs, to the last bit.
 
-    Attributes
-    ----------
-    places
-        ``exp(-C / epsilon)`` (S, S), symmetric.
-    epsilon
-        Regularisation, in units of C.
-
     Notes
     -----
     Feydy et al., Interpolating between optimal transport and MMD using Sinkhorn divergences, 2019;
@@ -372,7 +348,9 @@ class HistogramDivergence:
     """
 
     places: Array = field(repr=False)
+    """``exp(-C / epsilon)`` (S, S), symmetric."""
     epsilon: float
+    """Regularisation, in units of C."""
 
     @classmethod
     def of(cls, cost: Array) -> HistogramDivergence:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from . import _native
-from ._check import Array, Index, as_clouds, as_order, as_points, as_potentials, as_weights
+from ._check import Array, Index, Weights, as_clouds, as_order, as_points, as_potentials, as_weights
 from ._solvers import Solution, solve_costs, solve_line
 from .cost import build_cost, cost_by_differences, paired_cost
 from .errors import SolverError
@@ -95,14 +95,9 @@ class ExactPlan:
 
 
 def exact_plan(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    a: npt.ArrayLike | None = None,
-    b: npt.ArrayLike | None = None,
-    *,
-    p: int = 2,
-    start: npt.ArrayLike | None = None,
-) -> ExactPlan:
+    x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
+    *, p: int = 2, start: npt.ArrayLike | None = None,
+) -> ExactPlan:  # fmt: skip
     r"""Solve ``min_P <P, C>`` over the couplings P of two weighted point clouds.
 
     .. math:: W_p^p(\mu, \nu) = \min_{P \ge 0,\ P 1 = a,\ P^T 1 = b} \sum_{ij} P_{ij}

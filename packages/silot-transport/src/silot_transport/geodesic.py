@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_clouds, as_order, interval
+from ._check import Array, Weights, as_clouds, as_order, interval
 from .cost import paired_cost
 from .errors import InputError
 from .exact import ExactPlan, exact_plan
@@ -50,16 +50,9 @@ class Interpolant:
 
 
 def interpolate(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    a: npt.ArrayLike | None = None,
-    b: npt.ArrayLike | None = None,
-    *,
-    t: float,
-    p: int = 2,
-    interpolation: Interpolation = "barycentric",
-    support: Side = "x",
-) -> Interpolant:
+    x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
+    *, t: float, p: int = 2, interpolation: Interpolation = "barycentric", support: Side = "x",
+) -> Interpolant:  # fmt: skip
     r"""Interpolate at parameter ``t`` between the measures ``x`` (t = 0) and ``y`` (t = 1).
 
     Exact (McCann), on at most n + m - 1 atoms:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, as_clouds, as_points, as_weights
+from ._check import Array, Weights, as_clouds, as_points, as_weights
 from .errors import InputError, MismatchError
 
 Embedding = Literal["none", "diagonal", "diagonal-of-root", "full"]
@@ -33,17 +33,12 @@ def moments(x: npt.ArrayLike, a: npt.ArrayLike | None = None) -> Moments:
     x
         Points, shape (n, d).
     a
-        Weights; ``None`` means uniform.
+        Weights; ``None`` means uniform. Errors are those of ``exact_plan``.
 
     Returns
     -------
     Moments
         The covariance is the population one: zero for a single point.
-
-    Raises
-    ------
-    InputError, MismatchError
-        As ``exact_plan``.
 
     Examples
     --------
@@ -173,29 +168,19 @@ def _bures_of_roots(x_root: Array, y_root: Array) -> float:
 
 
 def gelbrich_bound(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    a: npt.ArrayLike | None = None,
-    b: npt.ArrayLike | None = None,
+    x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None
 ) -> float:
     """Compute a lower bound of ``W_2`` from means and covariances (Gelbrich, 1990).
 
     Parameters
     ----------
-    x, y
-        Points, shapes (n, d) and (m, d).
-    a, b
-        Weights; ``None`` means uniform.
+    x, y, a, b
+        As ``exact_plan``, which raises the same errors.
 
     Returns
     -------
     float
         ``gaussian_distance`` of the two clouds' moments, rounding subtracted.
-
-    Raises
-    ------
-    InputError, MismatchError
-        As ``exact_plan``.
 
     Examples
     --------

@@ -39,23 +39,16 @@ _ROWS = 4096
 
 @dataclass(frozen=True)
 class Corrected:
-    """An optimal cost without the bias of its sample.
-
-    Attributes
-    ----------
-    cost
-        Estimate of the cost of infinitely many records from the same distribution; below zero
-        where it cannot be distinguished from zero.
-    margin
-        Half the length of its 95 % interval, estimated from the records at hand.
-    tails
-        How often the margin is to be doubled (0 to 3) for rare, far records, of which the
-        distribution may have some that the sample lacks.
-    """
+    """An optimal cost without the bias of its sample."""
 
     cost: float
+    """Estimate of the cost of infinitely many records from the same distribution; below zero where
+    it cannot be distinguished from zero."""
     margin: float
+    """Half the length of its 95 % interval, estimated from the records at hand."""
     tails: int = 0
+    """How often the margin is to be doubled (0 to 3) for rare, far records, of which the
+    distribution may have some that the sample lacks."""
 
 
 def corrected_cost(

@@ -83,6 +83,8 @@ class DecodedSketches:
     def measure(self, name: str) -> Measure:
         """Build a measure of one atom a cell and class from a sketch."""
         decoded = self.pages[name].decoded
+        # Cells without mass are left out: noise may leave a cell empty that has records, and the
+        # other way round.
         rows, columns = np.nonzero(decoded.weights)
         labels = self._names[rows] if self.classes else None
         return Measure(decoded.atoms[columns], decoded.weights[rows, columns], labels)
@@ -127,6 +129,8 @@ class DecodedSketches:
         calibration = self.calibration
         if calibration is None:
             drawn = [(self._draw(x), self._draw(y)) for x, y in pairs]
+            # Without public records nothing tells how far such an estimate is off: hence a value
+            # alone.
             squares = on_cores(lambda both: distances_of([both], self.rate), drawn)
             return [(float(square[0]) ** 0.5, None) for square in squares]
         sides = [(self._side(x, calibration), self._side(y, calibration)) for x, y in pairs]
@@ -140,6 +144,8 @@ class DecodedSketches:
             first, second = (self._sampler.draw(page.decoded) for page in (x, y))
             return float(distances_of([(first, second)], self.rate)[0]) ** 0.5
         assert x.reading is not None and y.reading is not None
+        # The errors of an estimate depend on sizes and noise: those of the two names are taken,
+        # which the pages were simulated after.
         sides = [self.calibration.side(page.reading, page.decoded) for page in (x, y)]  # type: ignore[arg-type]
         sources = (self._sources[like[0]], self._sources[like[1]])
         return self.calibration.estimates([(sides[0], sides[1])], [sources])[0].value
@@ -206,6 +212,8 @@ class DecodedSketches:
 
     @cached_property
     def _sources(self) -> dict[str, Source]:
+        # Numbers of records that differ little count as one: one simulation serves all pairs of
+        # such sizes.
         records = merge_counts({name: self.pages[name].decoded.records for name in self.names})
         sources = {name: Source(number, noisy=True) for name, number in records.items()}
         if self.owned:
@@ -223,6 +231,8 @@ class DecodedSketches:
         self, shares: Mapping[str, float], support: int | None, rounds: int
     ) -> SketchCentre:
         count = (
+            # As many atoms as cells can hold what the sketches say, and more would split their
+            # cells.
             min(self.cells.size, MOST_CELLS)
             if support is None
             else whole(support, "support", "option-support")
@@ -292,12 +302,15 @@ class DecodedSketches:
             }
         else:
             shares = normalize_shares(None, self.names)
+            # As many rounds as a barycenter has by default.
             centre = self._find_barycenter(shares, None, 20)
             law, barycenter = centre.law, self._measure_barycenter(centre, shares, why=why)
             distances = dict(barycenter.distances)
             # The parts stand once, with the holders.
             plain = {name: replace(item, parts=None) for name, item in distances.items()}
             barycenter = replace(barycenter, distances=plain)
+            # No holder's own spread, for the barycenter has none of its own records: that of the
+            # holders on average stands for what a single point would leave unexplained.
             middle = float(np.mean([self._draw(name).variance for name in self.names]))
             spread = middle**0.5
         contributions = self._build_contributions(distances, spread, target, barycenter)
@@ -347,7 +360,10 @@ class DecodedSketches:
         ordered = sorted(self.names)
         self.compute(combinations(ordered, 2))
         apart = [self.distance(a, b).value for a, b in combinations(ordered, 2)]
+        # Average linkage takes distances that are no metric, as estimates may be none.
         raw = [int(k) for k in fcluster(linkage(np.array(apart), "average"), count, "maxclust")]
+        # Numbered by the first name of each group: those of scipy depend on the heights of merges,
+        # and change with a single estimate.
         order = list(dict.fromkeys(raw))
         place = {name: order.index(code) for name, code in zip(ordered, raw, strict=True)}
         return {name: place[name] for name in self.names}
@@ -385,6 +401,8 @@ def find_column_beyond(measures: Sequence[Array], cells: Cells) -> str | None:
     shifts = [atoms[0] - cells.centres[0] for atoms in measures]
     # One shift is common to all cells of a sketch: any atom shows it.
     longest = max(shifts, key=lambda shift: float(shift @ shift))
+    # The radius is the length that offsets are clipped to: the mean of clipped offsets is that long
+    # only where all of them point one way.
     if float(longest @ longest) <= (_BEYOND * cells.radius) ** 2:
         return None
     return str(int(np.abs(longest).argmax()))
@@ -433,7 +451,8 @@ def find_sketch_barycenter(
             for name, part, mass in zip(names, parts, masses[:, code], strict=True)
             if mass > 0
         ]
-        # Atoms in proportion to the mass of a class, and one at least.
+        # Atoms in proportion to the mass of a class, and one at least. Rounded class by class, so
+        # that there may be a few more or fewer than asked for.
         size = max(1, round(support * float(classes[code])))
         points, share, objectives, done = _find_atoms(sides, size, rounds)
         settled = settled and done
@@ -472,6 +491,8 @@ def _find_atoms(
     """Find a free-support barycenter; return atoms, weights, objectives, and whether it settled."""
     points = np.vstack([points for points, _, _ in sides])
     masses = np.concatenate([part * weights for _, weights, part in sides])
+    # Started from all sketches together rather than from one: with a fixed point that only descends
+    # the start decides which optimum is found.
     atoms, weights = _merge(points, masses / masses.sum(), size)
     total = sum(part for _, _, part in sides)
     objectives: list[float] = []
@@ -488,6 +509,8 @@ def _find_atoms(
         objectives.append(
             sum(part * item.cost for (_, _, part), item in zip(sides, plans, strict=True))
         )
+        # The objective never rises: each plan is the best for these atoms, and each move the best
+        # for these plans.
         if len(objectives) > 1 and objectives[-2] - objectives[-1] <= _TOL * objectives[-2]:
             return atoms, weights, objectives, True
         moved = np.zeros_like(atoms)
@@ -511,6 +534,8 @@ def _merge(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
 def _average_covariances(covariances: list[Array], shares: Array) -> tuple[Array, float]:
     """Compute the Bures barycenter of covariances that commute, and its objective."""
     roots = [covariance_root(one) for one in covariances]
+    # For covariances that commute the Bures distance is that of their roots, of which the mean is
+    # the barycenter.
     middle = np.einsum("k,kij->ij", shares, np.stack(roots))
     objective = sum(
         float(share * np.sum((root - middle) ** 2))

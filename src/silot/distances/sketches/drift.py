@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...privacy.cells import Cells, nearest
 from ...privacy.sketch import RESOLUTION, Array, Reading, decode, parts, sensitivity
 from ...render.shown import Shown
-from ..result import Distance
+from ..result import Distance, fields_by_name
 from .decoded import DecodedSketches, Page
 from .result import Sketches
 
@@ -42,32 +42,22 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Since:
-    """The last release compared with one before.
-
-    Attributes
-    ----------
-    period
-        Of the one before.
-    distance
-        Estimated W2 of the two.
-    chance
-        Distance that two releases of one law, of these sizes and this noise, stay below in 95 % of
-        cases.
-    p_value
-        Chance of a difference as clear as this, of distance, cells or any column, where nothing
-        changed.
-    drifted
-        Whether that is below the level, shared among all releases that are compared.
-    columns
-        How the columns moved, the clearest first.
-    """
+    """The last release compared with one before."""
 
     period: str
+    """Of the one before."""
     distance: Distance
+    """Estimated W2 of the two."""
     chance: float
+    """Distance that two releases of one law, of these sizes and this noise, stay below in 95 % of
+    cases."""
     p_value: float
+    """Chance of a difference as clear as this, of distance, cells or any column, where nothing
+    changed."""
     drifted: bool
+    """Whether that is below the level, shared among all releases that are compared."""
     columns: tuple[Change, ...] = field(repr=False)
+    """How the columns moved, the clearest first."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,10 +95,7 @@ class Drift(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
         return {
-            "name": self.name,
-            "period": self.period,
-            "drifted": self.drifted,
-            "status": self.status,
+            **fields_by_name(self, "name", "period", "drifted", "status"),
             "since": [
                 {
                     **vars(item),
@@ -161,6 +148,8 @@ def measure_drift(
     law = Within.of(sample, book)
     since: list[Since] = []
     for k, period in enumerate(before):
+        # Bonferroni: the level is shared among the comparisons, so that more periods make no false
+        # alarm likelier.
         since.append(_compare(sketches, period, last, law, LEVEL / len(before)))
         if progress is not None:
             progress(k + 1, len(before))
@@ -172,22 +161,16 @@ def measure_drift(
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """How records lie within cells, of public records: how they vary around what a site tells.
-
-    Attributes
-    ----------
-    root
-        Square root of the covariance of clipped offsets (d, d).
-    square, spread
-        Mean and standard deviation of clipped squares.
-    mu
-        What a release spends.
-    """
+    """How records lie within cells, of public records: how they vary around what a site tells."""
 
     root: Array = field(repr=False)
+    """Square root of the covariance of clipped offsets (d, d)."""
     square: float
+    """Mean of clipped squares."""
     spread: float
+    """Standard deviation of clipped squares."""
     mu: float
+    """What a release spends."""
 
     @classmethod
     def of(cls, sample: Array, book: DecodedSketches) -> Within:
@@ -201,11 +184,13 @@ class Within:
         )[:, None]
         # By eigenvalues, for a covariance of few public records need not have full rank.
         values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(clipped.T, bias=True)))
+        # Squares have a radius of their own, as in ``privacy.sketch``.
         far = np.minimum(lengths, cells.radius2) ** 2
         reading = next(iter(book.pages.values())).reading
         assert reading is not None
         noise = reading.count_noise * parts(RESOLUTION)[0]
         return cls(
+            # Rounding may leave an eigenvalue just below zero.
             (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T,
             # Never zero: the scatter of a law is divided by it.
             max(float(far.mean()), 1e-300),
@@ -216,22 +201,16 @@ class Within:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """One law behind two releases, from which others like them are drawn.
-
-    Attributes
-    ----------
-    weights
-        Mass by class and cell (C, S).
-    shift, square
-        Mean of the clipped offsets (d,) and of their clipped squares, as both tell them.
-    within
-        How records vary around that.
-    """
+    """One law behind two releases, from which others like them are drawn."""
 
     weights: Array = field(repr=False)
+    """Mass by class and cell (C, S)."""
     shift: Array = field(repr=False)
+    """Mean of the clipped offsets (d,), as both releases tell them."""
     square: float
+    """Mean of their clipped squares, as both releases tell it."""
     within: Within
+    """How records vary around that."""
 
     @classmethod
     def of(cls, pages: Sequence[Page], within: Within, cells: Cells) -> Law:
@@ -239,6 +218,8 @@ class Law:
         readings = [page.reading for page in pages if page.reading is not None]
         records = [page.decoded.records for page in pages]
         total = sum(records)
+        # Under the hypothesis of one law both releases are samples of it: they count by their
+        # numbers of records.
         weights = np.average([page.decoded.weights for page in pages], axis=0, weights=records)
         # Noise can push a mean square out of the range that clipping allows: it is cut below.
         square = sum(reading.scatter for reading in readings) / total
@@ -257,6 +238,7 @@ class Law:
         # has a unit of its own there.
         noise = sensitivity(cells.dimension) / within.mu
         units = (noise / a, noise * cells.radius / b, noise * cells.radius2**2 / q)
+        # Sampling noise of the records first, then the noise of the mechanism: a release has both.
         counts = rng.multinomial(n, self.weights.ravel()).reshape(self.weights.shape)
         # Public records are stretched or shrunk to the scatter that the releases show; by the
         # central limit theorem sums of many records are normal.
@@ -269,6 +251,8 @@ class Law:
             n * self.square + far + units[2] * float(rng.standard_normal()),
             *units,
         )
+        # Decoded as the releases were, for the difference of two estimates depends on the prior of
+        # both.
         prior = None if book.calibration is None else book.calibration.prior
         return Page(decode(reading, cells, prior), reading)
 
@@ -288,7 +272,11 @@ def _compare(sketches: Sketches, before: str, last: str, within: Within, level: 
         for _ in range(_PAIRS)
     ])  # fmt: skip
     observed = _measure_differences(book, *pages, like=(before, last), distance=distance.value)
+    # One test for all differences: its p-value holds whichever of them is the clearest, however
+    # many columns there are.
     p_value, clear, clearest = standardize(simulated, observed)
+    # A column is named where it would have been the clearest of a simulated pair no more often than
+    # the level says.
     most = float(np.quantile(clearest, 1.0 - level))
     names = sketches.columns or tuple(f"column {k}" for k in range(book.cells.dimension))
     means = [_compute_mean(page, book) for page in pages]
@@ -306,6 +294,8 @@ def _compare(sketches: Sketches, before: str, last: str, within: Within, level: 
                 column=names[k],
                 change=float(moved[k]),
                 chance=float(np.quantile(simulated[:, k + 2], 1.0 - LEVEL)),
+                # A column drifts only where the whole comparison does: the test was made for the
+                # clearest difference, not for each.
                 drifted=bool(p_value <= level and clear[k + 2] >= most),
             )
             for k in order
@@ -322,6 +312,7 @@ def standardize(simulated: Array, observed: Array) -> tuple[float, Array, Array]
     nothing changed the p-value is then below a level as often as the level says.
     """
     every = np.vstack([simulated, observed])
+    # Differences without any spread, such as those of constant columns, are zero and stay so.
     clear = (every - every.mean(axis=0)) / (every.std(axis=0) + 1e-300)
     clearest = clear.max(axis=1)
     return float((clearest >= clearest[-1]).mean()), clear[-1], clearest[:-1]
@@ -333,6 +324,7 @@ def _measure_differences(
     """Measure how two releases differ: in distance, in cells, and in the mean of each column."""
     if distance is None:
         distance = book.between(x, y, like)
+    # Shares, not counts: numbers of records may change without any drift of what they are.
     shares = [_compute_shares(page) for page in (x, y)]
     columns = np.abs(_compute_mean(x, book) - _compute_mean(y, book))
     return np.concatenate([[distance, float(np.sum((shares[0] - shares[1]) ** 2))], columns])
@@ -340,6 +332,7 @@ def _measure_differences(
 
 def _compute_shares(page: Page) -> Array:
     assert page.reading is not None
+    # Noise may leave all counts together below one record.
     return page.reading.counts / max(float(page.reading.counts.sum()), 1.0)
 
 

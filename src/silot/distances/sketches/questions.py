@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from ...federation.answer import Answer, Failure
 from ...federation.protocol import Answers, failure_error, required
 from ...federation.question import Array, Codes, Names, register
 from ...federation.release import Release
+from ...privacy.cells import Cells
 from ...privacy.quadtree import DEEPEST, tree_counts, tree_sensitivity
 from ...privacy.sketch import RESOLUTION, Geometry, encode, sensitivity
-from ..questions import decode_classes
+from ..questions import decode_classes, encode_classes
 
 # Steps of the integer grid: fewer would round records away, more would overflow sums.
 _COARSEST, FINEST = 16, 1 << 20
@@ -98,6 +100,20 @@ class SketchRecords(ByMass):
     radius: float
     radius2: float
     classes: str = ""
+
+    @classmethod
+    def about(
+        cls, cells: Cells, classes: Sequence[str], mass_limit: float, privacy_mu: float
+    ) -> Self:
+        """Ask about public cells and classes, with noise of a budget."""
+        return cls(
+            centres=cells.centres,
+            radius=cells.radius,
+            radius2=cells.radius2,
+            classes=encode_classes(list(classes)) if classes else "",
+            mass_limit=mass_limit,
+            privacy_mu=privacy_mu,
+        )
 
     def _check(self) -> None:
         self.check_masses()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...data.measure import Measure
 from ...errors import InputError
-from ...options import Options, anything, count, none_or, number, option, seed
+from ...options import Options, anything, count, none_or, number, option
 from ...privacy.accounting import mu_of
 from ...privacy.cells import (
     FEWEST_CELLS,
@@ -21,6 +21,7 @@ from ...privacy.cells import (
     public_points,
 )
 from ...privacy.sketch import Array
+from ..shared_options import seed_option
 
 Public = Measure | npt.ArrayLike
 
@@ -50,11 +51,14 @@ class Private(Options):
     @property
     def limit(self) -> float:
         """The largest weight, 0 where records have none."""
+        # Zero stands for records without weights on the wire, where there is no ``None``.
         return self.mass_limit or 0.0
 
     @property
     def mu(self) -> float:
         """The budget as mu."""
+        # Budgets are Gaussian inside (Dong, Roth and Su, 2022): mu composes by squares without
+        # loss, which epsilon and delta do not.
         return mu_of(self.privacy_epsilon, self.privacy_delta)
 
 
@@ -97,12 +101,7 @@ class Releasing(Private):
         none_or(count(2, 4096)),
         default=None,
     )
-    seed: int = option(
-        "Of the public cells, and of the draws distances are estimated by.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
-    )
+    seed: int = seed_option("Of the public cells, and of the draws distances are estimated by.")
 
     def fit(self) -> None:
         _ = self.sample
@@ -112,6 +111,7 @@ class Releasing(Private):
     def sample(self) -> Array:
         """Public records, or a draw from the public law."""
         if self.public is None:
+            # The same cells for all holders: they follow from public numbers and the seed alone.
             return draw_sample(self.public_mean, self.public_scale, self.seed)
         if self.public_mean is not None or self.public_scale is not None:
             raise InputError(
@@ -160,6 +160,7 @@ def read_public_classes(public: Public | None, classes: Sequence[object] | None)
             "labels need public classes. Give classes=[...], or a labelled Measure as public.",
             code="sketch-classes",
         )
+    # Sorted: codes of classes must not depend on how the public records are listed.
     return tuple(sorted(set(named.tolist())))
 
 
@@ -168,5 +169,6 @@ def count_cells(public: int, records: int | None, mu: float) -> int:
     # Centres of few public records each are off by chance, and holders in different cells
     # then seem further apart: eight a cell, where three would do.
     most = float(np.clip(public // 8, FEWEST_CELLS, MOST_CELLS))
+    # About six units of noise a cell, so that a count of average size stands out of its noise.
     wanted = min(max((records or 0) * mu / 6.0, FEWEST_CELLS), most)
     return max(size for size in _SIZES if size <= wanted)

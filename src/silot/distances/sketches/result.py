@@ -12,7 +12,7 @@ from ...data.measure import Measure
 from ...errors import InputError
 from ...federation.protocol import COORDINATOR
 from ...federation.result import Billed, Preflighted
-from ..result import Distance, DistanceMatrix
+from ..result import Distance, DistanceMatrix, summarize
 from ..worth.result import Barycenter, Contributions
 from .decoded import DecodedSketches, Target
 
@@ -185,32 +185,23 @@ class Sketches(Billed):
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Sketches({len(self.names)} holders, {self.cells} cells, epsilon "
-            f"{self.privacy_epsilon:g}, {self.status.split(':')[0]})"
-        )
+        sizes = f"{len(self.names)} holders, {self.cells} cells"
+        return summarize(self, sizes, f"epsilon {self.privacy_epsilon:g}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Combined(Preflighted):
-    """Sketches with what is computed of them, to be shown together.
-
-    Attributes
-    ----------
-    sketches
-        Of the sites.
-    values
-        What each site is worth, with the distances between them in ``between`` and the barycenter,
-        where that is the target, in ``barycenter``.
-    groups
-        By site, the number of its group; empty where none were asked for.
-    """
+    """Sketches with what is computed of them, to be shown together."""
 
     view: ClassVar = "release_view:combined"
 
     sketches: Sketches
+    """Of the sites."""
     values: Contributions = field(repr=False)
+    """What each site is worth, with the distances between them in ``between`` and the barycenter,
+    where that is the target, in ``barycenter``."""
     groups: Mapping[str, int] = field(repr=False)
+    """By site, the number of its group; empty where none were asked for."""
 
     @property
     def preflight(self) -> Preflight | None:

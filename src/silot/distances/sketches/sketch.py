@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import get_args
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ...errors import InputError, MismatchError
 from ...federation.disclosure import Disclosure
 from ...federation.protocol import COORDINATOR, Protocol, Steps, required
 from ...federation.question import Answerer
-from ...options import anything, none_or, option, truth, word
+from ...options import anything, none_or, option
 from ...privacy.accounting import epsilon_of
 from ...privacy.calibrate import Calibration
 from ...privacy.cells import Cells, nearest
@@ -21,8 +20,9 @@ from ...privacy.compare import Rate, rate_of
 from ...privacy.quadtree import DEEPEST, Tree, tree_cells
 from ...privacy.sketch import Array, Codes, Reading, decode
 from ..methods import Joint, Pairwise
-from ..questions import LabelledRecords, encode_classes
+from ..questions import LabelledRecords
 from ..result import Distance
+from ..shared_options import embedding_option, switch
 from ..sides import name_sides
 from .decoded import LEAST_NU, DecodedSketches, Page
 from .questions import (
@@ -86,14 +86,9 @@ class Sketching(Releasing, Joint[Sketches]):
     name = "sketch"
     disclosure = Disclosure.SKETCH
 
-    labels: bool = option(
-        "Sketch class by class, and compare OTDD vectors.", truth(), default=False, flag=False
-    )
-    embedding: Embedding = option(
-        "Label coordinates that distances compare, of the sketched classes.",
-        word(*get_args(Embedding)),
-        default="none",
-        flag=False,
+    labels: bool = switch("Sketch class by class, and compare OTDD vectors.", flag=False)
+    embedding: Embedding = embedding_option(
+        "Label coordinates that distances compare, of the sketched classes."
     )
 
     period: str | Mapping[str, str] | None = option(
@@ -162,11 +157,10 @@ class Sketch(Releasing, Pairwise):
     --------
     >>> import numpy as np
     >>> from silot import LocalFederation
-    >>> rng = np.random.default_rng(0)
-    >>> public, x = rng.normal(size=(150, 2)), rng.normal(size=(3000, 2))
-    >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:] + [3.0, 0.0]})
-    >>> found = fed.run(Sketch(public=public, privacy_epsilon=4.0).between("a", "b"))
-    >>> found.disclosure, 2.0 < found.value < 4.0
+    >>> x = np.random.default_rng(0).normal(size=(3150, 2))
+    >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:3000] + [3.0, 0.0]})
+    >>> result = fed.run(Sketch(public=x[3000:], privacy_epsilon=4.0).between("a", "b"))
+    >>> result.disclosure, 2.0 < result.value < 4.0
     ('sketch', True)
     """
 
@@ -183,11 +177,9 @@ class Sketch(Releasing, Pairwise):
         "holder's ledger"
     )
 
-    why: bool = option(
+    why: bool = switch(
         "What distances are made of, by column and class. From the sketches, so nothing more is "
-        "asked.",
-        truth(),
-        default=False,
+        "asked."
     )
 
     def fit(self) -> None:
@@ -280,14 +272,7 @@ class _Run:
     def _plan_cells(self, records: int, mu: float) -> _CellSketch:
         size = self.options.cells or count_cells(len(self.sample), records, mu)
         cells = Cells.of_sample(self.sample, size, self.options.seed, drawn=self.is_drawn)
-        question = SketchRecords(
-            centres=cells.centres,
-            radius=cells.radius,
-            radius2=cells.radius2,
-            classes=encode_classes(list(self.classes)) if self.classes else "",
-            mass_limit=self.options.limit,
-            privacy_mu=mu,
-        )
+        question = SketchRecords.about(cells, self.classes, self.options.limit, mu)
         groups = len(self.classes) + 1 if self.classes else 1
         return _CellSketch(cells, question, self._count_public(cells), groups)
 

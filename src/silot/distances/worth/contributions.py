@@ -14,12 +14,22 @@ from ...federation.answer import Answer, Array, Failure
 from ...federation.disclosure import Disclosure
 from ...federation.protocol import COORDINATOR, Protocol, Steps, parallel, required
 from ...federation.question import Answerer, Question
-from ...options import anything, count, none_or, number, option, seed, truth, word
+from ...options import anything, number, option, word
 from ..cost_parts import Parts
 from ..direct import Cloud, compute_exact_distance, read_cloud
 from ..methods import Joint, Pairwise, find_comparison
 from ..questions import ClassSizes, Describe, Records
 from ..result import Distance, DistanceMatrix
+from ..shared_options import (
+    covariance_option,
+    numbers_by_holder,
+    quorum_option,
+    rounds_option,
+    seed_option,
+    support_option,
+    switch,
+    tolerance_option,
+)
 from ..sides import agree_on_dimension, describe_missing, read_descriptions
 from .fedbary import FedBary, Rounds
 from .mixtures import add_shapley_values
@@ -42,8 +52,8 @@ class Valuation(Joint[Contributions]):
 
     Raises
     ------
-    InputError, MismatchError
-        Options out of range or that do not go together.
+    MismatchError
+        Options that do not go together.
 
     Notes
     -----
@@ -82,12 +92,7 @@ class Valuation(Joint[Contributions]):
         default="none",
         flag=False,
     )
-    covariance: Covariance = option(
-        "Covariance block of the OTDD vectors.",
-        word(*get_args(Covariance)),
-        default="diagonal",
-        flag=False,
-    )
+    covariance: Covariance = covariance_option("Covariance block of the OTDD vectors.")
     label_weight: float = option(
         "Weight of the label distance.", number(least=0), default=1.0, flag=False
     )
@@ -99,38 +104,17 @@ class Valuation(Joint[Contributions]):
         default=3.0,
         brief="Standard errors of class proportions that are not charged.",
     )
-    support: int = option(
-        "Atoms of the barycenter, or of the method.",
-        count(),
-        default=100,
-        brief="Atoms of the reference.",
-    )
-    rounds: int = option(
-        "Most rounds of the barycenter, or of the method.",
-        count(),
-        default=20,
-        brief="Most rounds.",
-    )
-    tol: float = option(
-        "Of the barycenter, or of the method.", number(least=0), default=1e-4, flag=False
-    )
-    seed: int = option("Seed of references.", seed(), default=0, brief="Seed of everything random.")
-    quorum: int | None = option(
-        "Fewest holders that must answer; ``None`` means all.",
-        none_or(count()),
-        default=None,
-        brief="Fewest holders that must answer. Default: all.",
-    )
-    weights: Mapping[str, float] | None = option(
-        "Of holders in the barycenter.", anything("numbers by holder, or None"), default=None
-    )
-    why: bool = option(
+    support: int = support_option("Atoms of the barycenter, or of the method.")
+    rounds: int = rounds_option("Most rounds of the barycenter, or of the method.")
+    tol: float = tolerance_option("Of the barycenter, or of the method.")
+    seed: int = seed_option("Seed of references.")
+    quorum: int | None = quorum_option("Fewest holders that must answer; ``None`` means all.")
+    weights: Mapping[str, float] | None = numbers_by_holder("Of holders in the barycenter.")
+    why: bool = switch(
         "Ask every holder once more, for what its squared distance is made of, by column and by "
         "class: one number a column and two a class about data the asker chose. Holders that "
         'refuse, as every policy below level record does, only leave it out. For ``"target"`` and '
         '``"direct"``, and for the barycenter.',
-        truth(),
-        default=False,
         brief="What distances are made of, by column and class: it discloses that.",
     )
     map: Map | None = option(
@@ -141,19 +125,16 @@ class Valuation(Joint[Contributions]):
         anything("'direct', or None"),
         default=None,
     )
-    shapley: bool = option(
+    shapley: bool = switch(
         "Shapley values too, where a coalition is worth the part of the target that the best "
         "mixture of its members explains (``silot.distances.worth.mixtures``). Like a map it asks "
         "for every record and compares labels as vectors.",
-        truth(),
-        default=False,
         brief="Shapley shares too: they disclose records, but with -m sketch.",
     )
-    intervals: bool = option(
+    intervals: bool = switch(
         "Ask holders for the error of their distance too, four more exact numbers each: without "
         "the bias of few records, the margin of its interval, its tails, and chance. A holder that "
         'refuses tells the distance alone. Needs ``"target"`` or the barycenter.',
-        truth(),
         default=True,
         brief="The error of every distance too: four more exact numbers a holder.",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from ...errors import HolderError, InputError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Answers, Protocol, Steps, failure_error, required
 from ...federation.question import Answerer, Question
-from ...options import anything, count, none_or, number, option, part, seed, share, truth, word
+from ...options import anything, number, option, part, share
 from ..methods import Joint, Turns, normalize_shares, resolve_quorum
 from ..questions import (
     ClassSizes,
@@ -26,6 +25,17 @@ from ..questions import (
     encode_classes,
 )
 from ..result import Distance
+from ..shared_options import (
+    active_option,
+    embedding_option,
+    numbers_by_holder,
+    quorum_option,
+    rounds_option,
+    seed_option,
+    support_option,
+    switch,
+    tolerance_option,
+)
 from ..sides import (
     Description,
     Reference,
@@ -74,43 +84,29 @@ class FedBary(Joint[Barycenter]):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from silot import LocalFederation
-    >>> x = np.random.default_rng(0).normal(size=(40, 2))
-    >>> fed = LocalFederation({"a": x, "b": x + [4.0, 0.0]})
-    >>> result = fed.run(FedBary(support=40).among(["a", "b"]))
+    >>> fed = LocalFederation({"a": [[0.0], [1.0]], "b": [[4.0], [5.0]]})
+    >>> result = fed.run(FedBary(support=2).among(["a", "b"]))
     >>> round(result.objective, 3)
     4.0
     """
 
     name = "fedbary"
 
-    weights: Mapping[str, float] | None = option(
-        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default.",
-        anything("numbers by holder, or None"),
-        default=None,
+    weights: Mapping[str, float] | None = numbers_by_holder(
+        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default."
     )
-    support: int = option(
-        "Atoms S of the barycenter.", count(), default=100, brief="Atoms of the reference."
-    )
-    rounds: int = option("Most rounds.", count(), default=20)
-    active: int | None = option(
+    support: int = support_option("Atoms S of the barycenter.")
+    rounds: int = rounds_option()
+    active: int | None = active_option(
         "Holders asked a round: so many, and all of them in turn, in an order that is drawn anew "
-        "every turn. What a holder told before counts until it is asked again. ``None`` asks all.",
-        none_or(count()),
-        default=None,
-        brief="Holders asked a round, all in turn. Default: all.",
+        "every turn. What a holder told before counts until it is asked again. ``None`` asks all."
     )
-    tol: float = option(
+    tol: float = tolerance_option(
         "Stop when a round, or a turn of all holders, lowers the objective by less than this "
-        "share, with references at the barycenter itself.",
-        number(least=0),
-        default=1e-4,
-        flag=False,
+        "share, with references at the barycenter itself."
     )
-    seed: int = option(
-        "Seed of the first atoms.", seed(), default=0, brief="Seed of everything random."
-    )
+    seed: int = seed_option("Seed of the first atoms.")
     t: float = option(
         "Interpolation parameter of the holders' answers. It changes nothing but the messages.",
         share(),
@@ -125,11 +121,9 @@ class FedBary(Joint[Barycenter]):
         default=0.0,
         flag=False,
     )
-    labels: bool = option(
+    labels: bool = switch(
         "Find a barycenter class by class: its atoms have labels. Classes are those of all "
         "holders together; each gets atoms in proportion to its mass, one at least.",
-        truth(),
-        default=False,
         flag=False,
     )
     label_weight: float = option(
@@ -138,24 +132,13 @@ class FedBary(Joint[Barycenter]):
         default=1.0,
         flag=False,
     )
-    quorum: int | None = option(
-        "Fewest holders that must take part; ``None`` means all. Others are dropped when they "
-        "fail, and named in the result.",
-        none_or(count()),
-        default=None,
-        brief="Fewest holders that must answer. Default: all.",
-    )
+    quorum: int | None = quorum_option()
     reference: npt.ArrayLike | None = option(
         "First atoms (S, d), instead of a draw from a normal law.",
         anything("array (S, d), or None"),
         default=None,
     )
-    embedding: Embedding = option(
-        "Label coordinates added to the records.",
-        word(*get_args(Embedding)),
-        default="none",
-        flag=False,
-    )
+    embedding: Embedding = embedding_option()
 
     def fit(self) -> None:
         if self.labels and self.embedding != "none":
@@ -230,6 +213,8 @@ class Rounds:
         )
         answers = yield dict.fromkeys(barycenter.names, question)
         refusing = [name for name in barycenter.names if _keeps_distance(answers.get(name))]
+        # A refusal of the last number is no failure: the holder took part in the barycenter, whose
+        # quorum it counts for.
         others = [name for name in barycenter.names if name not in refusing]
         present = keep_present(answers, others, missing, self.quorum - len(refusing))
         distances = {
@@ -253,6 +238,7 @@ class Rounds:
                 {name: required(answers, name) for name in present}
             )
         atoms, weights = self.options.first.build(described)
+        # At least one atom for every class: a class without atoms could not receive its mass.
         codes = allot(masses, len(atoms))
         inside = np.bincount(codes, weights, minlength=len(masses))
         # Atoms of a class carry the mass of the class, however many they are.
@@ -290,6 +276,7 @@ class Rounds:
                 centre.add(name, Coupling.of(answer, atoms, centre.codes, self.options.t))
             # Not held while holders work on the next question.
             del answers
+            # Nobody has answered yet, as may be with few active holders that all failed.
             if not centre.couplings:
                 continue
             centre.move()
@@ -301,11 +288,14 @@ class Rounds:
             if self._is_settled(before, last):
                 if place == 0.0:
                     return True
+                # Halved and at last zero: with references apart from the barycenter the plans are
+                # optimal for the references, not for it.
                 place = 0.5 * place if place > _LEAST_PLACE else 0.0
         return False
 
     def _is_settled(self, before: Mapping[str, float] | None, now: Mapping[str, float]) -> bool:
         """Check whether all holders took part, and hardly lowered the objective."""
+        # The objective of other holders is another objective: their difference is no progress.
         if before is None or before["holders"] != now["holders"]:
             return False
         return before["objective"] - now["objective"] <= self.options.tol * before["objective"]
@@ -330,6 +320,7 @@ class Rounds:
             if len(set(names)) < len(names) or (names and sum(masses) <= 0):
                 raise failure_error(name, Failure("answer-malformed"))
             by_holder[name] = dict(zip(names, masses, strict=True))
+        # Sorted, so that codes do not depend on the order of holders.
         classes = tuple(sorted(set().union(*by_holder.values())))
         if not classes:
             raise HolderError(
@@ -413,24 +404,16 @@ def _describe_refusals(refusing: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Coupling:
-    """A coupling of one holder's records with the atoms, as far as the holder disclosed it.
-
-    Attributes
-    ----------
-    means
-        Mean of the records that go to each atom (S, d).
-    scatter
-        Transport cost from the records to those means, class by class (C,).
-    masses
-        Mass of each class (C,).
-    optimal
-        Whether the plan behind it was proven optimal.
-    """
+    """A coupling of one holder's records with the atoms, as far as the holder disclosed it."""
 
     means: Array = field(repr=False)
+    """Mean of the records that go to each atom (S, d)."""
     scatter: Array = field(repr=False)
+    """Transport cost from the records to those means, class by class (C,)."""
     masses: Array
+    """Mass of each class (C,)."""
     optimal: bool
+    """Whether the plan behind it was proven optimal."""
 
     @classmethod
     def of(cls, answer: Answer, atoms: Array, codes: Codes, t: float) -> Coupling:
@@ -438,10 +421,14 @@ class Coupling:
         moved = answer.array("atoms", ndim=2, columns=atoms.shape[1])
         scatter, masses = answer.array("scatter", ndim=1), answer.array("masses", ndim=1)
         _check(moved, atoms, scatter, masses, int(codes.max()) + 1)
+        # An answer is at the share t between means and atoms: the means follow, for the asker chose
+        # both t and atoms.
         return cls((moved - t * atoms) / (1.0 - t), scatter, masses, answer.flag("optimal"))
 
     def compute_costs(self, atoms: Array, weights: Array, codes: Codes) -> Array:
         """Compute the transport cost of the coupling to ``atoms``, class by class (C,)."""
+        # The cost of a coupling is that within what goes to each atom and that of its mean
+        # (König-Huygens): only the second changes when atoms move.
         spread = np.einsum("ij,ij->i", self.means - atoms, self.means - atoms)
         within = weights / np.bincount(codes, weights, minlength=len(self.masses))[codes]
         return self.scatter + np.bincount(codes, within * spread, minlength=len(self.masses))
@@ -464,6 +451,8 @@ class Coupling:
 def _check(moved: Array, atoms: Array, scatter: Array, masses: Array, classes: int) -> None:
     """Check that the shapes and masses of an answer fit the question."""
     fits = moved.shape == atoms.shape and scatter.shape == masses.shape == (classes,)
+    # The sum may be below one, where a holder has classes that nobody else has and that are too
+    # small to tell of; above one only rounding can bring it.
     if not fits or masses.min() < 0 or masses.sum() > 1 + 1e-6 or scatter.min() < 0:
         raise build_misfit_error("atoms it was asked about")
 
@@ -486,6 +475,8 @@ class Centre:
 
     def drop(self, name: str) -> None:
         """Drop a holder, and share its weight among the others."""
+        # What it disclosed is no longer used: the barycenter is one of those that take part to the
+        # end.
         self.couplings.pop(name, None)
         self.shares.pop(name)
         total = sum(self.shares.values())
@@ -496,6 +487,8 @@ class Centre:
         """Keep the better of a new coupling and the one of earlier rounds, class by class."""
         earlier = self.couplings.get(name)
         if earlier is not None:
+            # A new plan is optimal for its reference, which need not be the barycenter. Keeping the
+            # cheaper one is what makes the objective never rise.
             coupling = earlier.choose_better(coupling, self.atoms, self.weights, self.codes)
         self.couplings[name] = coupling
 
@@ -528,6 +521,7 @@ class Centre:
         for name, weight in sorted(self.coupled.items()):
             coupling = self.couplings[name]
             mass = weight * coupling.masses[self.codes]
+            # The minimum of a weighted sum of squared distances is the weighted mean.
             pull += mass
             total += mass[:, None] * coupling.means
         # An atom of a class that no holder has stays where it is.
@@ -556,6 +550,7 @@ class Centre:
         # best common point is their weighted mean.
         inside = np.zeros((classes, len(self.atoms)))
         inside[self.codes, np.arange(len(self.atoms))] = self.weights
+        # Within classes: the mean of a class is that of the means at its atoms, by their masses.
         inside /= inside.sum(axis=1, keepdims=True)
         names = sorted(self.shares)
         means = np.stack([inside @ self.couplings[name].means for name in names])

@@ -128,10 +128,8 @@ def find_best_mixture(clouds: Mapping[str, Cloud], target: Cloud) -> dict[str, f
 
     Parameters
     ----------
-    clouds
-        By holder, points (n, d) and weights (n,).
-    target
-        Points (m, d) and weights (m,) of Q.
+    clouds, target
+        As ``compute_mixture_shapley``.
 
     Returns
     -------
@@ -179,6 +177,7 @@ class _Mixtures:
                 "Leave Shapley values out.",
                 code="valuation-spread",
             )
+        # Costs are compared as parts of it: the tolerance is then free of units.
         self.variance = spread**2
         # Below every mixture's cost: one line a plan, of a number for each holder.
         self.planes: list[Array] = []
@@ -209,6 +208,8 @@ class _Mixtures:
         return members
 
     def _find_best(self, members: Members) -> tuple[Array, float]:
+        # A mixture of fewer holders is one of more, with zero shares: whatever was evaluated within
+        # a coalition bounds its optimum from above.
         within = [item for item in self.evaluated if not item[0][~members].any()]
         return min(within, key=lambda item: item[1], default=(members / members.sum(), np.inf))
 
@@ -218,6 +219,8 @@ class _Mixtures:
             shares = best
             if self.planes:
                 lowest, lower = self._find_lowest(members)
+                # Beyond the variance a mixture explains nothing, and how much less than nothing
+                # does not matter.
                 if upper - lower <= TOLERANCE * self.variance or lower >= self.variance:
                     return max(upper, lower)
                 # Every other time half way to the best so far: the lowest point of few planes
@@ -225,6 +228,7 @@ class _Mixtures:
                 halfway = step % 2 and np.isfinite(upper)
                 shares = 0.5 * (best + lowest) if halfway else lowest
             cost = self._compute_cost(shares)
+            # The last plan need not be the best: cutting planes do not descend.
             if cost < upper:
                 best, upper = shares, cost
         raise SolverError(

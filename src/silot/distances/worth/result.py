@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from ...data.measure import Measure
 from ...federation.result import Array, Billed, Run, axes_of, finite
+from ..result import Distance, DistanceMatrix, fields_by_name, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ..result import Distance, DistanceMatrix
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,10 +83,8 @@ class Barycenter(Billed):
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Barycenter({len(self.weights)} atoms, {len(self.distances)} holders, "
-            f"objective {self.objective:.6g}, {self.status.split(':')[0]})"
-        )
+        sizes = f"{len(self.weights)} atoms, {len(self.distances)} holders"
+        return summarize(self, sizes, f"objective {self.objective:.6g}")
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the objective round by round."""
@@ -100,63 +97,48 @@ class Barycenter(Billed):
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """What one holder is worth.
-
-    Attributes
-    ----------
-    holder
-        Its name.
-    distance
-        ``Distance`` of its records to the target: the value as it is, with certified bounds. It
-        has the bias of a finite sample, larger for fewer records. Its ``chance`` is what samples
-        of the target's law stay below.
-    share
-        Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
-        error of a distance stands for it where that is no larger.
-    explained
-        ``max(0, 1 - corrected^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
-        copy of the target, 0 for data no better than a single point.
-    explained_share
-        Its part of the sum of ``explained`` over holders (equal parts when all are 0).
-    rank
-        1 for the holder of the smallest corrected distance; equal ones share a rank.
-    records
-        Records of positive weight it told of.
-    corrected
-        Estimate of the distance of the law behind the records: the one that infinitely many of
-        them would have to the same target. ``None`` where the holder did not tell it; then
-        ``distance.value`` stands for it in shares and rank.
-    interval
-        Where that distance lies in 95 % of cases.
-    ranks
-        Smallest and largest rank that chance leaves open: holders whose ranges overlap are tied.
-        ``None`` where no holder told an interval.
-    share_interval, explained_interval, explained_share_interval
-        95 % intervals of the three, ``None`` likewise.
-    shapley
-        Shapley value, of distances as they are: what the holder adds to the part of the target
-        that the best mixture of others explains, on average over the orders in which holders may
-        join. The values of all sum to what the best mixture of all explains. ``None`` where it
-        was not asked for.
-    shapley_share
-        Its part of that sum (equal parts when all are 0).
-    """
+    """What one holder is worth."""
 
     holder: str
+    """Its name."""
     distance: Distance
+    """``Distance`` of its records to the target: the value as it is, with certified bounds. It has
+    the bias of a finite sample, larger for fewer records. Its ``chance`` is what samples of the
+    target's law stay below."""
     share: float
+    """Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
+    error of a distance stands for it where that is no larger."""
     explained: float
+    """``max(0, 1 - corrected^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
+    copy of the target, 0 for data no better than a single point."""
     explained_share: float
+    """Its part of the sum of ``explained`` over holders (equal parts when all are 0)."""
     rank: int
+    """1 for the holder of the smallest corrected distance; equal ones share a rank."""
     records: int
+    """Records of positive weight it told of."""
     corrected: float | None = None
+    """Estimate of the distance of the law behind the records: the one that infinitely many of them
+    would have to the same target. ``None`` where the holder did not tell it; then
+    ``distance.value`` stands for it in shares and rank."""
     interval: tuple[float, float] | None = None
+    """Where that distance lies in 95 % of cases."""
     ranks: tuple[int, int] | None = None
+    """Smallest and largest rank that chance leaves open: holders whose ranges overlap are tied.
+    ``None`` where no holder told an interval."""
     share_interval: tuple[float, float] | None = None
+    """Where ``share`` lies in 95 % of cases; ``None`` likewise."""
     explained_interval: tuple[float, float] | None = None
+    """Where ``explained`` lies in 95 % of cases; ``None`` likewise."""
     explained_share_interval: tuple[float, float] | None = None
+    """Where ``explained_share`` lies in 95 % of cases; ``None`` likewise."""
     shapley: float | None = None
+    """Shapley value, of distances as they are: what the holder adds to the part of the target that
+    the best mixture of others explains, on average over the orders in which holders may join. The
+    values of all sum to what the best mixture of all explains. ``None`` where it was not asked for.
+    """
     shapley_share: float | None = None
+    """Its part of that sum (equal parts when all are 0)."""
 
     @property
     def place(self) -> str:
@@ -244,12 +226,7 @@ class Contributions(Billed):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "target": self.target,
-            "method": self.method,
-            "labels": self.labels,
-            "spread": self.spread,
-            "status": self.status,
-            "converged": self.converged,
+            **fields_by_name(self, "target", "method", "labels", "spread", "status", "converged"),
             "missing": dict(self.missing),
             "holders": [item.to_dict() for item in self.holders],
             "between": None if self.between is None else self.between.to_dict(),
@@ -259,10 +236,7 @@ class Contributions(Billed):
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Contributions({len(self.holders)} holders, target {self.target}, "
-            f"{self.status.split(':')[0]})"
-        )
+        return summarize(self, f"{len(self.holders)} holders", f"target {self.target}")
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw every holder's distance with its bounds, the closest first."""

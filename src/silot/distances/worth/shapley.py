@@ -15,6 +15,7 @@ from silot_transport._check import Array, real, whole
 
 from ... import options
 from ...errors import InputError
+from ..result import summarize
 
 check_not_negative = options.number(least=0).of
 check_seed = options.seed().of
@@ -27,28 +28,6 @@ _LEAST_PERMUTATIONS = 30
 class PlayerValues:
     """What each player of a cooperative game is worth.
 
-    Attributes
-    ----------
-    names
-        Players, in the order they were given.
-    values
-        Their values, in units of the utility.
-    standard_errors
-        Of the values, by sampling alone: 0 for exact values, infinite when a single sample
-        says nothing. They do not include what truncation left out.
-    method
-        Name of the function that computed them.
-    status
-        In words: whether the values are exact or converged, and what to change if not.
-    converged
-        Whether the values are exact or their sampling met its tolerance.
-    evaluations
-        How many times the utility was evaluated.
-    permutations
-        How many orders of players were sampled, 0 for methods that sample none.
-    seed
-        Seed of the sampling; with it and the same game the values are the same.
-
     Examples
     --------
     >>> found = exact_shapley(["north", "south"], lambda group: 3.0 * len(group))
@@ -57,14 +36,24 @@ class PlayerValues:
     """
 
     names: tuple[Hashable, ...]
+    """Players, in the order they were given."""
     values: tuple[float, ...]
+    """Their values, in units of the utility."""
     standard_errors: tuple[float, ...]
+    """Of the values, by sampling alone: 0 for exact values, infinite when a single sample says
+    nothing. They do not include what truncation left out."""
     method: str
+    """Name of the function that computed them."""
     status: str
+    """In words: whether the values are exact or converged, and what to change if not."""
     converged: bool
+    """Whether the values are exact or their sampling met its tolerance."""
     evaluations: int
+    """How many times the utility was evaluated."""
     permutations: int = 0
+    """How many orders of players were sampled, 0 for methods that sample none."""
     seed: int | None = None
+    """Seed of the sampling; with it and the same game the values are the same."""
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -82,6 +71,22 @@ class PlayerValues:
         parts = [max(value, 0.0) / largest for value in self.values]
         total = math.fsum(parts)
         return tuple(part / total for part in parts)
+
+    @classmethod
+    def without_error(
+        cls,
+        names: Iterable[Hashable],
+        values: Iterable[float],
+        method: str,
+        status: str,
+        count: int,
+    ) -> PlayerValues:
+        """Build exact values, for which ``count`` coalitions or models were evaluated."""
+        players = tuple(names)
+        return cls(
+            names=players, values=tuple(values), standard_errors=(0.0,) * len(players),
+            method=method, status=f"exact: {status}", converged=True, evaluations=count,
+        )  # fmt: skip
 
     def __getitem__(self, name: Hashable) -> float:
         """Return the value of one player."""
@@ -115,9 +120,7 @@ class PlayerValues:
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def __repr__(self) -> str:
-        return (
-            f"PlayerValues({len(self.names)} players, {self.method}, {self.status.split(':')[0]})"
-        )
+        return summarize(self, f"{len(self.names)} players", self.method)
 
 
 def exact_shapley(
@@ -167,15 +170,8 @@ def exact_shapley(
     game = Game(players, utility)
     check_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
     values = compute_exact_values(game)
-    return PlayerValues(
-        names=game.names,
-        values=game.restore_order(values),
-        standard_errors=(0.0,) * game.size,
-        method="exact_shapley",
-        status=f"exact: all {game.evaluations} coalitions were evaluated",
-        converged=True,
-        evaluations=game.evaluations,
-    )
+    status = f"all {game.evaluations} coalitions were evaluated"
+    return game.without_error(values, "exact_shapley", status)
 
 
 def leave_one_out(
@@ -190,20 +186,8 @@ def leave_one_out(
 
     Parameters
     ----------
-    players
-        Names, hashable and distinct, n of them.
-    utility
-        Gives the worth of a set of names; called n + 1 times.
-
-    Returns
-    -------
-    PlayerValues
-        With standard errors 0.
-
-    Raises
-    ------
-    InputError
-        As ``exact_shapley``, at any number of players.
+    players, utility
+        As ``exact_shapley``, but n players of any number, and n + 1 calls.
 
     Examples
     --------
@@ -213,15 +197,8 @@ def leave_one_out(
     game = Game(players, utility)
     total = game.value(game.everyone)
     values = [total - game.value(game.everyone ^ 1 << k) for k in range(game.size)]
-    return PlayerValues(
-        names=game.names,
-        values=game.restore_order(values),
-        standard_errors=(0.0,) * game.size,
-        method="leave_one_out",
-        status=f"exact: all players and {game.size} coalitions of all but one were evaluated",
-        converged=True,
-        evaluations=game.evaluations,
-    )
+    status = f"all players and {game.size} coalitions of all but one were evaluated"
+    return game.without_error(values, "leave_one_out", status)
 
 
 def monte_carlo_shapley(
@@ -365,6 +342,7 @@ class Game(Generic[Name]):
         self, players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
     ) -> None:
         self.names = check_players(players)
+        # By their texts, for names of different kinds cannot be compared.
         self.order = sorted(self.names, key=write_name)
         self.evaluations = 0
         check_callable(utility)
@@ -383,6 +361,7 @@ class Game(Generic[Name]):
 
     def value(self, mask: int) -> float:
         """Return the utility of a coalition, computed once."""
+        # A coalition is evaluated once: utilities are often a training each.
         if mask not in self._values:
             self._values[mask] = self.evaluate(mask)
         return self._values[mask]
@@ -397,6 +376,12 @@ class Game(Generic[Name]):
         """Put numbers by ``order`` into the order in which the caller named the players."""
         by_name = dict(zip(self.order, np.asarray(numbers, dtype=np.float64).tolist(), strict=True))
         return tuple(by_name[name] for name in self.names)
+
+    def without_error(self, numbers: npt.ArrayLike, method: str, status: str) -> PlayerValues:
+        """Return exact values by ``order`` as a result."""
+        return PlayerValues.without_error(
+            self.names, self.restore_order(numbers), method, status, self.evaluations
+        )
 
 
 def check_players(players: Iterable[Name]) -> tuple[Name, ...]:

@@ -52,6 +52,7 @@ def compute_inverse_shares(distances: npt.ArrayLike) -> Array:
     values = _check_distances(distances)
     # Divided by the smallest: the inverse of a tiny distance overflows.
     nearest = float(values.min())
+    # The limit of the formula: a copy of the target outweighs any other data infinitely.
     if nearest == 0:
         zero = values == 0
         return zero / zero.sum()
@@ -76,6 +77,7 @@ def compute_explained(distances: npt.ArrayLike, spread: float) -> Array:
     values = _check_distances(distances)
     if not np.isfinite(spread) or spread < 0:
         raise InputError(f"spread is {spread!r}; zero or more is needed.", code="valuation-spread")
+    # A target of a single place has nothing to explain, but for data that are that place.
     if spread == 0:
         return (values == 0).astype(np.float64)
     return np.maximum(1.0 - (values / spread) ** 2, 0.0)
@@ -107,6 +109,8 @@ def rank(distances: npt.ArrayLike) -> Ranks:
     ranks = np.empty(len(values), dtype=np.int64)
     current, last = 0, -np.inf
     for place, index in enumerate(order.tolist(), start=1):
+        # Compared with the first of the holders that share a rank: a chain of near ties must not
+        # make equal what is apart.
         if values[index] > last + _TIE * max(float(values[index]), 0.0):
             current = place
             last = float(values[index])
@@ -165,9 +169,12 @@ def bound_ranks(margins: Margins) -> Ranks:
     [[1, 2], [1, 2], [3, 3]]
     """
     squares = margins.squares
+    # Errors of two holders are independent, for their records are: squares of margins add.
     room = np.sqrt(margins.above[:, None] ** 2 + margins.below[None] ** 2)
     room = np.maximum(room, _TIE * np.maximum(squares[:, None], squares[None]))
     before = squares[None] - squares[:, None] > room
+    # The best rank is after all that are surely before, the worst is before all that are surely
+    # after.
     return np.stack([1 + before.sum(axis=0), len(squares) - before.sum(axis=1)], axis=1)
 
 
@@ -185,6 +192,7 @@ def steady_distances(margins: Margins) -> Array:
     >>> steady_distances(Margins(np.array([0.0, 4.0]), np.ones(2), np.ones(2))).round(2)
     array([0.64, 2.  ])
     """
+    # One standard error for both sides: the mean of the two, as quantiles of a normal law.
     error = (margins.below + margins.above) / (2.0 * _MARGIN)
     ratio = np.divide(margins.squares, error, out=np.full(len(error), np.inf), where=error > 0)
     # The mean of a folded normal variable.
@@ -260,7 +268,10 @@ class Sampled:
                 "broken one.",
                 code="answer-malformed",
             )
+        # Records that are rare and far make the margin of a sample too narrow: ``tails`` says how
+        # often to double it (``DistanceWithError``).
         margin *= 2.0**tails
+        # It is squared below.
         if max(corrected, margin) > _LARGEST:
             raise build_malformed_error("an error that is too large")
         low = max(max(corrected - half, 0.0) ** 2 - margin, 0.0) ** 0.5
@@ -313,6 +324,8 @@ def _add_intervals(
     margins = Margins(squares, np.maximum(squares - low**2, 0), np.maximum(high**2 - squares, 0))
     intervals = draw_shares([item.holder for item in items], margins, spread)
     ranks = bound_ranks(margins)
+    # The inverse of a distance near zero is mostly noise: shares are taken of what the distance is
+    # on average within its error.
     steady = compute_inverse_shares(steady_distances(margins))
     open_items: list[Contribution] = []
     for k, item in enumerate(items):

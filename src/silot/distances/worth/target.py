@@ -36,32 +36,24 @@ LabelMetric = Literal["none", "classes", "vectors"]
 
 @dataclass(frozen=True)
 class Target:
-    """A measure all holders are compared with.
-
-    Attributes
-    ----------
-    atoms, weights, codes
-        Shapes (m, d), (m,) and (m,); ``codes`` are positions in ``classes``.
-    classes
-        Class names, empty without labels.
-    by_class
-        Whether distances between classes are part of the cost.
-    size
-        Records behind it, for the chance error of its class proportions.
-    variance
-        Squared distance to the best single point, as far as the features go.
-    metric
-        Distances between classes (C, C).
-    """
+    """A measure all holders are compared with."""
 
     atoms: Array
+    """Shape (m, d)."""
     weights: Array
+    """Shape (m,)."""
     codes: Codes
+    """Shape (m,): positions in ``classes``."""
     classes: tuple[str, ...]
+    """Class names, empty without labels."""
     by_class: bool
+    """Whether distances between classes are part of the cost."""
     size: float
+    """Records behind it, for the chance error of its class proportions."""
     variance: float
+    """Squared distance to the best single point, as far as the features go."""
     metric: Array
+    """Distances between classes (C, C)."""
 
     @classmethod
     def of_validation(cls, own: Answerer, labels: LabelMetric, embedding: Embedding) -> Self:
@@ -106,6 +98,8 @@ class Target:
         squared = self.variance
         if self.by_class:
             masses = np.bincount(self.codes, self.weights, minlength=len(self.classes))
+            # The best single point has a class too: the one with the least mean squared distance to
+            # all others.
             squared += label_weight * float((self.metric**2 @ masses).min())
         return squared**0.5
 
@@ -119,6 +113,7 @@ class Target:
         if proportions.sum() <= 0:
             # A holder with none of the classes is compared with the target as it is.
             return self.weights
+        # If both have the same proportions, those of all records together estimate them best.
         pooled = (proportions * records + own * self.size) / (records + self.size)
         shared = np.clip(pooled, 0.0, 1.0)
         error = np.sqrt(shared * (1.0 - shared) * (1.0 / records + 1.0 / self.size))
@@ -202,6 +197,7 @@ def read_distance(answer: Answer, name: str, target: str, seed: int) -> Distance
         half = answer.rounding("distance")
         lower, upper = max(value - half, 0.0) if optimal else 0.0, value + half
         status += ", rounded"
+    # A holder that breaks its own bounds is faulty or dishonest: nothing else it says can be used.
     if not lower <= value <= upper:
         raise failure_error(name, Failure("answer-malformed"))
     return Distance(
@@ -268,6 +264,7 @@ def _read_parts(answer: Answer, target: Target, distance: Distance, embedding: E
     cost, room = float(columns.sum()) + labels, features * half + answer.rounding("labels")
     # Where a plan is not proven optimal, another order of the records may give another.
     slack = ROUNDING if distance.converged else 1.0
+    # Parts are those of the squared distance, and are compared with the squares of its bounds.
     low, high = distance.lower**2 * (1.0 - slack), distance.upper**2 * (1.0 + slack)
     if columns.min() < 0 or not low - room <= cost <= high + room or labels * (not labelled):
         raise build_malformed_error("parts that do not sum to the distance it told")
@@ -288,6 +285,7 @@ def _read_class_parts(answer: Answer, size: int, cost: float, room: float) -> tu
     costs = answer.array("class_costs", ndim=1, columns=size)
     masses = answer.array("masses", ndim=1, columns=size)
     room += size * answer.rounding("class_costs") + ROUNDING * cost
+    # Each mass may be rounded by itself to what the policy allows: the sum is off by all of them.
     off = abs(float(masses.sum()) - 1.0) > ROUNDING + size * answer.rounding("masses")
     if costs.min() < 0 or masses.min() < 0 or off or abs(float(costs.sum()) - cost) > room:
         raise build_malformed_error("parts of classes that do not sum to the distance it told")

@@ -274,15 +274,8 @@ def multi_rounds(
         for name, value in zip(game.order, compute_exact_values(game).tolist(), strict=True):
             totals[name] += factor**k * value
     evaluations = sum(game.evaluations for game in games)
-    return PlayerValues(
-        names=tuple(totals),
-        values=tuple(totals.values()),
-        standard_errors=(0.0,) * len(totals),
-        method="multi_rounds",
-        status=f"exact: all {evaluations} models of {len(games)} round(s) were evaluated",
-        converged=True,
-        evaluations=evaluations,
-    )
+    status = f"all {evaluations} models of {len(games)} round(s) were evaluated"
+    return PlayerValues.without_error(totals, totals.values(), "multi_rounds", status, evaluations)
 
 
 def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> PlayerValues:
@@ -296,24 +289,13 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
 
     Parameters
     ----------
-    rounds
-        The training, in order; at most 20 players in all.
-    utility
-        Gives the worth of a model, as an array of the shape of ``parameters``; called 2^n times
-        for n players.
+    rounds, utility
+        As ``multi_rounds``, but at most 20 players in all, and 2^n calls for n players.
 
     Returns
     -------
     PlayerValues
-        With standard errors 0; players in the order they first appear.
-
-    Raises
-    ------
-    InputError
-        No rounds (``rounds-empty``), more than 20 players (``game-size``), a utility that is
-        not a finite number (``game-utility``).
-    MismatchError
-        Rounds of models of different shapes (``rounds-shape``).
+        As ``multi_rounds``, which raises the same errors.
 
     References
     ----------
@@ -338,15 +320,8 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
     game = Game(list_players(history), worth)
     check_size(game.size, "the rounds have", "Use gtg_shapley.")
     values = compute_exact_values(game)
-    return PlayerValues(
-        names=game.names,
-        values=game.restore_order(values),
-        standard_errors=(0.0,) * game.size,
-        method="one_round",
-        status=f"exact: all {game.evaluations} models were evaluated",
-        converged=True,
-        evaluations=game.evaluations,
-    )
+    status = f"all {game.evaluations} models were evaluated"
+    return game.without_error(values, "one_round", status)
 
 
 def gtg_shapley(
@@ -440,6 +415,7 @@ def gtg_shapley(
             cycles, cut, converged = _sample_cycles(game, rng, tolerance, truncation, most)
             for k, name in enumerate(game.order):
                 totals[name] += float(cycles.mean[k])
+                # Orders of different rounds are drawn independently: variances add.
                 variances[name] += float(cycles.errors[k]) ** 2
             permutations += cycles.count * game.size
             truncated += cut

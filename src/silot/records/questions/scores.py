@@ -103,7 +103,7 @@ class ScreenModels(Question):
                 forest, self.centres, self.pull, self.base, self.width, self.slopes, self.heights,
                 self.codes, self.pool,
             )  # fmt: skip
-        found = Screen(
+        screen = Screen(
             self.points,
             self.point_weights,
             experts,
@@ -112,8 +112,8 @@ class ScreenModels(Question):
             self.sound,
             Nearness(self.nearness, self.dimension, self.least),
         )
-        found.check()
-        return found
+        screen.check()
+        return screen
 
 
 def _rows(table: Array) -> tuple[Array, Array]:
@@ -146,15 +146,15 @@ class ScreenRecords(ScreenModels):
             )
         codes = None
         if self.classes:
-            codes, known, _ = encode_labels(labels, self.classes, len(points))
-            if known != screen.classes:
+            codes, listed, _ = encode_labels(labels, self.classes, len(points))
+            if listed != screen.classes:
                 raise WireError("the classes do not fit the models.", code="question-fields")
-            check_shared_labels(codes, weights, known)
+            check_shared_labels(codes, weights, listed)
         return screen(points, weights, codes, fdr=self.fdr)
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = self.screened(points, weights, labels)
-        return Answer({**vars(found), "weights": weights})
+        screened = self.screened(points, weights, labels)
+        return Answer({**vars(screened), "weights": weights})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,12 +176,12 @@ class ScoreRecords(Question):
             )
         if not np.isfinite(self.epsilon) or self.epsilon <= 0:
             raise WireError("epsilon is no positive number.", code="question-fields")
-        found = debiased_potential(
+        potential = debiased_potential(
             points, self.target, weights, self.target_weights, epsilon=self.epsilon
         )
         return Answer(
-            {"gradients": calibrated_gradient(found.values, weights), "weights": weights},
-            {"converged": found.converged},
+            {"gradients": calibrated_gradient(potential.values, weights), "weights": weights},
+            {"converged": potential.converged},
         )
 
 

@@ -70,20 +70,20 @@ class CountSuspects(ScreenModels, ByMass):
         self._check()
         screen = self.screen()
         units = np.floor(self.resolution * self.weigh(masses)).astype(np.int64)
-        known = decode_classes(self.classes) if self.classes and labels is not None else []
+        listed = decode_classes(self.classes) if self.classes and labels is not None else []
         codes = None
-        if labels is not None and known:
-            place = {name: code for code, name in enumerate(known)}
-            codes = np.array([place.get(name, len(known)) for name in labels.tolist()])
+        if labels is not None and listed:
+            place = {name: code for code, name in enumerate(listed)}
+            codes = np.array([place.get(name, len(listed)) for name in labels.tolist()])
         by_label, by_features = Alone(screen)(points, codes, units > 0)
-        found = [_binned(by_features, self.feature_edges, units)]
+        counts = [_binned(by_features, self.feature_edges, units)]
         if codes is not None:
-            strange = codes == len(known)
-            found += [
+            strange = codes == len(listed)
+            counts += [
                 _binned(by_label[~strange], self.label_edges, units[~strange]),
                 units[strange].sum(keepdims=True),
             ]
-        return np.concatenate(found)
+        return np.concatenate(counts)
 
     def answer_of(self, noisy: Codes) -> Answer:
         return Answer({"counts": noisy})
@@ -110,10 +110,10 @@ class CountSuspects(ScreenModels, ByMass):
         try:
             points, codes = screen.first()
             used = np.ones(1, dtype=np.bool_)
-            found = Alone(screen)(points, codes if self.classes else None, used)
+            ratios = Alone(screen)(points, codes if self.classes else None, used)
         except Exception:  # noqa: BLE001 - whatever it is, the fields are no models
-            found = (np.full(1, np.nan), np.full(1, np.nan))
-        if np.isnan(found[1][0]) or (self.classes and np.isnan(found[0][0])):
+            ratios = (np.full(1, np.nan), np.full(1, np.nan))
+        if np.isnan(ratios[1][0]) or (self.classes and np.isnan(ratios[0][0])):
             raise WireError("the models say nothing of public records.", code="question-fields")
 
 

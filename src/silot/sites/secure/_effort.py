@@ -18,52 +18,19 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Stages that are computed without opening anything.
-
-    Attributes
-    ----------
-    stages
-        From hot to cold.
-    temperature
-        First epsilon over the cost of the independent coupling, of a kernel that is made anew;
-        ``None`` to continue with the last one. It is high, because the range of a new kernel must
-        hold the corrections that potentials of far clusters still need.
-    """
+    """Stages that are computed without opening anything."""
 
     stages: tuple[Stage, ...]
+    """From hot to cold."""
     temperature: float | None = None
+    """First epsilon over the cost of the independent coupling, of a kernel that is made anew;
+    ``None`` to continue with the last one. It is high, because the range of a new kernel must hold
+    the corrections that potentials of far clusters still need."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to compute, and how finely numbers are represented: all of it public.
-
-    Attributes
-    ----------
-    parts
-        Between them, all parties learn whether the gap is small. The second and the fourth are for
-        measures that nearly coincide; the third begins hot, for records far from all others.
-    enough
-        Gap of the bounds, relative to the number, at which no further part is computed.
-    doublings
-        exp(t) is (1 + z + z² / 2)^(2^doublings), z = t / 2^doublings >= -1.
-    relaxation
-        Exponent of relaxed steps.
-    lift
-        Factor that keeps powers of a balanced kernel within fixed point: 4 doublings above 1.
-    unit
-        Step of fixed-point numbers.
-    largest, smallest
-        Largest norm and smallest spread of data, as multiples of the public scale.
-    furthest
-        Largest squared distance, in units of the scale squared.
-    lightest
-        Smallest weight: lighter records are rounded away, or overflow by their inverse.
-    rough
-        A bound of the relative error of a division.
-    resolution
-        Error of a bound by rounding, as a part of the cost of the independent coupling.
-    """
+    """How long to compute, and how finely numbers are represented: all of it public."""
 
     parts: tuple[Part, ...] = (
         Part((Stage(0, 2, 6), Stage(2, 1, 12), Stage(2, 1, 20)), 0.24),
@@ -71,17 +38,30 @@ class Effort:
         Part((Stage(0, 2, 6), *[Stage(2, 1, 10)] * 4, Stage(2, 1, 20), Stage(2, 1, 30)), 4.0),
         Part((Stage(2, 1, 20), Stage(2, 1, 30))),
     )
+    """Between them, all parties learn whether the gap is small. The second and the fourth are for
+    measures that nearly coincide; the third begins hot, for records far from all others."""
     enough: float = 0.03
+    """Gap of the bounds, relative to the number, at which no further part is computed."""
     doublings: int = 5
+    """exp(t) is (1 + z + z² / 2)^(2^doublings), z = t / 2^doublings >= -1."""
     relaxation: float = 1.8
+    """Exponent of relaxed steps."""
     lift: float = 2.0**5
+    """Factor that keeps powers of a balanced kernel within fixed point: 4 doublings above 1."""
     unit: float = 2.0**-40
+    """Step of fixed-point numbers."""
     largest: float = 2.0**16
+    """Largest norm of the data, as a multiple of the public scale."""
     smallest: float = 2.0**-18
+    """Smallest spread of the data, as a multiple of the public scale."""
     furthest: float = 2.0**33
+    """Largest squared distance, in units of the scale squared."""
     lightest: float = 2.0**-24
+    """Smallest weight: lighter records are rounded away, or overflow by their inverse."""
     rough: float = 2.0**-26
+    """A bound of the relative error of a division."""
     resolution: float = 0.0
+    """Error of a bound by rounding, as a part of the cost of the independent coupling."""
 
     def temperature_before(self, part: int) -> float:
         """Return epsilon over the independent cost before the stages of a part."""

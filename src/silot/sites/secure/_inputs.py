@@ -24,33 +24,23 @@ _LARGEST_NOISE = 2.0**46
 
 @dataclass(frozen=True, kw_only=True)
 class SecureInputs(Question):
-    """A holder's secret inputs. The question is not registered, so that no wire can carry it.
-
-    Attributes
-    ----------
-    scale
-        Public length all data are divided by.
-    diameter
-        Public diameter of the ball around the origin records are clipped to; 0 for none.
-    noise
-        Scale of the holder's noise, in units of ``scale`` squared; 0 for none.
-    largest
-        Largest distance of a record from the mean, in units of ``scale``.
-    unit
-        Step of the engine's numbers, and of the grid of the noise.
-    lightest
-        Smallest weight that can be computed with.
-    """
+    """A holder's secret inputs. The question is not registered, so that no wire can carry it."""
 
     kind: ClassVar[str] = "secure-inputs"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
 
     scale: float
+    """Public length all data are divided by."""
     unit: float
+    """Step of the engine's numbers, and of the grid of the noise."""
     largest: float
+    """Largest distance of a record from the mean, in units of ``scale``."""
     diameter: float = 0.0
+    """Public diameter of the ball around the origin records are clipped to; 0 for none."""
     noise: float = 0.0
+    """Scale of the holder's noise, in units of ``scale`` squared; 0 for none."""
     lightest: float = 1e-9
+    """Smallest weight that can be computed with."""
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         """Centre, scale and clip records; the answer is secret, and must be split into shares."""

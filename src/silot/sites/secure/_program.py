@@ -35,30 +35,20 @@ class Noise:
 
 @dataclass(frozen=True)
 class Program:
-    """A computation all parties agree on before any secret is sent.
-
-    Attributes
-    ----------
-    sizes
-        Records of the holders: those of the first union, then those of the second.
-    protocol
-        ``"aby3"`` or ``"cheetah"``.
-    split
-        How many holders are in the first union.
-    dimension
-        Number of features.
-    effort
-        How long to compute.
-    noise
-        What the noise needs, ``None`` without.
-    """
+    """A computation all parties agree on before any secret is sent."""
 
     protocol: str
+    """``"aby3"`` or ``"cheetah"``."""
     sizes: tuple[int, ...]
+    """Records of the holders: those of the first union, then those of the second."""
     split: int
+    """How many holders are in the first union."""
     dimension: int
+    """Number of features."""
     effort: Effort = field(default_factory=Effort)
+    """How long to compute."""
     noise: Noise | None = None
+    """What the noise needs, ``None`` without."""
 
     def packed(self) -> dict[str, Any]:
         """Return plain values, for another process."""

@@ -22,34 +22,24 @@ _BITS = 40.0
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One run, as what is public about it.
-
-    Attributes
-    ----------
-    session
-        A name that no other run has: all parties contributed to it.
-    peers
-        Addresses by role.
-    sizes, dimension
-        Records of each holder, and their features.
-    options
-        Public options.
-    asker
-        The party that receives the number.
-    epsilon
-        Of the noise; ``None`` for an exact number.
-    question
-        SHA-256 of the question that started it, if one did: it identifies the charge.
-    """
+    """One run, as what is public about it."""
 
     session: str
+    """A name that no other run has: all parties contributed to it."""
     peers: dict[str, str]
+    """Addresses by role."""
     sizes: tuple[int, ...]
+    """Records of each holder."""
     dimension: int
+    """Features of a record."""
     options: dict[str, Any]
+    """Public options."""
     asker: str
+    """The party that receives the number."""
     epsilon: float | None
+    """Of the noise; ``None`` for an exact number."""
     question: str = ""
+    """SHA-256 of the question that started it, if one did: it identifies the charge."""
 
     @property
     def key(self) -> str:

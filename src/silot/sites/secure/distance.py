@@ -36,29 +36,22 @@ _RECEIVERS = {"a": "the first holder", "b": "the second holder", "third": "the t
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a run ended for one party.
-
-    Attributes
-    ----------
-    opened
-        The number and its grade; empty for who does not receive them.
-    parts
-        How many were computed, for the receiver.
-    sent, received
-        Bytes of this party.
-    seconds
-        From start to end.
-    program, owners
-        What was computed, of whose data.
-    """
+    """How a run ended for one party."""
 
     opened: list[float]
+    """The number and its grade; empty for who does not receive them."""
     parts: int
+    """How many were computed, for the receiver."""
     sent: int
+    """Bytes this party sent."""
     received: int
+    """Bytes this party received."""
     seconds: float
+    """From start to end."""
     program: Program
+    """What was computed."""
     owners: tuple[Role, ...]
+    """Of whose data it was computed."""
 
     @property
     def facts(self) -> dict[str, int | float]:
@@ -88,21 +81,16 @@ class Simulation:
     (``silot secure``). It computes bounds :math:`L \le W_2^2 \le U` by Sinkhorn's algorithm on
     secret shares, and opens :math:`L + 0.15 (U - L)` (0.05 after the first part) with a grade of
     the gap, or :math:`L` where the bounds are further apart than half of it.
-
-    Attributes
-    ----------
-    first, second
-        Names of both unions; records of one union count in proportion to their number.
-    options
-        Public options.
-    own
-        Data of the coordinator, where one of the names is its own.
     """
 
     first: tuple[str, ...]
+    """Names of the first union; records of one union count in proportion to their number."""
     second: tuple[str, ...]
+    """Names of the second union."""
     options: SecureOptions
+    """Public options."""
     own: Answerer | None = None
+    """Data of the coordinator, where one of the names is its own."""
 
     def __call__(
         self, parties: Any, tell: Callable[[Forecast], None] | None = None
@@ -184,22 +172,16 @@ _Reading = tuple[float, float, float, tuple[float, float] | None, str]
 
 @dataclass(frozen=True)
 class Opened:
-    """What a run opened, of which result, bill and transcript are built.
-
-    Attributes
-    ----------
-    numbers
-        The number and its grade.
-    parts
-        How many were computed.
-    options, program
-        Of the run.
-    """
+    """What a run opened, of which result, bill and transcript are built."""
 
     numbers: Sequence[float]
+    """The number and its grade."""
     parts: int
+    """How many were computed."""
     options: SecureOptions
+    """Of the run."""
     program: Program
+    """Of the run."""
 
     def build_result(
         self,

@@ -36,25 +36,19 @@ class Forecast:
     Bytes were within 20 % of those measured. Seconds are those of three processes on one machine
     of two idle cores, within a half: a machine that is slow or kept busy takes longer in
     proportion, and a network adds its latency for each message.
-
-    Attributes
-    ----------
-    seconds
-        From start to end.
-    bytes_sent, messages
-        By each party.
-    memory
-        Most bytes in use by one party.
-    most
-        The same if all parts are computed, as for measures that nearly coincide; ``None`` of a
-        run with one part only.
     """
 
     seconds: float
+    """From start to end."""
     bytes_sent: float
+    """Bytes that each party sends."""
     messages: int
+    """Messages that each party sends."""
     memory: float
+    """Most bytes in use by one party."""
     most: Forecast | None = None
+    """The same if all parts are computed, as for measures that nearly coincide; ``None`` of a run
+    with one part only."""
 
     def __str__(self) -> str:
         sent = f"{format_bytes(int(self.bytes_sent))} in {self.messages} messages sent"

@@ -8,8 +8,9 @@ import math
 from typing import Literal, get_args
 
 from ...data.measure import Embedding
+from ...distances.shared_options import embedding_option, switch
 from ...errors import InputError
-from ...options import Options, anything, none_or, number, option, truth, word
+from ...options import Options, anything, none_or, number, option, word
 from ._effort import choose_effort
 from ._engine import PARTIES, check_protocol
 from ._inputs import SecureInputs, mu_of_laplace
@@ -23,16 +24,8 @@ ROLES: tuple[Role, ...] = ("a", "b", "third")
 class SecureFields(Options):
     """The options of a secure distance, as a user gives them."""
 
-    scale: float = option(
-        "Public length that fits the data.",
-        number(),
-        default=1.0,
-    )
-    two_party: bool = option(
-        "Compute without any third party. Slower, for about 100 records.",
-        truth(),
-        default=False,
-    )
+    scale: float = option("Public length that fits the data.", number(), default=1.0)
+    two_party: bool = switch("Compute without any third party. Slower, for about 100 records.")
     protocol: str = option(
         "Kind of sharing; ``two_party`` chooses it.",
         anything("'aby3' or 'cheetah'"),
@@ -46,21 +39,14 @@ class SecureFields(Options):
         flag=False,
     )
     privacy_epsilon: float | None = option(
-        "Budget of the noise that is added to the number.",
-        none_or(number()),
-        default=None,
+        "Budget of the noise that is added to the number.", none_or(number()), default=None
     )
     diameter: float | None = option(
         "With privacy_epsilon: public diameter of the ball that records are clipped to.",
         none_or(number()),
         default=None,
     )
-    embedding: Embedding = option(
-        "Label coordinates added to the records.",
-        word(*get_args(Embedding)),
-        default="none",
-        flag=False,
-    )
+    embedding: Embedding = embedding_option()
     accuracy: Accuracy = option(
         "How close the value comes: fast is usually within 2 %, normal 0.5 %.",
         word(*get_args(Accuracy)),

@@ -41,25 +41,18 @@ Pay = Callable[[str, Program], object]
 
 @dataclass(frozen=True)
 class Played:
-    """What a party knows after a run.
-
-    Attributes
-    ----------
-    role
-        Which party it was.
-    receiver
-        The party that received the number.
-    result
-        The distance, for the receiver; ``None`` for the others.
-    sent, received
-        Bytes of this party.
-    """
+    """What a party knows after a run."""
 
     role: Role
+    """Which party it was."""
     receiver: str
+    """The party that received the number."""
     result: Distance | None
+    """The distance, for the receiver; ``None`` for the others."""
     sent: int
+    """Bytes this party sent."""
     received: int
+    """Bytes this party received."""
 
 
 def longest_seconds(expected: Forecast) -> float:

@@ -38,31 +38,21 @@ tls:
 
 @dataclass(frozen=True, kw_only=True)
 class Links:
-    """Where the parties of one run are, and how each proves which one it is.
-
-    Attributes
-    ----------
-    addresses
-        ``host:port`` by role; one's own is where one listens.
-    names
-        By role, the common name of the certificate that a party must show.
-    files
-        One's own authority, certificate and key.
-    session
-        Name of the run.
-    source
-        The file that says all that, for error messages.
-    owner
-        Returns whose a certificate (DER) is, or ``None`` if it is not to be trusted; by default
-        whatever the authority signed is.
-    """
+    """Where the parties of one run are, and how each proves which one it is."""
 
     addresses: Mapping[str, str]
+    """``host:port`` by role; one's own is where one listens."""
     names: Mapping[str, str]
+    """By role, the common name of the certificate that a party must show."""
     files: Files
+    """One's own authority, certificate and key."""
     session: str = "silot"
+    """Name of the run."""
     source: str = "peers.yml"
+    """The file that says all that, for error messages."""
     owner: Callable[[bytes], str | None] | None = None
+    """Returns whose a certificate (DER) is, or ``None`` if it is not to be trusted; by default
+    whatever the authority signed is."""
 
 
 class Tls(BaseModel):

@@ -19,30 +19,21 @@ SIZES = ("records", "dimension")
 
 @dataclass(frozen=True, kw_only=True)
 class SecureDistance(Question):
-    """Take part in a secure distance; what is charged is in ``silot.sites.secure.charging``.
-
-    Attributes
-    ----------
-    a, b, third
-        Names of the members that are these parties; of two parties ``third`` is empty.
-    session
-        A name that no other run has.
-    go
-        Whether it begins now. Before that a member says whether it will take part, and its sizes.
-    scale, protocol, receiver, accuracy
-        As ``SecureOptions``.
-    privacy_epsilon, diameter
-        As well; 0 for none.
-    """
+    """Take part in a secure distance; what is charged is in ``silot.sites.secure.charging``."""
 
     kind: ClassVar[str] = "secure-distance"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
     account: ClassVar[Account] = Account.CHOSEN
 
     a: str
+    """Name of the member that is this party."""
     b: str
+    """Name of the member that is this party."""
     third: str
+    """Name of the member that is this party; empty when there are two."""
     session: str
+    """A name that no other run has."""
+    # From here to the diameter: as in ``SecureOptions``, with 0 for none.
     scale: float
     protocol: str
     receiver: str
@@ -50,6 +41,7 @@ class SecureDistance(Question):
     privacy_epsilon: float = 0.0
     diameter: float = 0.0
     go: bool = False
+    """Whether it begins now. Before that a member says whether it will take part, and its sizes."""
 
     @classmethod
     def of(cls, options: SecureOptions, members: Mapping[Role, str], session: str) -> Self:

@@ -49,21 +49,14 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Chances(Billed):
-    """What two samples of each holder's own law show.
-
-    Attributes
-    ----------
-    laws
-        By holder that told it.
-    missing
-        By holder that told nothing, why: a code, or ``"records-few"``.
-    status
-        How many told it.
-    """
+    """What two samples of each holder's own law show."""
 
     laws: Mapping[str, Chance] = field(repr=False)
+    """By holder that told it."""
     missing: Mapping[str, str]
+    """By holder that told nothing, why: a code, or ``"records-few"``."""
     status: str
+    """How many told it."""
 
     def to_dict(self) -> dict[str, Any]:
         laws = {name: vars(law) for name, law in self.laws.items()}

@@ -299,12 +299,7 @@ def _trust(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Combination:
-    r"""A combination of models, ready to predict.
-
-    Attributes
-    ----------
-    spec, parameters, weights, rule, density, densities, factors
-        As in ``combine``.
+    """A combination of models, ready to predict; its fields are the arguments of ``combine``.
 
     Examples
     --------

@@ -13,7 +13,16 @@ import numpy as np
 
 from ...data.measure import Measure
 from ...distances.methods import Joint
-from ...distances.result import Distance
+from ...distances.result import Distance, fields_by_name, summarize
+from ...distances.shared_options import (
+    active_option,
+    numbers_by_holder,
+    quorum_option,
+    rounds_option,
+    seed_option,
+    switch,
+    tolerance_option,
+)
 from ...distances.sketches.decoded import LEAST_NU
 from ...distances.sketches.result import Sketches
 from ...distances.worth.fedbary import FedBary, Rounds
@@ -21,7 +30,7 @@ from ...distances.worth.result import Barycenter
 from ...errors import MismatchError
 from ...federation.protocol import Protocol, Steps
 from ...federation.question import Answerer
-from ...options import anything, count, none_or, number, option, seed, truth
+from ...options import count, option
 from ...render.words import percent
 from .neighbour import NearestNeighbour
 
@@ -95,13 +104,11 @@ class Coreset(Barycenter):
 
     def to_dict(self) -> dict[str, Any]:
         names = ("method", "size", "sizes", "accuracy", "tests", "public_accuracy")
-        return {**{name: getattr(self, name) for name in names}, **super().to_dict()}
+        return {**fields_by_name(self, *names), **super().to_dict()}
 
     def __repr__(self) -> str:
-        return (
-            f"Coreset({self.size} points, {len(self.distances)} holders, objective "
-            f"{self.objective:.6g}, {self.status.split(':')[0]})"
-        )
+        sizes = f"{self.size} points, {len(self.distances)} holders"
+        return summarize(self, sizes, f"objective {self.objective:.6g}")
 
 
 class Condensing(Joint[Coreset]):
@@ -134,21 +141,16 @@ class Condensing(Joint[Coreset]):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from silot import LocalFederation
-    >>> x = np.random.default_rng(0).normal(size=(40, 2))
-    >>> fed = LocalFederation({"a": x, "b": x + [4.0, 0.0]})
-    >>> coreset = fed.run(Condensing(size=1).among(["a", "b"]))
-    >>> np.allclose(coreset.points, x.mean(axis=0) + [2.0, 0.0])
-    True
+    >>> fed = LocalFederation({"a": [[0.0], [1.0]], "b": [[4.0], [5.0]]})
+    >>> fed.run(Condensing(size=1).among(["a", "b"])).points.round(6)
+    array([[2.5]])
     """
 
     name = "coreset"
 
-    weights: Mapping[str, float] | None = option(
-        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default.",
-        anything("numbers by holder, or None"),
-        default=None,
+    weights: Mapping[str, float] | None = numbers_by_holder(
+        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default."
     )
     size: int = option(
         "Points K of the coreset. With labels one for each class at least; more than there are "
@@ -157,39 +159,18 @@ class Condensing(Joint[Coreset]):
         default=100,
         brief="Points of the coreset.",
     )
-    rounds: int = option("Most rounds.", count(), default=20)
-    active: int | None = option(
-        "Holders asked a round, all of them in turn. ``None`` asks all every round.",
-        none_or(count()),
-        default=None,
-        brief="Holders asked a round, all in turn. Default: all.",
+    rounds: int = rounds_option()
+    active: int | None = active_option(
+        "Holders asked a round, all of them in turn. ``None`` asks all every round."
     )
-    tol: float = option(
-        "Stop when a round, or a turn of all holders, lowers the objective by less than this "
-        "share.",
-        number(least=0),
-        default=1e-4,
-        flag=False,
+    tol: float = tolerance_option(
+        "Stop when a round, or a turn of all holders, lowers the objective by less than this share."
     )
-    seed: int = option(
-        "Seed of the first points, and of who is asked when.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
+    seed: int = seed_option("Seed of the first points, and of who is asked when.")
+    labels: bool = switch(
+        "Find the points of each class apart, in proportion to its mass, one at least.", flag=False
     )
-    labels: bool = option(
-        "Find the points of each class apart, in proportion to its mass, one at least.",
-        truth(),
-        default=False,
-        flag=False,
-    )
-    quorum: int | None = option(
-        "Fewest holders that must take part; ``None`` means all. Others are dropped when they "
-        "fail, and named in the result.",
-        none_or(count()),
-        default=None,
-        brief="Fewest holders that must answer. Default: all.",
-    )
+    quorum: int | None = quorum_option()
 
     def fit(self) -> None:
         _ = self.barycenter

@@ -37,11 +37,6 @@ def random_features(points: Array, *, features: int, bandwidth: float, seed: int
     numpy.ndarray
         Shape (n, D); every row has norm 1.
 
-    Raises
-    ------
-    InputError
-        Options out of range.
-
     Notes
     -----
     Rahimi and Recht, *Random features for large-scale kernel machines*, 2007.

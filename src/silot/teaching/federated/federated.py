@@ -12,11 +12,18 @@ import numpy.typing as npt
 
 from ...distances.methods import Joint, Turns, resolve_quorum
 from ...distances.questions import encode_classes
+from ...distances.shared_options import (
+    active_option,
+    numbers_by_holder,
+    quorum_option,
+    switch,
+    training_option,
+)
 from ...errors import HolderError, InputError, MismatchError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Protocol, Steps
 from ...federation.question import Answerer
-from ...options import anything, count, none_or, number, option, part, truth, word
+from ...options import anything, count, number, option, part, word
 from .federated_result import FederatedModels
 from .modelling import (
     LARGEST_PARAMETER,
@@ -350,12 +357,10 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
         brief="What is shared: all layers, or all but the last.",
     )
     rounds: int = option("Averagings.", count(1, 10_000), default=20)
-    active: int | None = option(
+    active: int | None = active_option(
         "Holders of each group asked a round: so many, and all of them in turn, in an order that "
         "is drawn anew every turn. ``None`` asks all.",
-        none_or(count()),
-        default=None,
-        brief="Holders of each group asked a round, all in turn. Default: all.",
+        who="Holders of each group",
     )
     passes: float = option("Over a holder's records, in a round.", number(above=0), default=1.0)
     head_passes: float = option(
@@ -366,12 +371,8 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
     )
     batch: int = option("Of stochastic gradient descent.", count(), default=10)
     rate: float = option("Of stochastic gradient descent.", number(above=0), default=0.01)
-    momentum: float = option(
-        "Of stochastic gradient descent.",
-        part("number"),
-        default=0.9,
-        code="option-training",
-        flag=False,
+    momentum: float = training_option(
+        "Of stochastic gradient descent.", part("number"), default=0.9
     )
     held_out: float = option(
         "Part of a holder's labelled records that accuracies are measured on, and no model is "
@@ -380,9 +381,8 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
         default=0.2,
         brief="Part of each holder's records to measure accuracies on.",
     )
-    alone: bool = option(
+    alone: bool = switch(
         "Also train a model at every holder alone, as long, to compare with: its accuracy is told.",
-        truth(),
         default=True,
         flag=False,
     )
@@ -391,23 +391,15 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
         anything("numbers by holder, or None"),
         default=None,
     )
-    weights: Mapping[str, float] | None = option(
-        "The :math:`w_i` by holder; by default how many records it trains on.",
-        anything("numbers by holder, or None"),
-        default=None,
+    weights: Mapping[str, float] | None = numbers_by_holder(
+        "The :math:`w_i` by holder; by default how many records it trains on."
     )
     flagged: Mapping[str, Any] | None = option(
         "By holder, whether each of its records is left out (n,), as ``RecordScores.flagged``.",
         anything("arrays by holder, or None"),
         default=None,
     )
-    quorum: int | None = option(
-        "Fewest holders that must take part; ``None`` means all. Others are dropped when they "
-        "fail, and named in the result.",
-        none_or(count()),
-        default=None,
-        brief="Fewest holders that must answer. Default: all.",
-    )
+    quorum: int | None = quorum_option()
 
     def fit(self) -> None:
         super().fit()

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
+from ...distances.shared_options import seed_option
 from ...errors import InputError
-from ...options import Options, count, option, seed, word, word_or
+from ...options import Options, count, option, word, word_or
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -52,7 +53,7 @@ class Grouping(Options):
     resamples: int = option(
         "Matrices that are drawn to say how sure the groups are.", count(0, 10_000), default=100
     )
-    seed: int = option("Seed of everything random.", seed(), default=0)
+    seed: int = seed_option("Seed of everything random.")
 
     def check_size(self, holders: int) -> None:
         """Raise where more groups are asked for than there are holders."""
@@ -66,24 +67,16 @@ class Grouping(Options):
 
 @dataclass(frozen=True)
 class Candidate:
-    """Groups that were tried.
-
-    Attributes
-    ----------
-    k
-        How many.
-    silhouette
-        Mean silhouette width of the distances in excess of chance, from -1 to 1.
-    least
-        That of the group of two holders or more that has the least.
-    apart
-        Whether every two of the groups are further apart than chance makes.
-    """
+    """Groups that were tried."""
 
     k: int
+    """How many."""
     silhouette: float
+    """Mean silhouette width of the distances in excess of chance, from -1 to 1."""
     least: float
+    """That of the group of two holders or more that has the least."""
     apart: bool
+    """Whether every two of the groups are further apart than chance makes."""
 
     @property
     def accepted(self) -> bool:
@@ -94,7 +87,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    r"""Distances between holders (N, N), and what chance has to do with them.
+    """Distances between holders (N, N), and what chance has to do with them.
 
     Bounds are certified where ``ratio`` is 0. Elsewhere they are an interval of 95 %, and ``ratio``
     is the standard deviation of the logarithm of the value. Holders ``aside`` are those whose level

@@ -12,11 +12,12 @@ import numpy.typing as npt
 from silot_transport._check import whole
 
 from ...distances.questions import decode_classes, encode_classes
+from ...distances.shared_options import seed_option
 from ...distances.sides import agree_on_dimension
 from ...errors import HolderError, InputError, MismatchError, SilotError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Questions, Steps, failure_error
-from ...options import Check, Options, anything, none_or, option, seed
+from ...options import Check, Options, anything, none_or, option
 from .questions import CountLabelled, Spread
 from .spec import KINDS, Kind, ModelSpec
 
@@ -300,12 +301,9 @@ class Labelled(Options):
         default="",
         brief="Label that stands for none. Default: empty.",
     )
-    seed: int = option(
+    seed: int = seed_option(
         "Of the common start, of batches, folds, random features, projections. The result does "
-        "not depend on the order of ``holders``.",
-        seed(),
-        default=0,
-        brief="Seed of everything random.",
+        "not depend on the order of ``holders``."
     )
 
 

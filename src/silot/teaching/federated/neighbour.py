@@ -24,13 +24,6 @@ class NearestNeighbour:
 
     Of several points equally near the first counts.
 
-    Attributes
-    ----------
-    points
-        The :math:`q_k` (K, d).
-    labels
-        Names of their classes (K,).
-
     Examples
     --------
     >>> from silot import Measure
@@ -40,7 +33,9 @@ class NearestNeighbour:
     """
 
     points: Array = field(repr=False)
+    """The :math:`q_k` (K, d)."""
     labels: Names = field(repr=False)
+    """Names of their classes (K,)."""
 
     @classmethod
     def of(cls, *measures: Measure) -> Self:

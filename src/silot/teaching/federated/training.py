@@ -208,13 +208,13 @@ def train(
 
 def checked_finite(parameters: Array) -> Array:
     """Return parameters after training, or raise ``training-diverged`` where one is not finite."""
-    if not np.isfinite(parameters).all():
-        raise InputError(
-            "training diverged: parameters are no longer finite. Lower the rate, or scale the "
-            "features (ModelSpec(centre=..., scale=...)).",
-            code="training-diverged",
-        )
-    return parameters
+    if np.isfinite(parameters).all():
+        return parameters
+    raise InputError(
+        "training diverged: parameters are no longer finite. Lower the rate, or scale the "
+        "features (ModelSpec(centre=..., scale=...)).",
+        code="training-diverged",
+    )
 
 
 def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayLike) -> Array:

@@ -12,30 +12,25 @@ from .._check import LARGEST_COORDINATE
 from ..errors import InputError, MismatchError
 
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
+Weights = Tensor | None
+"""Masses of points; ``None`` gives every point the same."""
 
 _TYPES = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """N pairs of clouds in double precision, on the device of the tensors that came.
-
-    Attributes
-    ----------
-    x, y
-        Shapes (N, n, d) and (N, m, d).
-    a, b
-        Masses, shapes (N, n) and (N, m), each row of sum 1.
-    shape, dtype
-        Shape and type of the results; N is the product of the shape.
-    """
+    """N pairs of clouds in double precision, on the device of the tensors that came."""
 
     x: Tensor
     y: Tensor
+    """Shapes (N, n, d) and (N, m, d)."""
     a: Tensor
     b: Tensor
+    """Masses, shapes (N, n) and (N, m), each row of sum 1."""
     shape: torch.Size
     dtype: torch.dtype
+    """Shape and type of the results; N is the product of the shape."""
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None) -> Pairs:

@@ -21,7 +21,7 @@ from ..entropic import entropic_plan
 from ..errors import InputError, MismatchError, SolverError
 from ..memory import fits
 from ._autograd import need_gradients, uncompiled, with_slopes
-from ._pairs import Four, Pairs
+from ._pairs import Four, Pairs, Weights
 
 # Costs of a tile: what a cache of the host holds, and what keeps an accelerator busy.
 _TILE, _LARGE_TILE = 1 << 18, 1 << 24
@@ -35,16 +35,9 @@ _ROUNDING = 1e-12
 
 @uncompiled
 def sinkhorn_divergence(
-    x: Tensor,
-    y: Tensor,
-    a: Tensor | None = None,
-    b: Tensor | None = None,
-    *,
-    epsilon: float,
-    p: int = 2,
-    tolerance: float = 1e-8,
-    max_iterations: int = 5000,
-) -> Tensor:
+    x: Tensor, y: Tensor, a: Weights = None, b: Weights = None,
+    *, epsilon: float, p: int = 2, tolerance: float = 1e-8, max_iterations: int = 5000,
+) -> Tensor:  # fmt: skip
     r"""Compute the debiased entropic divergence of weighted clouds, with its gradient.
 
     .. math:: S_\epsilon(\mu, \nu) = OT_\epsilon(\mu, \nu) - \tfrac12 OT_\epsilon(\mu, \mu)
@@ -107,16 +100,9 @@ def sinkhorn_divergence(
 
 @uncompiled
 def potentials(
-    x: Tensor,
-    y: Tensor,
-    a: Tensor | None = None,
-    b: Tensor | None = None,
-    *,
-    epsilon: float,
-    p: int = 2,
-    tolerance: float = 1e-6,
-    max_iterations: int = 5000,
-) -> tuple[Tensor, Tensor]:
+    x: Tensor, y: Tensor, a: Weights = None, b: Weights = None,
+    *, epsilon: float, p: int = 2, tolerance: float = 1e-6, max_iterations: int = 5000,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute potentials (f, g) of entropic transport, (..., n) and (..., m), without gradients.
 
     Parameters
@@ -307,24 +293,16 @@ def _compute_repaired_cost(tiles: Tiles, a: Tensor, b: Tensor, g: Tensor, epsilo
 
 @dataclass(frozen=True)
 class Effort:
-    """Options of an entropic problem.
-
-    Attributes
-    ----------
-    epsilon
-        Regularisation, in units of cost.
-    p
-        Order.
-    tolerance
-        L1 error of the marginals.
-    most
-        Sweeps over the costs.
-    """
+    """Options of an entropic problem."""
 
     epsilon: float
+    """Regularisation, in units of cost."""
     p: int
+    """Order."""
     tolerance: float
+    """L1 error of the marginals."""
     most: int
+    """Sweeps over the costs."""
 
     def __post_init__(self) -> None:
         whole(self.most, "max_iterations", "option-epsilon")

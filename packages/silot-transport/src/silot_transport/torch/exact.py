@@ -13,18 +13,12 @@ from .._check import Array, as_order
 from ..errors import InputError, MismatchError, SolverError
 from ..exact import ExactPlan, exact_plan
 from ._autograd import need_gradients, uncompiled, with_slopes
-from ._pairs import Pairs, check_host
+from ._pairs import Pairs, Weights, check_host
 
 
 @uncompiled
 def wasserstein(
-    x: Tensor,
-    y: Tensor,
-    a: Tensor | None = None,
-    b: Tensor | None = None,
-    *,
-    p: int = 2,
-    on_host: bool = False,
+    x: Tensor, y: Tensor, a: Weights = None, b: Weights = None, *, p: int = 2, on_host: bool = False
 ) -> Tensor:
     r"""Compute the exact ``W_p^p`` of weighted clouds, with its gradient.
 

@@ -6,19 +6,13 @@ import torch
 from torch import Tensor
 
 from .._check import as_order, whole
-from ._pairs import Pairs
+from ._pairs import Pairs, Weights
 
 
 def sliced_wasserstein(
-    x: Tensor,
-    y: Tensor,
-    a: Tensor | None = None,
-    b: Tensor | None = None,
-    *,
-    p: int = 2,
-    directions: int = 128,
-    generator: torch.Generator,
-) -> Tensor:
+    x: Tensor, y: Tensor, a: Weights = None, b: Weights = None,
+    *, p: int = 2, directions: int = 128, generator: torch.Generator,
+) -> Tensor:  # fmt: skip
     r"""Estimate the sliced ``SW_p^p`` by Monte Carlo over directions that all pairs share.
 
     .. math:: SW_p^p = \mathbb{E}_{u \in S^{d-1}} W_p^p(u \cdot \mu, u \cdot \nu)
