@@ -25,6 +25,8 @@ from ..federation.party import Own
 from ..render import Column, Table, plain_table, texts, written
 from ..render.words import first_word, format_bytes, short_bounds, short_number
 from .console import OUT, progress_bar, save_figure, show_blocks
+from .generate import command
+from .options import JsonOption, SeedOption
 
 
 def demo_holders(seed: int = 0) -> dict[str, Measure]:
@@ -134,17 +136,13 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command("demo")(demo_command)
-
-
+@command("demo", checked=False)
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the JSON file.")] = Path(
         "silot-demo"
     ),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
 ) -> None:
     """Five holders of digits: distances by every method, what their data are worth, a report."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,8 @@ from ..sites.authority import Role
 from ..sites.deployment import Deployment, Issued, check_port, write_template
 from ..sites.kit import Kit
 from ..sites.project import Project
-from .console import OUT, check_writable, say_where, show_rows
+from .console import OUT, check_writable, print_json, print_line, say_where, show_rows
+from .generate import command, group
 from .options import JsonOption
 
 _SOON = timedelta(days=30)
@@ -27,24 +27,12 @@ _SKEW, _PATIENCE = 60.0, 20.0
 FolderArgument = Annotated[Path, typer.Argument(help="Folder of `silot deploy provision`.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    group = typer.Typer(help=deploy_command.__doc__, no_args_is_help=True)
-    group.callback()(deploy_command)
-    group.command("init")(init_command)
-    group.command("provision")(provision_command)
-    group.command("sign")(sign_command)
-    group.command("renew")(renew_command)
-    group.command("revoke")(revoke_command)
-    group.command("run")(run_command)
-    group.command("check")(check_command)
-    app.add_typer(group, name="deploy")
-
-
+@group("deploy")
 def deploy_command() -> None:
     """A project of real sites: its server and certificates, for its coordinator."""
 
 
+@command("deploy init")
 def init_command(
     project: Annotated[Path, typer.Argument(help="File to write, .yml.")],
 ) -> None:
@@ -54,6 +42,7 @@ def init_command(
     _print_next(f"edit it, then: silot deploy provision {project}")
 
 
+@command("deploy provision", checked=False)
 def provision_command(
     project: Annotated[Path, typer.Argument(help="The project's file.")],
     out: Annotated[
@@ -80,6 +69,7 @@ def provision_command(
     )
 
 
+@command("deploy sign", checked=False)
 def sign_command(
     folder: FolderArgument,
     requests: Annotated[list[Path], typer.Argument(help="Requests, NAME.request.")],
@@ -102,6 +92,7 @@ def sign_command(
         _print_issued(issued, file)
 
 
+@command("deploy renew")
 def renew_command(folder: FolderArgument) -> None:
     """Certify the server anew, for the key it has; its members are those of the project's file."""
     deployment = Deployment.load(folder)
@@ -112,6 +103,7 @@ def renew_command(folder: FolderArgument) -> None:
     _print_next(f"at the server: {put}start it anew")
 
 
+@command("deploy revoke")
 def revoke_command(
     folder: FolderArgument,
     names: Annotated[list[str], typer.Argument(help="Members whose certificates end.")],
@@ -129,6 +121,7 @@ def revoke_command(
     _print_next(f"{whose}: silot site revoke KIT {file}")
 
 
+@command("deploy run")
 def run_command(
     kit: Annotated[Path, typer.Argument(help="The server's kit: FOLDER/server.")],
 ) -> None:
@@ -154,6 +147,7 @@ def start_engine(kit: Kit, check: Callable[[], None] = lambda: None) -> None:
     os.execv(words[0], words)
 
 
+@command("deploy check")
 def check_command(
     kit: Annotated[Path, typer.Argument(help="An asker's kit.")], json: JsonOption = False
 ) -> None:
@@ -180,7 +174,7 @@ def check_command(
         "until": until.isoformat(), "sites": statements,
     }  # fmt: skip
     if json:
-        typer.echo(json_.dumps(body))
+        print_json(body)
     else:
         rows = {
             "server": f"{body['server']}, reached",
@@ -236,8 +230,3 @@ def _print_next(*lines: str) -> None:
     print_line("next:")
     for line in lines:
         print_line(f"  {line}")
-
-
-def print_line(text: str) -> None:
-    """Print a line as it is: not wrapped, and nothing in it coloured."""
-    OUT.print(text, highlight=False, markup=False, soft_wrap=True)

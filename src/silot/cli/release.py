@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,38 +15,26 @@ from ..api.release import release
 from ..api.watch import watch
 from ..data.measure import Measure
 from ..data.reading import Schema
-from ..distances.sketches.release_file import ASSUMED
+from ..distances.sketches.release_file import ASSUMED, ReleaseFile
 from ..distances.sketches.result import Combined
 from ..errors import InputError
 from ..federation.keys import KEY, Key, PublicKey
 from ..federation.policy import Policy
 from .console import (
     check_outputs,
-    progress_bar,
+    counting,
+    print_json,
     say_where,
-    show,
     show_rows,
     steps,
     tell,
     write_report,
 )
-from .generate import Flags, taking
-from .options import (
-    Columns,
-    JsonOption,
-    ReportOption,
-    SeedOption,
-    Tables,
-    given,
-)
+from .generate import Flags, command, group
+from .options import Columns, Results, SeedOption, Tables, drop_none
 
 _FEWEST_GROUPED = 3
 
-KeysOption = Annotated[
-    Path | None,
-    typer.Option("--keys", help="Folder with the public keys that are trusted, NAME.pub."),
-]
-KeyOption = Annotated[Path | None, typer.Option("--key", help="One's own key, NAME.key.")]
 PublicOption = Annotated[
     Path | None, typer.Option(help="Public records, the same file at all sites.")
 ]
@@ -63,18 +50,7 @@ class WithDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    group = typer.Typer(cls=WithDefault, help=release_command.__doc__, no_args_is_help=True)
-    group.callback()(release_command)
-    group.command("make")(taking()(make_command))
-    group.command("show")(taking()(show_command))
-    app.add_typer(group, name="release")
-    app.command("combine")(taking()(combine_command))
-    app.command("watch")(taking()(watch_command))
-    app.command("keys")(keys_command)
-
-
+@group("release", cls=WithDefault)
 def release_command() -> None:
     """One private sketch of one site, as a signed file. `release FILE` is `release make FILE`."""
 
@@ -110,8 +86,8 @@ class Question(Flags):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those that were given."""
-        return given(
+        """Return the options that have a value."""
+        return drop_none(
             privacy_epsilon=self.epsilon, privacy_delta=self.delta, period=self.period,
             size=self.size, cells=self.cells, mass_limit=self.mass_limit, seed=self.seed,
         )  # fmt: skip
@@ -148,12 +124,12 @@ class Account(Flags):
         return [self.ledger, self.policy, self.to, self.key or beside]
 
     def read(self) -> dict[str, Any]:
-        """Options that were given."""
+        """Load the files, and return the options that have a value."""
         if self.ledger is None:
             raise InputError(
                 "a release is charged to a ledger. Give --ledger NAME.ledger.", code="ledger-absent"
             )
-        return given(
+        return drop_none(
             ledger=self.ledger,
             budget_epsilon=self.budget,
             policy=None if self.policy is None else Policy.load(self.policy),
@@ -162,6 +138,7 @@ class Account(Flags):
         )
 
 
+@command("release make")
 def make_command(
     data: Annotated[
         Path, typer.Argument(help="The site's records: .npz, .csv, .csv.gz, .parquet.")
@@ -173,70 +150,72 @@ def make_command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write. Default: NAME.release.")
     ] = None,
-    report: ReportOption = None,
-    json: JsonOption = False,
+    outputs: Results,
 ) -> None:
     """Write a release, charged to the site's ledger."""
     name = account.name or data.name.split(".")[0]
     path = out or Path(f"{name}.release")
-    check_outputs(path, report, inputs=[data, question.public, *account.files(name)])
-    told = account.read()
+    check_outputs(path, outputs.report, inputs=[data, question.public, *account.files(name)])
+    charging = account.read()
     records = next(iter(tables.load([data]).values()))
     public = None if question.public is None else tables.measure(question.public, weights=False)
-    made = release(
-        records, path, name=name, public=public, labels=tables.labels, **told, **question.options
+    file = release(
+        records,
+        path,
+        name=name,
+        public=public,
+        labels=tables.labels,
+        **charging,
+        **question.options,
     )
-    write_report(report, made)
-    if json:
-        typer.echo(json_.dumps(made.to_dict()))
+    write_report(outputs.report, file)
+    if outputs.json:
+        print_json(file.to_dict())
         return
     show_rows(
         {
-            "release": f"{path}, {made.width} noisy numbers, {made.size} bytes",
-            "charged": f"epsilon {made.epsilon:.4g}, delta {made.terms.privacy_delta:g}"
-            if made.fresh
+            "release": f"{path}, {file.width} noisy numbers, {file.size} bytes",
+            "charged": f"epsilon {file.epsilon:.4g}, delta {file.terms.privacy_delta:g}"
+            if file.fresh
             else "nothing: the answer that the ledger has, of the records of then. Newer records "
             "take another --period",
-            "key": made.fingerprint,
+            "key": file.fingerprint,
         }
     )
-    if made.fresh and records.size < (least := question.size or ASSUMED):
+    if file.fresh and records.size < (least := question.size or ASSUMED):
         # On the site's own terminal alone: the release does not say how many there are.
         tell(
             f"fewer than {least} records: noise weighs more. Sites may agree on a --size by what "
             "is public: no site's count may decide it"
         )
-    for text in made.warnings:
+    for text in file.warnings:
         tell(f"warning: {text}")
-    say_where(report=report)
-
-
-def show_command(
-    path: Annotated[Path, typer.Argument(help="A release.")],
-    *,
-    keys: KeysOption = None,
-    key: KeyOption = None,
-    report: ReportOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Say what is inside a release, and what is not."""
-    found = read_releases([path], keys=keys, key=key)[0]
-    write_report(report, found)
-    if json:
-        typer.echo(json_.dumps(found.to_dict()))
-        return
-    show(found)
-    say_where(report=report)
+    say_where(report=outputs.report)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trust(Flags):
     """Keys of others, and one's own."""
 
-    keys: KeysOption = None
-    key: KeyOption = None
+    keys: Annotated[
+        Path | None, typer.Option(help="Folder with the public keys that are trusted, NAME.pub.")
+    ] = None
+    key: Annotated[Path | None, typer.Option(help="One's own key, NAME.key.")] = None
 
 
+@command("release show")
+def show_command(
+    path: Annotated[Path, typer.Argument(help="A release.")],
+    *,
+    trust: Trust,
+    outputs: Results,
+) -> None:
+    """Say what is inside a release, and what is not."""
+    file = read_releases([path], keys=trust.keys, key=trust.key)[0]
+    outputs.finish(file, body=file.to_dict())
+
+
+@command("combine")
 def combine_command(
     releases: Annotated[list[Path], typer.Argument(help="Releases, one a site.")],
     *,
@@ -249,52 +228,45 @@ def combine_command(
         int | None, typer.Option(min=1, help="Groups of sites. Default: 2 of three sites or more.")
     ] = None,
     trust: Trust,
-    report: ReportOption = None,
-    json: JsonOption = False,
+    outputs: Results,
 ) -> None:
     """Distances, worth and groups of sites, from their releases alone."""
-    read = read_releases(releases, keys=trust.keys, key=trust.key)
-    known = records_of(columns, public, read[0].schema, whole=False)
-    mine = records_of(columns, validation, read[0].schema)
+    files, known = read_files(releases, trust, columns, public)
+    mine = records_of(columns, validation, files[0].schema)
     with steps("combine") as progress:
-        found = combine(read, known, mine, progress=progress)
-    many = 2 if groups is None and len(read) >= _FEWEST_GROUPED else groups
-    result = Combined.of(found, many)
-    write_report(report, result)
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    say_where(report=report)
+        sketches = combine(files, known, mine, progress=progress)
+    count = 2 if groups is None and len(files) >= _FEWEST_GROUPED else groups
+    outputs.finish(Combined.of(sketches, count))
 
 
+@command("watch")
 def watch_command(
     releases: Annotated[list[Path], typer.Argument(help="Releases of one site, the oldest first.")],
     *,
     columns: Columns,
     public: PublicOption = None,
     trust: Trust,
-    report: ReportOption = None,
-    json: JsonOption = False,
+    outputs: Results,
 ) -> None:
     """Drift of one site: its last release against those before, and what chance would make."""
-    read = read_releases(releases, keys=trust.keys, key=trust.key)
-    known = records_of(columns, public, read[0].schema, whole=False)
-    with progress_bar("watch") as bar:
-        task = bar.add_task("releases", total=len(read) - 1)
-        result = watch(read, known, progress=lambda done, _: bar.update(task, completed=done))
-    write_report(report, result)
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    say_where(report=report)
+    files, known = read_files(releases, trust, columns, public)
+    with counting("watch", "releases") as progress:
+        result = watch(files, known, progress=progress)
+    outputs.finish(result)
+
+
+def read_files(
+    paths: list[Path], trust: Trust, columns: Columns, public: Path | None
+) -> tuple[list[ReleaseFile], Measure | None]:
+    """Read releases, and the public records that they were made with."""
+    files = read_releases(paths, keys=trust.keys, key=trust.key)
+    return files, records_of(columns, public, files[0].schema, whole=False)
 
 
 def records_of(
     columns: Columns, path: Path | None, schema: Schema | None, *, whole: bool = True
 ) -> Measure | None:
-    """Records of one file; by the schema of the releases, where no other is given."""
+    """Load records of one file, by the schema of the releases unless flags name another."""
     if path is None:
         return None
     if columns.schema is not None or schema is None:
@@ -302,6 +274,7 @@ def records_of(
     return columns.by_schema(path, schema, whole=whole)
 
 
+@command("keys")
 def keys_command(
     name: Annotated[Path, typer.Argument(help="Name of the key, with a folder if any.")],
 ) -> None:

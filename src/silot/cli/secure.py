@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json as json_
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,24 +18,16 @@ from ..sites.secure.method import Secure
 from .console import (
     OUT,
     check_outputs,
+    print_json,
     progress_bar,
-    say_where,
-    show,
     show_rows,
     tell_forecast,
     write_report,
 )
-from .console import save_transcript as save
-from .generate import Flags, taking
+from .generate import Flags, command
 from .options import LabelledTables, Outputs
 
-
-class Party(StrEnum):
-    """Computing parties."""
-
-    a = "a"
-    b = "b"
-    third = "third"
+Party = Literal["a", "b", "third"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +53,8 @@ class Account(Flags):
         }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    # What is random needs no seed of the user's, and W1 is not computed.
-    app.command("secure")(taking([Secure], without=("p", "seed"))(secure_command))
-    app.command("secure-keys")(secure_keys_command)
-
-
+# What is random needs no seed of the user's, and W1 is not computed.
+@command("secure", [Secure], without=("p", "seed"))
 def secure_command(
     *,
     role: Annotated[Party, typer.Option(help="Which party this process is.")],
@@ -93,52 +78,49 @@ def secure_command(
     failed; 9 not installed.
     """
     linked = Peers.load(peers)
-    check_outputs(outputs.report, outputs.transcript, inputs=linked.files(role.value))
+    check_outputs(outputs.report, outputs.transcript, inputs=linked.files(role))
     measure: Measure | None = None
     if data is not None:
         measure = next(iter(tables.load([data]).values()))
-    elif role is not Party.third:
-        raise InputError(
-            f"{role.value!r} computes on its own data: give --data.", code="secure-data"
-        )
+    elif role != "third":
+        raise InputError(f"{role!r} computes on its own data: give --data.", code="secure-data")
     agreed = SecureOptions(
-        receiver="" if receiver is None else receiver.value,
-        embedding=tables.covariance.value if tables.labels else "none",
+        receiver=receiver or "",
+        embedding=tables.covariance if tables.labels else "none",
         **options,
     )
-    with progress_bar(f"secure distance as {role.value}"):
+    with progress_bar(f"secure distance as {role}"):
         tell = None if outputs.json else tell_forecast
-        played = play(role.value, linked, agreed, measure, tell=tell, **account.read())
+        played = play(role, linked, agreed, measure, tell=tell, **account.read())
     result = played.result
     if result is not None and measure is not None:
         # Only this party's own data can be examined here.
-        others = [name for name in result.holders for name in name.split("+") if name != role.value]
-        result = result.with_preflight(Preflight.of({role.value: measure}, others))
+        others = [name for name in result.holders for name in name.split("+") if name != role]
+        result = result.with_preflight(Preflight.of({role: measure}, others))
     if result is not None:
-        save(result, outputs.transcript)
+        outputs.save_messages(result)
         write_report(outputs.report, result)
     if outputs.json:
         body = {
-            "role": role.value, "receiver": played.receiver, "bytes_sent": played.sent,
+            "role": role, "receiver": played.receiver, "bytes_sent": played.sent,
             "bytes_received": played.received,
             "distance": None if result is None else result.to_dict(),
         }  # fmt: skip
-        typer.echo(json_.dumps(body))
-        return
-    if result is None:
+        print_json(body)
+    elif result is not None:
+        outputs.print(result, {"report": outputs.report})
+    else:
         rows = {
-            "role": role.value,
+            "role": role,
             "status": f"done: the distance was told to {played.receiver!r} alone",
             "bill": f"{played.sent} bytes sent, {played.received} received",
         }
         if outputs.report:
             rows["report"] = "not written: there is no result here"
         show_rows(rows)
-        return
-    show(result)
-    say_where(report=outputs.report)
 
 
+@command("secure-keys")
 def secure_keys_command(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     port: Annotated[int, typer.Option(min=1, max=65533, help="Port of a; b and third follow.")] = (

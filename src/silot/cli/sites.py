@@ -40,7 +40,7 @@ class Where(Flags):
         for connection in self._opened:
             connection.__exit__(*error)
 
-    def told(self, files: Iterable[Path]) -> None:
+    def note_files(self, files: Iterable[Path]) -> None:
         self._files.extend(files)
 
     def load(

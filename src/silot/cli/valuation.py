@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from ..api._matrix import MapMethod
 from ..api.value import value_holders
 from ..distances.methods import list_comparisons
 from ..distances.worth.contributions import Valuation
-from ..distances.worth.result import Contributions
 from ..errors import InputError
 from ..records.result import Contents, RecordScores
 from ..render.words import format_bytes
-from .console import (
-    OUT,
-    save_transcript,
-    say_where,
-    show,
-    steps,
-)
-from .generate import taking
-from .options import (
-    AccuracyOption,
-    HoldersArgument,
-    NamedTables,
-    Outputs,
-    Release,
-    SecureScaleOption,
-    given,
-)
+from ..sites.secure.options import Accuracy
+from .console import OUT, print_json, say_where, show, steps
+from .generate import command
+from .options import HoldersArgument, NamedTables, Outputs, Release, drop_none
 from .records import (
     Listing,
     RecordOutputs,
@@ -49,53 +33,44 @@ from .sites import Where
 _NO_SKETCH = ("class_tolerance", "intervals")
 
 
-class LabelMetric(StrEnum):
-    """How labels are compared."""
-
-    classes = "classes"
-    vectors = "vectors"
-
-
-class MapMethod(StrEnum):
-    """How the distances of a map are found."""
-
-    direct = "direct"
-    sketch = "sketch"
-    secure = "secure"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Comparing(Release):
     """How labels are compared, and distances between holders found."""
 
-    label_metric: Annotated[LabelMetric, typer.Option(help="How labels are compared.")] = (
-        LabelMetric.classes
-    )
+    label_metric: Annotated[
+        Literal["classes", "vectors"], typer.Option(help="How labels are compared.")
+    ] = "classes"
     map: Annotated[
         MapMethod | None,
-        typer.Option(
-            "--map", help="Distances between holders too, by this; direct discloses records."
-        ),
+        typer.Option(help="Distances between holders too, by this; direct discloses records."),
     ] = None
-    scale: SecureScaleOption = None
-    accuracy: AccuracyOption = None
+    scale: Annotated[
+        float | None,
+        typer.Option(help="For secure: public length that fits the data. Default: 1."),
+    ] = None
+    accuracy: Annotated[
+        Accuracy | None,
+        typer.Option(help="For secure: fast is usually within 2 %, normal 0.5 %."),
+    ] = None
 
     @property
     def apart(self) -> bool:
         """Whether a map is made by runs of its own."""
-        return self.map not in (None, MapMethod.direct)
+        return self.map not in (None, "direct")
 
     def options(self, method: str, tables: NamedTables) -> dict[str, Any]:
-        """As ``value_holders`` takes them: a release serves the method ``sketch``, or the map."""
-        chosen = None if self.accuracy is None else self.accuracy.value
-        # Never for a report's sake: what holders are asked does not depend on who shows it.
-        of_map = given(scale=self.scale, accuracy=chosen)
+        """Return the options as ``value_holders`` takes them.
+
+        A release serves the method ``sketch``, or the map.
+        """
+        # Never for a report's sake: disclosure does not depend on what is shown.
+        of_map = drop_none(scale=self.scale, accuracy=self.accuracy)
         released = self.read(tables)
         if method != "sketch":
             of_map |= released
         return {
-            "label_metric": self.label_metric.value,
-            "map": None if self.map is None else self.map.value,
+            "label_metric": self.label_metric,
+            "map": self.map,
             "map_options": of_map,
             **(released if method == "sketch" else {}),
         }
@@ -111,12 +86,7 @@ class Scoring(Listing):
     ] = False
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    command = taking([Valuation], choose="target", among=list_comparisons())(value_command)
-    app.command("value")(command)
-
-
+@command("value", [Valuation], choose="target", among=list_comparisons())
 def value_command(
     holders: HoldersArgument = None,
     *,
@@ -146,7 +116,7 @@ def value_command(
     if scoring.records and own is not None and isinstance(loaded, dict):
         of_holders = dict(zip(loaded, where.named(holders), strict=True))
         images = load_pictures(of_holders, scoring.image_shape)
-        shared = given(fdr=scoring.fdr, seed=options.get("seed"))
+        shared = drop_none(fdr=scoring.fdr, seed=options.get("seed"))
         trial = Trial.of(own, of_holders, tables.identifiers, labels=tables.labels, **shared)
     if method == "sketch":
         options = {name: value for name, value in options.items() if name not in _NO_SKETCH}
@@ -155,7 +125,7 @@ def value_command(
         result = value_holders(
             loaded, own, labels=tables.labels, method=method, progress=progress, **options
         )
-    save_transcript(result, outputs.transcript)
+    outputs.save_messages(result)
     scored: dict[str, RecordScores] = {}
     contents: dict[str, Contents] = {}
     if trial is not None and isinstance(loaded, dict):
@@ -163,7 +133,10 @@ def value_command(
         contents = {name: trial.contents(name, loaded[name]) for name in scored}
     write_outputs(scoring.csv, outputs.report, result, scored, contents, images)
     if outputs.json:
-        _print_json(result, list(scored.values()) if scoring.records else None)
+        body = result.to_dict()
+        if scoring.records:
+            body["records"] = [item.to_dict() for item in scored.values()]
+        print_json(body)
         return
     show(result)
     show_summaries(scored)
@@ -177,7 +150,7 @@ def value_command(
 
 
 def _check_records(scoring: Scoring, validation: Path | None, outputs: Outputs) -> None:
-    """Raise where records cannot be scored as asked for, or nobody asked for it."""
+    """Raise where records cannot be scored, or flags about them come without ``--records``."""
     if not scoring.records:
         if scoring.csv is not None or scoring.fdr is not None:
             listed = scoring.csv is not None
@@ -194,11 +167,3 @@ def _check_records(scoring: Scoring, validation: Path | None, outputs: Outputs) 
             "one of them out.",
             code="option-transcript",
         )
-
-
-def _print_json(result: Contributions, scored: Sequence[RecordScores] | None) -> None:
-    """Print the result, and scores of records where they were asked for."""
-    fields = result.to_dict()
-    if scored is not None:
-        fields["records"] = [item.to_dict() for item in scored]
-    typer.echo(json.dumps(fields, allow_nan=False))
