@@ -122,7 +122,7 @@ class Parties:
     def behind(self, policy: Policy, ledgers: Mapping[str, Ledger]) -> Parties:
         """The same, each holder with these rules and its ledger."""
         parties = {
-            name: Holder(each, policy, ledgers[name]) for name, each in self.measures.items()
+            name: Holder(measure, policy, ledgers[name]) for name, measure in self.measures.items()
         }
         return replace(self, federation=LocalFederation(parties))
 
@@ -141,25 +141,25 @@ class Parties:
         federation = self.federation
         if federation is None:
             # Holders have a ledger each: in a run of two, of many, only two are made.
-            asked = {k: each for k, each in self.measures.items() if k in protocol.holders}
-            found = run(protocol, asked, progress=progress, tell=tell)
+            parties = {k: measure for k, measure in self.measures.items() if k in protocol.holders}
+            result = run(protocol, parties, progress=progress, tell=tell)
         elif isinstance(federation, Runtime):
-            found = run(protocol, federation, progress=progress, tell=tell)
+            result = run(protocol, federation, progress=progress, tell=tell)
         else:
-            found = federation.run(protocol, progress=progress)
-        return with_preflight(found, self.preflight)
+            result = federation.run(protocol, progress=progress)
+        return with_preflight(result, self.preflight)
 
     def run_together(self, protocols: Sequence[Protocol[B]]) -> tuple[list[B | SilotError], Bill]:
         """Run protocols that share no holder: by each its result or error, and what all took."""
         federation = self.federation
         if federation is None:
-            asked = {name for protocol in protocols for name in protocol.holders}
-            federation = LocalFederation({k: v for k, v in self.measures.items() if k in asked})
+            names = {name for protocol in protocols for name in protocol.holders}
+            federation = LocalFederation({k: v for k, v in self.measures.items() if k in names})
         assert isinstance(federation, Runtime)
-        found, bill = run_together(protocols, federation)
+        outcomes, bill = run_together(protocols, federation)
         return [
             one if isinstance(one, SilotError) else with_preflight(one, self.preflight)
-            for one in found
+            for one in outcomes
         ], bill
 
     @cached_property
@@ -173,9 +173,9 @@ class Parties:
         return Preflight.of({**self.measures, **own, **public}, unseen)
 
 
-def with_preflight(result: B, seen: Preflight | None) -> B:
+def with_preflight(result: B, preflight: Preflight | None) -> B:
     """A result with what was seen of the tables that it is of."""
-    return result.with_preflight(seen) if isinstance(result, Billed) else result
+    return result.with_preflight(preflight) if isinstance(result, Billed) else result
 
 
 def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
@@ -212,8 +212,8 @@ def checked_measures(
     column = labels if isinstance(labels, str) else None
     # What is wrong with the caller's own is not said of a holder "coordinator".
     called = {MINE if name == COORDINATOR else name: name for name in holders}
-    read = {each: measure_named(each, holders[name], column) for each, name in called.items()}
-    measures = matched(read, [each for each, name in called.items() if name in last])
+    read = {label: measure_named(label, holders[name], column) for label, name in called.items()}
+    measures = matched(read, [label for label, name in called.items() if name in last])
     first_name, first = next(iter(measures.items()))
     for name, measure in measures.items():
         if measure.dimension != first.dimension:
@@ -236,10 +236,10 @@ def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
 
     Of a schema the columns that they are coordinates of, some several times.
     """
-    schema = next((each.schema for each in measures.values() if each.schema), None)
+    schema = next((measure.schema for measure in measures.values() if measure.schema), None)
     if schema is not None:
         return schema.origins
-    return next((each.columns for each in measures.values() if each.columns), None)
+    return next((measure.columns for measure in measures.values() if measure.columns), None)
 
 
 def in_words(result: Distance, parties: Parties, sides: Sequence[str]) -> Distance:
@@ -261,21 +261,21 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     same classes do not show in the distance.
     """
     kinds = [
-        set() if each.names is None else set(each.names[each.weights > 0].tolist())
-        for each in (first, second)
+        set() if measure.names is None else set(measure.names[measure.weights > 0].tolist())
+        for measure in (first, second)
     ]
     names = [repr(name) for name in result.holders]
     if not kinds[0] & kinds[1]:
-        told = f"{' and '.join(names)} share no class: labels were compared by their records alone"
+        note = f"{' and '.join(names)} share no class: labels were compared by their records alone"
     else:
         alone = [sorted(map(str, own - other)) for own, other in (kinds, kinds[::-1])]
-        told = "; ".join(
+        note = "; ".join(
             f"only {name} has the class{'es' * (len(classes) > 1)} {', '.join(classes[:_NAMED])}"
             + (f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else "")
             for name, classes in zip(names, alone, strict=True)
             if classes
         )
-    return replace(result, status=f"{result.status}; {told}") if told else result
+    return replace(result, status=f"{result.status}; {note}") if note else result
 
 
 def with_columns(result: RecordScores, trusted: Measure, *others: Measure) -> RecordScores:
@@ -288,7 +288,7 @@ def with_columns(result: RecordScores, trusted: Measure, *others: Measure) -> Re
         return result
     places = np.flatnonzero(trusted.weights > 0)[part.nearest]
     measures = (trusted, *others)
-    names = next((each.columns for each in measures if each.columns is not None), None)
+    names = next((measure.columns for measure in measures if measure.columns is not None), None)
     columns = part.columns if names is None else np.array(names)[part.columns]
     return replace(result, screening=replace(part, columns=columns, nearest=places))
 
@@ -338,7 +338,7 @@ def shares_of(
         )
     if isinstance(shares, str):
         sellers.check_owned("shares='weights'", "option-shares")
-        masses = {name: float(each.masses.sum()) for name, each in sellers.measures.items()}
+        masses = {name: float(measure.masses.sum()) for name, measure in sellers.measures.items()}
         return {"shares": masses}
     return {"shares": shares}
 

@@ -63,44 +63,44 @@ class HolderMap:
             raise missing_spu()
 
     def added(
-        self, found: Contributions, progress: Callable[[Progress], None] | None
+        self, worth: Contributions, progress: Callable[[Progress], None] | None
     ) -> Contributions:
         """Add a map made by runs of its own, whose bill and disclosure count.
 
         Where they fail, the map alone is left out, and the status says so.
         """
         if self.method in (None, "direct"):
-            return found
-        if len(found.holders) < 2:
-            return found.with_note("no map of holders: it takes two")
-        parties = replace(self.parties, names=tuple(found.names))
-        if parties.own is None and found.barycenter is not None:
-            parties = replace(parties, own=Own(found.barycenter.measure))
+            return worth
+        if len(worth.holders) < 2:
+            return worth.with_note("no map of holders: it takes two")
+        parties = replace(self.parties, names=tuple(worth.names))
+        if parties.own is None and worth.barycenter is not None:
+            parties = replace(parties, own=Own(worth.barycenter.measure))
         steps = progress and (lambda done, of: progress(Progress("map", done, of)))
         try:
-            between = self._comparison(parties, seed=found.seed).matrix(steps)
+            between = self._comparison(parties, seed=worth.seed).matrix(steps)
         except SilotError as error:
-            without = found.with_note(
+            without = worth.with_note(
                 f"no map of holders: {error.message.rstrip('.')} ({error.code})"
             )
             # What it told and charged before it failed is told and charged.
             run: Run | None = error.run
             return without if run is None else _with_bill(without, run, run.disclosure)
-        return _with_bill(replace(found, between=between), between.bill, between.disclosure)
+        return _with_bill(replace(worth, between=between), between.bill, between.disclosure)
 
     def _comparison(self, parties: Parties, **options: Any) -> Comparison:
         return Comparison.of(str(self.method), parties, options={**options, **self.options})
 
 
-def _with_bill(found: Contributions, more: Run | Bill, told: str) -> Contributions:
+def _with_bill(worth: Contributions, more: Run | Bill, disclosure: str) -> Contributions:
     """The same result with the bill of another run added."""
-    levels = [Disclosure[level.upper()] for level in (found.disclosure, told) if level]
+    levels = [Disclosure[level.upper()] for level in (worth.disclosure, disclosure) if level]
     return replace(
-        found,
-        rounds=found.rounds + more.rounds,
-        bytes_sent=found.bytes_sent + more.bytes_sent,
-        bytes_received=found.bytes_received + more.bytes_received,
-        seconds=found.seconds + more.seconds,
-        privacy_mu=found.privacy_mu + more.privacy_mu,
+        worth,
+        rounds=worth.rounds + more.rounds,
+        bytes_sent=worth.bytes_sent + more.bytes_sent,
+        bytes_received=worth.bytes_received + more.bytes_received,
+        seconds=worth.seconds + more.seconds,
+        privacy_mu=worth.privacy_mu + more.privacy_mu,
         disclosure=str(max(levels)),
     )

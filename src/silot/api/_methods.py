@@ -86,13 +86,13 @@ class Comparison:
         options: Mapping[str, Any] | None = None,
     ) -> Comparison:
         """As asked for by name, checked before any question is sent."""
-        kind, spending, given = find_method(name), Spending(), dict(options or {})
+        kind, spending, own = find_method(name), Spending(), dict(options or {})
         if issubclass(kind, Private):
-            spending, given = Spending.parted(given)
-            given = of_release(parties, given, spending)
-            parties = parties.beside(given)
+            spending, own = Spending.parted(own)
+            own = of_release(parties, own, spending)
+            parties = parties.beside(own)
         embedding = covariance if parties.labels else "none"
-        return cls(kind(**given, embedding=embedding), parties, spending)
+        return cls(kind(**own, embedding=embedding), parties, spending)
 
     def between(
         self,
@@ -158,25 +158,27 @@ class Comparison:
     def _together(self, names: Sequence[str]) -> bool:
         """Whether pairs that share no holder may be asked in one exchange."""
         federation = self.parties.federation
-        asked = federation is None or isinstance(federation, Runtime)
-        return asked and len(names) > 3 and self.method.between(names[0], names[1]).engine is None
+        is_runtime = federation is None or isinstance(federation, Runtime)
+        return (
+            is_runtime and len(names) > 3 and self.method.between(names[0], names[1]).engine is None
+        )
 
     def _measure(
         self, couples: Sequence[tuple[str, str]], pairs: dict[tuple[str, str], Distance]
     ) -> Bill:
         """Add the distances of pairs that share no side; what they took."""
         if len(couples) == 1:
-            pairs[couples[0]] = found = self.between(*couples[0])
-            return found.bill
+            pairs[couples[0]] = distance = self.between(*couples[0])
+            return distance.bill
         own, parties = self.parties.own, self.parties
         sides = [(a, None, own) if b == COORDINATOR else (a, b, None) for a, b in couples]
-        outcomes, bill = parties.run_together([self.method.between(*each) for each in sides])
+        outcomes, bill = parties.run_together([self.method.between(*side) for side in sides])
         for couple, one in zip(couples, outcomes, strict=True):
             if not isinstance(one, SilotError):
                 pairs[couple] = in_words(one, parties, couple)
         errors = [one for one in outcomes if isinstance(one, SilotError)]
         if errors:
-            others = [each.run for each in errors[1:] if each.run is not None]
+            others = [error.run for error in errors[1:] if error.run is not None]
             errors[0].run = with_earlier(errors[0].run, others)
             raise errors[0]
         return bill

@@ -96,8 +96,8 @@ def adapt(
         parties = Parties.of(devices, labels or False)
         return parties.run(how.protocol(parties.names), progress)
     named = unreserved(named_holders(devices))
-    given = dict(evaluation or {})
-    strange = sorted(set(given) - set(named))
+    truth = dict(evaluation or {})
+    strange = sorted(set(truth) - set(named))
     if strange:
         raise MismatchError(
             f"evaluation names {strange[0]!r}, which is no device. Give it by names of devices.",
@@ -105,8 +105,8 @@ def adapt(
         )
     if labels is not None:
         named = _labelled_frames(named, labels, how.unlabelled)
-    test_of = {name: f"evaluation of {name}" for name in given}
-    tests = {test_of[name]: measure_named(name, data, labels) for name, data in given.items()}
+    test_of = {name: f"evaluation of {name}" for name in truth}
+    tests = {test_of[name]: measure_named(name, data, labels) for name, data in truth.items()}
     if tests:
         checked_measures(tests, labels=True)
     measures = checked_measures({**named, **tests}, labels=False, last=tests)
@@ -123,8 +123,8 @@ def adapt(
         }
     )
     columns = next((measures[name].columns for name in named if measures[name].columns), None)
-    found = with_preflight(federation.run(protocol, progress=progress), Preflight.of(measures))
-    return replace(found, columns=columns)
+    adaptation = with_preflight(federation.run(protocol, progress=progress), Preflight.of(measures))
+    return replace(adaptation, columns=columns)
 
 
 def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) -> dict[str, Data]:
@@ -138,11 +138,11 @@ def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) 
             f"no data frame has a column {labels!r}. Name the one that has the labels.",
             code="frame-columns",
         )
-    found: dict[str, Data] = dict(devices)
+    labelled: dict[str, Data] = dict(devices)
     for name, table in frames.items():
         column = labels if labels in table.names else None
         try:
-            found[name] = Measure(*table.parts(labels=column, missing_label=unlabelled))
+            labelled[name] = Measure(*table.parts(labels=column, missing_label=unlabelled))
         except SilotError as error:
             raise type(error)(f"{name!r}: {error.message}", code=error.code) from None
-    return found
+    return labelled

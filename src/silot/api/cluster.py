@@ -127,9 +127,9 @@ def _of_sketches(sketches: Sketches, matrix: DistanceMatrix, grouping: Grouping)
 
 def _chances(comparison: Comparison, matrix: DistanceMatrix) -> Chances:
     """Ask holders what chance makes; who refuses is left out."""
-    asked = OwnChances(p=matrix.p, embedding=comparison.method.embedding)
+    question = OwnChances(p=matrix.p, embedding=comparison.method.embedding)
     try:
-        return comparison.parties.run(asked.among(comparison.parties.names))
+        return comparison.parties.run(question.among(comparison.parties.names))
     except SilotError as error:
         error.run = with_earlier(error.run, list(matrix.pairs.values()))
         raise
@@ -137,10 +137,10 @@ def _chances(comparison: Comparison, matrix: DistanceMatrix) -> Chances:
 
 def _check_alone(method: object, labels: object, options: Mapping[str, Any]) -> None:
     """Raise where it is said how to measure what was measured."""
-    given = [*(["method"] if method != "direct" else []), *(["labels"] if labels else []), *options]
-    if given:
+    names = [*(["method"] if method != "direct" else []), *(["labels"] if labels else []), *options]
+    if names:
         raise InputError(
-            f"distances are given, and {given[0]!r} says how to measure them. Leave it out.",
+            f"distances are given, and {names[0]!r} says how to measure them. Leave it out.",
             code="option-unknown",
         )
 

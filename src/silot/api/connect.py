@@ -196,17 +196,17 @@ class Connection(SecureSites):
         MismatchError
             Sites have other schemas (``schema-mismatch``); none of them was asked.
         """
-        told = self._compared(messages, clock)
+        statements = self._compared(messages, clock)
         self._begin()
         self._keep_absences()
         absent: dict[str, Reply | Failure] = {}
-        for name, reply in told.items():
+        for name, reply in statements.items():
             if isinstance(reply, Failure):
                 absent[name] = reply
             elif self._journal is not None and isinstance(reply.payload, bytes):
                 self._journal.keep(name, _SCHEMA, reply.payload)
-        there = {name: message for name, message in messages.items() if name not in absent}
-        replies = absent | dict(super().exchange(there, clock))
+        reachable = {name: message for name, message in messages.items() if name not in absent}
+        replies = absent | dict(super().exchange(reachable, clock))
         self._note_absences(messages, absent)
         return {name: replies[name] for name in messages}
 
@@ -233,11 +233,11 @@ class Connection(SecureSites):
             name for name in new
             if name not in self._schemas and not self.is_kept(name, messages[name])
         ]  # fmt: skip
-        told = exchange(dict.fromkeys(fresh, b""), ask, clock, self._limits, self._cancelled)
-        for name, reply in told.items():
+        statements = exchange(dict.fromkeys(fresh, b""), ask, clock, self._limits, self._cancelled)
+        for name, reply in statements.items():
             if isinstance(reply, Reply) and isinstance(reply.payload, bytes):
                 self._schemas.add(name, reply.payload)
-        return told
+        return statements
 
     def close(self, state: str = DONE) -> None:
         """Leave; the run ended so."""

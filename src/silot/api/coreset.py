@@ -95,12 +95,12 @@ def coreset(
         )
     parties, public = _parties(holders, labels, test, federation), None
     if method == "sketch":
-        found, public = _of_sketches(parties, size, seed, progress, options)
+        result, public = _of_sketches(parties, size, seed, progress, options)
     else:
         check_known(Condensing, options, "coreset")
         fit = Condensing(size=size, labels=bool(labels), seed=seed, **options)
-        found = parties.run(fit.among(parties.names), progress)
-    return found if test is None else found.tested(parties.trusted.measure, public)
+        result = parties.run(fit.among(parties.names), progress)
+    return result if test is None else result.tested(parties.trusted.measure, public)
 
 
 def _parties(
@@ -131,15 +131,15 @@ def _of_sketches(
     fit.among(parties.names)
     public = _public(parties, size, more)
     sketches = run_sketches(replace(parties, own=None), seed=seed, progress=progress, **more)
-    found = run(fit.among(sketches.names), released(sketches))
-    return of_released(found, sketches).with_run(sketches), public
+    result = run(fit.among(sketches.names), released(sketches))
+    return of_released(result, sketches).with_run(sketches), public
 
 
 def _public(parties: Parties, size: int, options: Mapping[str, Any]) -> Measure | None:
     """The public records; an error where their classes are more than points, for no release."""
     spending, more = Spending.parted(options)
-    given = of_release(parties, more, spending)
-    public, classes = given.get("public"), given.get("classes")
+    own = of_release(parties, more, spending)
+    public, classes = own.get("public"), own.get("classes")
     if parties.labels and (public is not None or classes is not None):
         allot(np.ones(len(read_public_classes(public, classes))), size)
     return public if isinstance(public, Measure) else None

@@ -160,8 +160,8 @@ def _version(name: str) -> str:
 def _threads() -> tuple[str, ...]:
     libraries = cast("list[dict[str, Any]]", threadpool_info())
     lines = {
-        f"{each['num_threads']} of {each['internal_api']} {each.get('version') or ''}".strip()
-        for each in libraries
+        f"{item['num_threads']} of {item['internal_api']} {item.get('version') or ''}".strip()
+        for item in libraries
     }
     return tuple(sorted(lines))
 
@@ -235,7 +235,7 @@ def _bytes(count: float) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in cast("dict[Any, Any]", value).items()}
+        return {str(key): _plain(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in cast("Sequence[Any]", value)]
+        return [_plain(item) for item in cast("Sequence[Any]", value)]
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -131,7 +131,7 @@ def plan(
         check_known(Planning, {**options, **own_options}, "plan")
     else:
         check_known(Sketching, options, "plan", own=("fdr", *Spending.options))
-    asked = Planning(**own_options)
+    planning = Planning(**own_options)
     # None where a caller has none: said in words before anything is asked.
     if validation is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise InputError(
@@ -140,8 +140,8 @@ def plan(
         )
     parties = Parties.of(holders, labels, validation)
     steps = _Steps(progress, 4 + (len(parties.names) if method == "exact" else 0))
-    found = _exact if method == "exact" else _sketched
-    return found(parties, asked, steps, options)
+    compute = _exact if method == "exact" else _sketched
+    return compute(parties, planning, steps, options)
 
 
 @dataclass
@@ -158,39 +158,41 @@ class _Steps:
             self.progress(Progress("plan", self.done, self.most))
 
 
-def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any]) -> Plan:
+def _exact(parties: Parties, planning: Planning, step: Step, options: dict[str, Any]) -> Plan:
     """From the records of all holders, which are asked for once."""
     gathered = parties.run(Gathering(labels=bool(parties.labels)).among(parties.names))
     step()
     # Of the one run that there was: what follows asks nobody.
     # In one order, whatever order holders were given in.
     own = parties.trusted
-    here = {name: as_read(each, own.measure) for name, each in sorted(gathered.measures.items())}
+    here = {
+        name: as_read(measure, own.measure) for name, measure in sorted(gathered.measures.items())
+    }
     labels = bool(parties.labels)
     clustering, laws = None, dict[str, Chance]()
     if len(here) > 1:
         matrix = distance_matrix(here, labels=labels)
         chances = Parties.of(here).run(_chances(labels).among(tuple(here)))
         laws = dict(chances.laws)
-        clustering = _grouped(_paid(matrix, gathered), laws, asked)
+        clustering = _grouped(_paid(matrix, gathered), laws, planning)
     step()
-    worth = value_holders(here, own.measure, labels=labels, seed=asked.seed)
+    worth = value_holders(here, own.measure, labels=labels, seed=planning.seed)
     step()
-    records, notes = _scored(here, own, labels, asked, step)
+    records, notes = _scored(here, own, labels, planning, step)
     pool = Pool.of(here, own, labels=labels)
     case = Case(pool, clustering, laws, records)
-    records = {name: replace(each, transcript=None) for name, each in records.items()}
-    return _made(replace(case, records=records), parties, asked, worth, notes, gathered, step)
+    records = {name: replace(scores, transcript=None) for name, scores in records.items()}
+    return _made(replace(case, records=records), parties, planning, worth, notes, gathered, step)
 
 
-def _sketched(parties: Parties, asked: Planning, step: Step, options: dict[str, Any]) -> Plan:
+def _sketched(parties: Parties, planning: Planning, step: Step, options: dict[str, Any]) -> Plan:
     """From one release of every holder."""
-    sketches = run_sketches(parties, seed=asked.seed, **options)
+    sketches = run_sketches(parties, seed=planning.seed, **options)
     step()
     clustering, laws = None, dict[str, Chance]()
     if len(sketches.names) > 1:
         laws = sketch_chances(sketches, sketches.names)
-        clustering = _grouped(sketches.matrix(), laws, asked)
+        clustering = _grouped(sketches.matrix(), laws, planning)
     step()
     worth = sketches.values("validation")
     step()
@@ -202,11 +204,11 @@ def _sketched(parties: Parties, asked: Planning, step: Step, options: dict[str, 
         "counts broken ones)"
     ]
     case = Case(pool, clustering, laws, {})
-    return _made(case, parties, asked, worth, notes, sketches, step)
+    return _made(case, parties, planning, worth, notes, sketches, step)
 
 
 def _made(
-    case: Case, parties: Parties, asked: Planning, worth: Contributions, notes: list[str],
+    case: Case, parties: Parties, planning: Planning, worth: Contributions, notes: list[str],
     run: Billed, step: Step,
 ) -> Plan:  # fmt: skip
     """Advice of a case, with the bill of the one run."""
@@ -220,9 +222,9 @@ def _made(
             "part them for sure",
         ]
     advice = advise(case)
-    whole = case.whole.span
+    total = case.total.span
     have, want = case.pool.shares()
-    sure = sum(each.sure for each in advice)
+    sure = sum(piece.sure for piece in advice)
     exact = case.pool.certified
     status = (
         f"{sure} of {len(advice)} pieces are sure, at {100 * LEVEL:g} % over all"
@@ -230,17 +232,17 @@ def _made(
         else f"nothing is sure, at {100 * LEVEL:g} % over all pieces"
     )
     distance = Distance(
-        value=whole.value,
-        lower=whole.lower if exact else 0.0,
-        upper=whole.upper if exact else math.inf,
+        value=total.value,
+        lower=total.lower if exact else 0.0,
+        upper=total.upper if exact else math.inf,
         method="exact" if exact else "sketch",
         status="converged: exact" if exact else "estimate: of what was released, nothing certified",
         converged=True,
         holders=("pool", COORDINATOR),
         p=2,
-        seed=asked.seed,
+        seed=planning.seed,
     )
-    found = Plan(
+    result = Plan(
         names=parties.names,
         advice=advice,
         method="exact" if exact else "sketch",
@@ -253,47 +255,47 @@ def _made(
         level=LEVEL,
         status="; ".join([status, *notes]),
         converged=worth.converged and (case.clustering is None or case.clustering.converged),
-        seed=asked.seed,
+        seed=planning.seed,
     )
     step()
-    return found.with_run(run)
+    return result.with_run(run)
 
 
 def _chances(labels: bool) -> OwnChances:
     return OwnChances(embedding="diagonal" if labels else "none")
 
 
-def _grouped(matrix: DistanceMatrix, laws: Mapping[str, Chance], asked: Planning) -> Clustering:
-    return clustering_of(matrix, Grouping(seed=asked.seed), laws)
+def _grouped(matrix: DistanceMatrix, laws: Mapping[str, Chance], planning: Planning) -> Clustering:
+    return clustering_of(matrix, Grouping(seed=planning.seed), laws)
 
 
 def _paid(matrix: DistanceMatrix, run: Billed) -> DistanceMatrix:
     """The matrix, whose distances were computed from what one run told."""
-    pairs = {pair: each.with_run(run) for pair, each in matrix.pairs.items()}
+    pairs = {pair: distance.with_run(run) for pair, distance in matrix.pairs.items()}
     return replace(matrix, pairs=pairs, shared_bill=run.bill)
 
 
 def _scored(
-    holders: Mapping[str, Measure], own: Own, labels: bool, asked: Planning, step: Step
+    holders: Mapping[str, Measure], own: Own, labels: bool, planning: Planning, step: Step
 ) -> tuple[dict[str, RecordScores], list[str]]:
     """Scores of the records of each holder; why there are none, where there are too few."""
-    found: dict[str, RecordScores] = {}
+    scored: dict[str, RecordScores] = {}
     notes: list[str] = []
     for name, measure in holders.items():
         try:
-            found[name] = value_records(
-                measure, own, labels=labels, name=name, fdr=asked.fdr, seed=asked.seed
+            scored[name] = value_records(
+                measure, own, labels=labels, name=name, fdr=planning.fdr, seed=planning.seed
             )
         except InputError as error:
             if error.code != "validation-few":
                 raise
             return {}, [f"records were not scored: {error.message.rstrip('.')}"]
         step()
-        if found[name].flagged.mean() > MOST_FLAGGED:
+        if scored[name].flagged.mean() > MOST_FLAGGED:
             notes.append(
                 f"more than half of the records of {name} are flagged: it differs as a whole"
             )
-    return found, notes
+    return scored, notes
 
 
 __all__ = ["Planning", "plan"]

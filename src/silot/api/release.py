@@ -147,7 +147,7 @@ def release(
     check_known(Sketching, options, "release", own=Sending.options)
     own = {key_: value for key_, value in options.items() if key_ in Sending.options}
     sending = Sending(**own)
-    rest = {name_: value for name_, value in options.items() if name_ not in own}
+    others = {name_: value for name_, value in options.items() if name_ not in own}
     if not is_name(name):
         raise InputError(
             "a site needs a name: a short printable text. Give name=.", code="holder-names"
@@ -155,7 +155,11 @@ def release(
     file = Path(path)
     check_whole(file)
     prepared = prepare(
-        name, read_data(data, Schema.coerce(schema), name, sending.labels), public, sending, **rest
+        name,
+        read_data(data, Schema.coerce(schema), name, sending.labels),
+        public,
+        sending,
+        **others,
     )
     place = Path(ledger).with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
     fresh = key is None and not place.exists()
@@ -184,35 +188,35 @@ def prepare(
     """The question of a release, of public things alone."""
     check_masses({name: records}, options.get("mass_limit"))
     schema = records.schema
-    known = None if public is None else read_data(public, schema, PUBLIC, False)
-    if known is not None:
-        records, known = _matched(name, records, known)
-        options["public"] = known
+    sample = None if public is None else read_data(public, schema, PUBLIC, False)
+    if sample is not None:
+        records, sample = _matched(name, records, sample)
+        options["public"] = sample
     elif schema is not None and options.get("public_mean") is None:
         # Four standard deviations a range: most of a law lies within.
         options["public_mean"] = (0.5 * (schema.low + schema.high)).tolist()
         options["public_scale"] = (0.25 * (schema.high - schema.low)).tolist()
     if sending.labels and options.get("classes") is None:
-        options["classes"] = _classes(schema, known)
-    asked = Sketching(labels=sending.labels, **options)
-    least = asked.size
-    cells = asked.cells or count_cells(len(asked.sample), least or ASSUMED, asked.mu)
+        options["classes"] = _classes(schema, sample)
+    sketching = Sketching(labels=sending.labels, **options)
+    least = sketching.size
+    cells = sketching.cells or count_cells(len(sketching.sample), least or ASSUMED, sketching.mu)
     terms = Terms(
-        privacy_epsilon=float(asked.privacy_epsilon),
-        privacy_delta=float(asked.privacy_delta),
+        privacy_epsilon=float(sketching.privacy_epsilon),
+        privacy_delta=float(sketching.privacy_delta),
         cells=cells,
-        seed=asked.seed,
-        mass_limit=None if asked.mass_limit is None else float(asked.mass_limit),
+        seed=sketching.seed,
+        mass_limit=None if sketching.mass_limit is None else float(sketching.mass_limit),
         period=sending.period,
-        classes=list(read_public_classes(known, asked.classes)) if sending.labels else None,
+        classes=list(read_public_classes(sample, sketching.classes)) if sending.labels else None,
         columns=None if records.columns is None else list(records.columns),
         schema_hash="" if schema is None else schema.hash,
-        public="" if known is None else digest_public_records(known, sending.labels),
-        public_records=0 if known is None else known.size,
-        public_mean=_numbers(asked.public_mean),
-        public_scale=_numbers(asked.public_scale),
+        public="" if sample is None else digest_public_records(sample, sending.labels),
+        public_records=0 if sample is None else sample.size,
+        public_mean=_numbers(sketching.public_mean),
+        public_scale=_numbers(sketching.public_scale),
     )
-    protocol = asking(terms, known).among([name])
+    protocol = asking(terms, sample).among([name])
     question = next(protocol.start())[name]
     if question.centres.shape[1] != records.dimension:  # pyright: ignore[reportAttributeAccessIssue]
         raise MismatchError(
@@ -259,8 +263,8 @@ def read_data(data: Data, schema: Contract | None, name: str, labels: bool) -> M
 def _matched(name: str, records: Measure, public: Measure) -> tuple[Measure, Measure]:
     """Records with their columns in the order of the public ones, which all sites have."""
     check_schemas({name: records.schema, PUBLIC: public.schema})
-    found = matched({PUBLIC: public, name: records}, [name])
-    return found[name], found[PUBLIC]
+    tables = matched({PUBLIC: public, name: records}, [name])
+    return tables[name], tables[PUBLIC]
 
 
 def _classes(schema: Contract | None, public: Measure | None) -> list[str]:

@@ -151,8 +151,8 @@ def run_sketches(
     embedding: Embedding = covariance if parties.labels else "none"
     release = Sketching(embedding=embedding, **options)
     protocol = release.among(parties.names, parties.own)
-    found = run_private(parties.beside(options), protocol, release, spending, progress)
-    return replace(found, columns=parties.columns)
+    result = run_private(parties.beside(options), protocol, release, spending, progress)
+    return replace(result, columns=parties.columns)
 
 
 def of_release(parties: Parties, options: Mapping[str, Any], spending: Spending) -> dict[str, Any]:
@@ -160,41 +160,41 @@ def of_release(parties: Parties, options: Mapping[str, Any], spending: Spending)
     if spending.ledgers is not None:
         parties.check_owned("ledgers=", "option-ledgers")
     check_masses(parties.measures, options.get("mass_limit"))
-    found = dict(options)
-    if found.get("public") is not None:
-        classes = found.get("classes")
+    own = dict(options)
+    if own.get("public") is not None:
+        classes = own.get("classes")
         column = parties.labels if isinstance(parties.labels, str) and classes is None else None
-        found["public"] = public_of(found["public"], column, parties.measures)
-    return found
+        own["public"] = public_of(own["public"], column, parties.measures)
+    return own
 
 
 def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
     """Public records with their features in the order of the holders'."""
     name = PUBLIC
-    found = measure_named(name, public, labels)
+    records = measure_named(name, public, labels)
     if not measures:
         # Holders of a federation see for themselves whether theirs fit.
-        return found
-    matched({**measures, name: found})
+        return records
+    matched({**measures, name: records})
     first, measure = next(iter(measures.items()))
-    if found.dimension != measure.dimension:
+    if records.dimension != measure.dimension:
         raise MismatchError(
             f"{first!r} has {measure.dimension} features and the public records have "
-            f"{found.dimension}. Give both the same features.",
+            f"{records.dimension}. Give both the same features.",
             code="dimension-mismatch",
         )
-    order = next((each.columns for each in measures.values() if each.columns), None)
-    return found if order is None else found.ordered(order)
+    order = next((item.columns for item in measures.values() if item.columns), None)
+    return records if order is None else records.ordered(order)
 
 
-def check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
+def check_budget(name: str, spent: float, cost: float, budget: float, delta: float) -> None:
     """Raise where a ledger does not allow what is asked."""
-    if compose([spent, asked]) <= budget * (1 + ROUNDING):
+    if compose([spent, cost]) <= budget * (1 + ROUNDING):
         return
-    left = max(budget**2 - spent**2, 0.0) ** 0.5
+    remaining = max(budget**2 - spent**2, 0.0) ** 0.5
     figures = ", ".join(
         f"{word} epsilon {epsilon_of(mu, delta):.4g}"
-        for word, mu in (("spent", spent), ("asked", asked), ("left", left))
+        for word, mu in (("spent", spent), ("asked", cost), ("left", remaining))
     )
     raise RefusedError(
         f"the ledger of {name!r} does not allow the run ({figures}), and nothing was charged. Give "

@@ -108,8 +108,8 @@ def count_broken(
         own = Holder(parties.own.measure, policy, ledgers[COORDINATOR])
     if parties.measures:
         parties = parties.behind(policy, ledgers)
-    found = parties.beside({"public": sample}).run(protocol.among(parties.names, own), progress)
-    return replace(found, screener=_Owner(found.screener, sample, column))
+    counts = parties.beside({"public": sample}).run(protocol.among(parties.names, own), progress)
+    return replace(counts, screener=_Owner(counts.screener, sample, column))
 
 
 def _accounts(
@@ -133,14 +133,14 @@ class _Owner:
     labels: str | None
 
     def screen(self, data: Data, name: str, fdr: float) -> RecordScores:
-        given = measure_named(name, data, self.labels)
-        if given.dimension != self.public.dimension:
+        measure = measure_named(name, data, self.labels)
+        if measure.dimension != self.public.dimension:
             raise MismatchError(
-                f"{name!r} has {given.dimension} features and the public records have "
+                f"{name!r} has {measure.dimension} features and the public records have "
                 f"{self.public.dimension}. Give both the same features.",
                 code="dimension-mismatch",
             )
-        if self.public.columns is not None and given.columns is not None:
-            given = matched({PUBLIC: self.public, name: given}, (name,))[name]
-        found = with_columns(self.inner.screen(Own(given), name, fdr), self.public)
-        return found.with_preflight(Preflight.of({name: given, PUBLIC: self.public}))
+        if self.public.columns is not None and measure.columns is not None:
+            measure = matched({PUBLIC: self.public, name: measure}, (name,))[name]
+        scores = with_columns(self.inner.screen(Own(measure), name, fdr), self.public)
+        return scores.with_preflight(Preflight.of({name: measure, PUBLIC: self.public}))

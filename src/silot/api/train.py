@@ -136,25 +136,25 @@ def train(
     parties = Parties.of(holders, labels, validation)
     tests = None if test is None else _beside(test, parties, labels)
     fixed: dict[str, Any] = {"algorithm": algorithm, "seed": seed, **options}
-    asked = _Asked(holders, parties, labels, seed)
-    given = {
+    before = _Asked(holders, parties, labels, seed)
+    own = {
         "groups": _numbers(groups),
         "weights": _masses(weights),
         "flagged": _flags(drop_flagged),
     }
     # Checked before anybody is asked for anything.
-    FederatedTraining(**fixed, **given).among(parties.names)
+    FederatedTraining(**fixed, **own).among(parties.names)
     if _is_number(groups):
-        given["groups"] = asked.groups(groups)
+        own["groups"] = before.groups(groups)
     if weights == "worth":
-        given["weights"] = asked.worth()
+        own["weights"] = before.worth()
     if drop_flagged is True:
-        given["flagged"] = asked.flags()
-    kind = FederatedTraining(**fixed, **given)
+        own["flagged"] = before.flags()
+    kind = FederatedTraining(**fixed, **own)
     trained = parties.run(kind.among(parties.names), progress)
     if tests is not None:
         trained = trained.tested(tests)
-    return replace(trained, clustering=asked.clustering, beside=tuple(asked.runs))
+    return replace(trained, clustering=before.clustering, beside=tuple(before.runs))
 
 
 def _beside(test: Data, parties: Parties, labels: bool | str) -> Measure:
@@ -210,8 +210,8 @@ def _flags(drop_flagged: object) -> Mapping[str, Any] | None:
         )
     scores = cast("Mapping[str, object]", drop_flagged)
     return {
-        name: each.flagged if isinstance(each, RecordScores) else each
-        for name, each in scores.items()
+        name: score.flagged if isinstance(score, RecordScores) else score
+        for name, score in scores.items()
     }
 
 
@@ -239,12 +239,12 @@ class _Asked:
     def flags(self) -> Mapping[str, Any]:
         """By holder, whether each of its records is flagged."""
         own = Own(self._parties.trusted.measure)
-        found: dict[str, Any] = {}
+        flags: dict[str, Any] = {}
         for name in self._parties.names:
             scores = value_records(self._party(name), own, name=name, **self._shared)
             self.runs.append(scores)
-            found[name] = scores.flagged
-        return found
+            flags[name] = scores.flagged
+        return flags
 
     def _party(self, name: str) -> Data | Federation | Runtime:
         """Where a holder's records are scored."""

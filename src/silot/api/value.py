@@ -64,8 +64,8 @@ def barycenter(
     parties = Parties.of(holders, labels)
     if method == "sketch":
         own_options = {k: options.pop(k) for k in ("weights", "support", "rounds") if k in options}
-        found = run_sketches(parties, progress=progress, **options)
-        return found.barycenter(**own_options)
+        result = run_sketches(parties, progress=progress, **options)
+        return result.barycenter(**own_options)
     if method != "fedbary":
         raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
     check_known(FedBary, options, "barycenter")
@@ -135,8 +135,8 @@ def value_holders(
         shown = {name: options.pop(name) for name in ("why", "shapley") if name in options}
         for name, value in shown.items():
             flag(value, name, f"option-{name}")
-        found = run_sketches(parties, progress=progress, **options)
-        return found.values(map=map is not None, **shown)
+        result = run_sketches(parties, progress=progress, **options)
+        return result.values(map=map is not None, **shown)
     direct = "direct" if map == "direct" else None
     metric = label_option(labels, label_metric)
     check_known(Valuation, options, "value_holders")

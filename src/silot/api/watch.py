@@ -80,24 +80,24 @@ def watch(
 
 def _of_one_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
     """Releases by their periods, or by their files where they name none."""
-    first, found = releases[0], dict[str, ReleaseFile]()
-    for each in releases:
-        if each.name != first.name or each.sealed.signer != first.sealed.signer:
+    first, by_period = releases[0], dict[str, ReleaseFile]()
+    for release in releases:
+        if release.name != first.name or release.sealed.signer != first.sealed.signer:
             raise MismatchError(
-                f"{first.file} and {each.file} are of two sites, or were signed by two keys. Drift "
-                "is of one site; `silot combine` compares several.",
+                f"{first.file} and {release.file} are of two sites, or were signed by two keys. "
+                "Drift is of one site; `silot combine` compares several.",
                 code="release-site",
             )
-        period = each.terms.period or each.file
-        copied = any((each.numbers == other.numbers).all() for other in found.values())
-        if period in found or copied:
+        period = release.terms.period or release.file
+        copied = any((release.numbers == other.numbers).all() for other in by_period.values())
+        if period in by_period or copied:
             raise MismatchError(
-                f"{each.file} is given twice, or tells again what another file told: a ledger "
+                f"{release.file} is given twice, or tells again what another file told: a ledger "
                 "answers one question once. Release newer records with another --period.",
                 code="release-twice",
             )
-        found[period] = each
-    return found
+        by_period[period] = release
+    return by_period
 
 
 __all__ = ["watch"]

@@ -112,8 +112,8 @@ def _draw_digits(seed: int) -> tuple[dict[str, _Labelled], _Labelled]:
     images = pixels / 16.0
     order = rng.permutation(len(images))
     low = order[labels[order] <= 2][:160]
-    rest = order[~np.isin(order, low)]
-    parts = np.split(rest[:840], [200, 400, 640])
+    remaining = order[~np.isin(order, low)]
+    parts = np.split(remaining[:840], [200, 400, 640])
     a, b, noisy, inverted = parts
     noise = rng.normal(scale=0.25, size=images[noisy].shape)
     holders = {
@@ -123,8 +123,10 @@ def _draw_digits(seed: int) -> tuple[dict[str, _Labelled], _Labelled]:
         "noisy": (images[noisy] + noise, labels[noisy]),
         "inverted": (1.0 - images[inverted], labels[inverted]),
     }
-    left = np.flatnonzero(~np.isin(np.arange(len(images)), np.concatenate([low, rest[:840]])))
-    chosen = rng.permutation(left)[:300]
+    unused = np.flatnonzero(
+        ~np.isin(np.arange(len(images)), np.concatenate([low, remaining[:840]]))
+    )
+    chosen = rng.permutation(unused)[:300]
     return holders, (images[chosen], labels[chosen])
 
 
@@ -222,9 +224,9 @@ def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed
     a, b = next(iter(result.pairs))
     transcript = result[a, b].transcript
     assert transcript is not None
-    found = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
-    write(page, found)
-    return found
+    result = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
+    write(page, result)
+    return result
 
 
 def _table(results: list[DistanceMatrix]) -> Table:

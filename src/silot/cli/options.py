@@ -95,15 +95,15 @@ class Columns(Flags):
         parted = [text.rpartition("=") for text in self.site or ()]
         return {name: Site.load(path) for name, _, path in parted}
 
-    def by_schema(self, path: Path, schema: Schema, *, whole: bool = True) -> Measure:
+    def by_schema(self, path: Path, schema: Schema, *, complete: bool = True) -> Measure:
         """Read records of one file by a schema, and report its problems on stderr."""
         if not _is_table(path):
             return load_measure(path, schema=schema)
         sites = self.sites()
         # Public records are written as the schema says, unless somebody names them.
-        site = sites.get(path.name.split(".")[0], sites.get("") if whole else None)
+        site = sites.get(path.name.split(".")[0], sites.get("") if complete else None)
         with reading(path) as progress:
-            records = read_by_schema(path, schema, site, whole=whole, tell=progress)
+            records = read_by_schema(path, schema, site, whole=complete, tell=progress)
         for problem in records.fit.problems:
             tell(f"{path.name}: {problem.sentence}")
         return records.measure
@@ -132,7 +132,7 @@ class Columns(Flags):
         """Records of one file, whether or not it is a table; public ones have no ``weights``."""
         schema = self.contract()
         if schema is not None:
-            return self.by_schema(path, schema, whole=weights)
+            return self.by_schema(path, schema, complete=weights)
         table, column = _is_table(path), self.identifiers
         return load_measure(
             path,

@@ -231,10 +231,10 @@ def combine_command(
     outputs: Results,
 ) -> None:
     """Distances, worth and groups of sites, from their releases alone."""
-    files, known = read_files(releases, trust, columns, public)
+    files, sample = read_files(releases, trust, columns, public)
     mine = records_of(columns, validation, files[0].schema)
     with steps("combine") as progress:
-        sketches = combine(files, known, mine, progress=progress)
+        sketches = combine(files, sample, mine, progress=progress)
     count = 2 if groups is None and len(files) >= _FEWEST_GROUPED else groups
     outputs.finish(Combined.of(sketches, count))
 
@@ -249,9 +249,9 @@ def watch_command(
     outputs: Results,
 ) -> None:
     """Drift of one site: its last release against those before, and what chance would make."""
-    files, known = read_files(releases, trust, columns, public)
+    files, sample = read_files(releases, trust, columns, public)
     with counting("watch", "releases") as progress:
-        result = watch(files, known, progress=progress)
+        result = watch(files, sample, progress=progress)
     outputs.finish(result)
 
 
@@ -260,18 +260,18 @@ def read_files(
 ) -> tuple[list[ReleaseFile], Measure | None]:
     """Read releases, and the public records that they were made with."""
     files = read_releases(paths, keys=trust.keys, key=trust.key)
-    return files, records_of(columns, public, files[0].schema, whole=False)
+    return files, records_of(columns, public, files[0].schema, complete=False)
 
 
 def records_of(
-    columns: Columns, path: Path | None, schema: Schema | None, *, whole: bool = True
+    columns: Columns, path: Path | None, schema: Schema | None, *, complete: bool = True
 ) -> Measure | None:
     """Load records of one file, by the schema of the releases unless flags name another."""
     if path is None:
         return None
     if columns.schema is not None or schema is None:
-        return columns.measure(path, weights=whole)
-    return columns.by_schema(path, schema, whole=whole)
+        return columns.measure(path, weights=complete)
+    return columns.by_schema(path, schema, complete=complete)
 
 
 @command("keys")
