@@ -76,25 +76,25 @@ def combine(
     >>> 1.2 < found.distance("north", "south").value < 1.6
     True
     """
-    files = [path for path in paths if not isinstance(path, ReleaseFile)]
-    read = iter(read_releases(files, keys=keys, key=key))
-    releases = [path if isinstance(path, ReleaseFile) else next(read) for path in paths]
-    by_name = distinct(releases)
+    by_name = distinct(read_releases(paths, keys=keys, key=key))
     check_alike(by_name)
     return run_releases(by_name, public, validation, progress=progress)
 
 
 def read_releases(
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path | ReleaseFile],
     *,
     keys: str | Path | Keyring | None = None,
     key: str | Path | None = None,
 ) -> list[ReleaseFile]:
-    """Releases of files, their signatures checked."""
+    """Read releases and check their signatures; what was read before stays as it is."""
     ring = keys if isinstance(keys, Keyring) or keys is None else Keyring.load(keys)
     own = None if key is None else Key.load(key)
     releases: list[ReleaseFile] = []
     for path in paths:
+        if isinstance(path, ReleaseFile):
+            releases.append(path)
+            continue
         sealed = read_sealed(path, key=own, keys=ring)
         trusted = "" if ring is None else ring.name_of(sealed.signer)
         releases.append(ReleaseFile.of(sealed, trusted, Path(path).stat().st_size))

@@ -62,9 +62,7 @@ def watch(
     >>> [each.drifted for each in found.since], found.since[0].columns[0].column
     ([True, True], 'column 0')
     """
-    files = [path for path in paths if not isinstance(path, ReleaseFile)]
-    read = iter(read_releases(files, keys=keys, key=key))
-    releases = [path if isinstance(path, ReleaseFile) else next(read) for path in paths]
+    releases = read_releases(paths, keys=keys, key=key)
     if len(releases) < 2:
         raise InputError(
             f"{len(releases)} release(s) given; two or more of one site are needed.",

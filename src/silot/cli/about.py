@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
 from ..errors import explain
 from .console import OUT, print_json, show_blocks
-from .generate import command
+from .generate import argument, command, flag
 from .options import JsonOption
 
 
@@ -48,9 +46,9 @@ def methods_command(json: JsonOption = False) -> None:
 @command("doctor")
 def doctor_command(
     *,
-    n: Annotated[int | None, typer.Option("--n", help="Records of one holder.")] = None,
-    m: Annotated[int | None, typer.Option("--m", help="Of the other; default: as many.")] = None,
-    dim: Annotated[int, typer.Option("--dim", help="Features.")] = 64,
+    n: int | None = flag("Records of one holder."),
+    m: int | None = flag("Of the other; default: as many."),
+    dim: int = flag("Features.", default=64),
     json: JsonOption = False,
 ) -> None:
     """Which kernels, libraries and extras are here, and what a problem would take."""
@@ -65,7 +63,7 @@ def doctor_command(
 
 @command("help")
 def help_command(
-    code: Annotated[str, typer.Argument(help="Between the brackets of a message: measure-nan.")],
+    code: str = argument("Between the brackets of a message: measure-nan."),
     json: JsonOption = False,
 ) -> None:
     """What an error code means, its exit status, and where the site has more."""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json as json_
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
-
-import typer
+from typing import Any, cast
 
 from ..audits.policy import audit_policy
 from ..audits.run import audit
@@ -15,39 +12,24 @@ from ..errors import InputError
 from ..federation import Holder, Policy
 from ..federation.transcript import Transcript
 from .console import OUT, counting, print_json, write_report
-from .generate import Flags, command, group
+from .generate import Flags, argument, command, flag, group
 from .options import Columns, JsonOption, Results, SeedOption, drop_none
 
 
-@dataclass(frozen=True, kw_only=True)
 class Knowledge(Columns):
     """What the attacker knows beside the messages."""
 
-    truth: Annotated[
-        list[str] | None,
-        typer.Option(help="True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."),
-    ] = None
-    outsiders: Annotated[
-        Path | None,
-        typer.Option(help="Records that were not in the data (labelled, for predictions)."),
-    ] = None
-    public: Annotated[
-        Path | None,
-        typer.Option(help="Labelled records of neither kind, to train shadow models on."),
-    ] = None
-    vocabulary: Annotated[
-        Path | None, typer.Option(help="Word vectors: .npz with words and vectors.")
-    ] = None
-    image_shape: Annotated[
-        str | None, typer.Option(help="Shape of a record as a picture, such as 28x28.")
-    ] = None
-    hide_t: Annotated[
-        bool, typer.Option("--hide-t", help="Attack as if the parameter t had not been seen.")
-    ] = False
-    time_limit: Annotated[
-        float | None,
-        typer.Option(help="Seconds after which attacks on a run are given up. Default: none are."),
-    ] = None
+    truth: list[str] | None = flag(
+        "True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."
+    )
+    outsiders: Path | None = flag("Records that were not in the data (labelled, for predictions).")
+    public: Path | None = flag("Labelled records of neither kind, to train shadow models on.")
+    vocabulary: Path | None = flag("Word vectors: .npz with words and vectors.")
+    image_shape: str | None = flag("Shape of a record as a picture, such as 28x28.")
+    hide_t: bool = flag("Attack as if the parameter t had not been seen.", default=False)
+    time_limit: float | None = flag(
+        "Seconds after which attacks on a run are given up. Default: none are."
+    )
 
     def read(self) -> dict[str, Any]:
         """Load the files, and return the options as ``audit`` takes them."""
@@ -63,41 +45,29 @@ class Knowledge(Columns):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Rules(Flags):
     """A holder's rules, in place of a run."""
 
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of a run: a holder's rules, against which a malicious coordinator is "
-            "played. Needs --data."
-        ),
-    ] = None
-    data: Annotated[
-        Path | None,
-        typer.Option(help="The holder's records, for --policy; without it the default rules."),
-    ] = None
-    questions: Annotated[
-        int, typer.Option(min=1, help="Most questions of a strategy, for --policy.")
-    ] = 100
+    policy: Path | None = flag(
+        "Instead of a run: a holder's rules, against which a malicious coordinator is played."
+        " Needs --data."
+    )
+    data: Path | None = flag("The holder's records, for --policy; without it the default rules.")
+    questions: int = flag("Most questions of a strategy, for --policy.", default=100, min=1)
 
 
 @command("audit")
 def audit_command(
-    messages: Annotated[
-        Path | None,
-        typer.Argument(metavar="[TRANSCRIPT]", help="Messages of a run, saved by --transcript."),
-    ] = None,
+    messages: Path | None = argument(
+        "Messages of a run, saved by --transcript.", default=None, metavar="[TRANSCRIPT]"
+    ),
     *,
-    viewpoint: Annotated[
-        str,
-        typer.Option(
-            "--as",
-            help="Who looks: coordinator, a holder, several with commas between who put together "
-            "what they saw, or eavesdropper (sizes and times only).",
-        ),
-    ] = "coordinator",
+    viewpoint: str = flag(
+        "Who looks: coordinator, a holder, several with commas between who put together what "
+        "they saw, or eavesdropper (sizes and times only).",
+        "--as",
+        default="coordinator",
+    ),
     knowledge: Knowledge,
     rules: Rules,
     seed: SeedOption = 0,
@@ -174,13 +144,11 @@ def policy_command() -> None:
 
 @command("policy explain")
 def explain_command(
-    policy: Annotated[
-        Path | None, typer.Argument(help="Rules, .yml or .json; without it the default ones.")
-    ] = None,
+    policy: Path | None = argument(
+        "Rules, .yml or .json; without it the default ones.", default=None
+    ),
     *,
-    data: Annotated[
-        Path | None, typer.Option(help="The records they are meant for: figures, not only rules.")
-    ] = None,
+    data: Path | None = flag("The records they are meant for: figures, not only rules."),
     columns: Columns,
     json: JsonOption = False,
 ) -> None:

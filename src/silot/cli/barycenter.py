@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +14,7 @@ from ..distances.worth.result import Barycenter
 from ..errors import InputError
 from ..teaching.federated.coreset import Condensing, Coreset
 from .console import check_archive, check_figure, save_arrays, save_plot, steps
-from .generate import Flags, command
+from .generate import Flags, command, flag
 from .options import HoldersArgument, Outputs, Release, Tables
 from .sites import Where, names_of
 
@@ -29,16 +28,11 @@ WeightsOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Atoms(Flags):
     """Files of the points themselves."""
 
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Save the atoms to this .npz file.")
-    ] = None
-    plot: Annotated[Path | None, typer.Option(help="Draw the objective by round to this file.")] = (
-        None
-    )
+    out: Path | None = flag("Save the atoms to this .npz file.", "-o")
+    plot: Path | None = flag("Draw the objective by round to this file.")
 
     def check(self) -> None:
         """Raise where a file has a name of another kind."""
@@ -83,10 +77,7 @@ def coreset_command(
     *,
     method: MethodOption = "fedbary",
     weights: WeightsOption = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Labelled records to test the 1-nearest-neighbour classifier on."),
-    ] = None,
+    test: Path | None = flag("Labelled records to test the 1-nearest-neighbour classifier on."),
     where: Where,
     tables: Tables,
     release: Release,

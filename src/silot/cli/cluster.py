@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ..api._methods import METHODS
 from ..api.cluster import cluster
@@ -16,7 +13,7 @@ from ..errors import InputError
 from ..teaching.federated.clustering import Clustering
 from ..teaching.federated.groups import Affinity
 from .console import check_figure, counting, save_plot, steps
-from .generate import Flags, command
+from .generate import Flags, command, flag
 from .options import HoldersArgument, LabelledTables, Results, Spending
 from .release import Trust, read_files
 from .sites import Where
@@ -24,23 +21,17 @@ from .sites import Where
 _RELEASE = ".release"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Groups(Flags):
     """How holders are grouped."""
 
-    k: Annotated[str, typer.Option("--groups", "-k", metavar="N|auto", help="How many groups.")] = (
-        "auto"
+    k: str = flag("How many groups.", "--groups", "-k", default="auto", metavar="N|auto")
+    affinity: Affinity = flag(
+        "Similarities of all pairs, or a graph of the nearest holders.", default="rescaled"
     )
-    affinity: Annotated[
-        Affinity,
-        typer.Option(help="Similarities of all pairs, or a graph of the nearest holders."),
-    ] = "rescaled"
-    neighbours: Annotated[
-        int, typer.Option(min=2, help="Nearest holders in the graph, each itself among them.")
-    ] = 3
-    resamples: Annotated[
-        int, typer.Option(min=0, help="Matrices drawn to say how sure the groups are.")
-    ] = 100
+    neighbours: int = flag(
+        "Nearest holders in the graph, each itself among them.", default=3, min=2
+    )
+    resamples: int = flag("Matrices drawn to say how sure the groups are.", default=100, min=0)
 
     def read(self) -> dict[str, Any]:
         """Return the options as ``cluster`` takes them."""
@@ -67,9 +58,7 @@ def cluster_command(
     tables: LabelledTables,
     spending: Spending,
     trust: Trust,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw a heat map in the order of the groups to this file.")
-    ] = None,
+    plot: Path | None = flag("Draw a heat map in the order of the groups to this file."),
     outputs: Results,
     **options: Any,
 ) -> None:

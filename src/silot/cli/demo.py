@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -24,7 +24,7 @@ from ..federation.party import Own
 from ..render import Column, Table, plain_table, texts, written
 from ..render.words import first_word, format_bytes, short_bounds, short_number
 from .console import OUT, progress_bar, save_figure, show_blocks
-from .generate import command
+from .generate import command, flag
 from .options import JsonOption, SeedOption
 
 
@@ -69,9 +69,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 @command("demo", checked=False)
 def demo_command(
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the JSON file.")] = Path(
-        "silot-demo"
-    ),
+    out: Path = flag("Folder for the picture and the JSON file.", default=Path("silot-demo")),
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:

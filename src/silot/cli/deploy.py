@@ -17,7 +17,7 @@ from ..sites.deployment import Deployment, Issued, check_port, write_template
 from ..sites.kit import Kit
 from ..sites.project import Project
 from .console import OUT, check_writable, print_json, print_line, say_where, show_rows
-from .generate import command, group
+from .generate import argument, command, flag, group
 from .options import JsonOption
 
 _SOON = timedelta(days=30)
@@ -34,7 +34,7 @@ def deploy_command() -> None:
 
 @command("deploy init")
 def init_command(
-    project: Annotated[Path, typer.Argument(help="File to write, .yml.")],
+    project: Path = argument("File to write, .yml."),
 ) -> None:
     """Write a project's file with comments, to fill in."""
     write_template(project)
@@ -44,10 +44,8 @@ def init_command(
 
 @command("deploy provision", checked=False)
 def provision_command(
-    project: Annotated[Path, typer.Argument(help="The project's file.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="New folder. Default: the project's name.")
-    ] = None,
+    project: Path = argument("The project's file."),
+    out: Path | None = flag("New folder. Default: the project's name.", "-o"),
 ) -> None:
     """Make the project's authority and the kit of its server, in a new folder."""
     folder = out or Path(Project.load(project).name)
@@ -72,11 +70,8 @@ def provision_command(
 @command("deploy sign", checked=False)
 def sign_command(
     folder: FolderArgument,
-    requests: Annotated[list[Path], typer.Argument(help="Requests, NAME.request.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write, of one request. Default: NAME.signed."),
-    ] = None,
+    requests: list[Path] = argument("Requests, NAME.request."),
+    out: Path | None = flag("File to write, of one request. Default: NAME.signed.", "-o"),
 ) -> None:
     """Certify members: what comes out is sent back, and is not secret."""
     if out is not None and len(requests) > 1:
@@ -106,7 +101,7 @@ def renew_command(folder: FolderArgument) -> None:
 @command("deploy revoke")
 def revoke_command(
     folder: FolderArgument,
-    names: Annotated[list[str], typer.Argument(help="Members whose certificates end.")],
+    names: list[str] = argument("Members whose certificates end."),
 ) -> None:
     """End the certificates of members. All who remain must be given the list."""
     deployment = Deployment.load(folder)
@@ -123,7 +118,7 @@ def revoke_command(
 
 @command("deploy run")
 def run_command(
-    kit: Annotated[Path, typer.Argument(help="The server's kit: FOLDER/server.")],
+    kit: Path = argument("The server's kit: FOLDER/server."),
 ) -> None:
     """Run the server until it is ended (Ctrl-C). It passes on messages that it cannot read."""
     server = Kit.load(kit, Role.SERVER)
@@ -148,9 +143,7 @@ def start_engine(kit: Kit, check: Callable[[], None] = lambda: None) -> None:
 
 
 @command("deploy check")
-def check_command(
-    kit: Annotated[Path, typer.Argument(help="An asker's kit.")], json: JsonOption = False
-) -> None:
+def check_command(kit: Path = argument("An asker's kit."), json: JsonOption = False) -> None:
     """Whether the server and each site can be reached, and what they are; status 6 if not."""
     from ..federation.exchange import Limits
     from ..sites.checks import find_server_fault

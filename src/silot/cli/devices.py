@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from ..api._holders import Holders
 from ..api.adapt import adapt
@@ -33,7 +32,7 @@ from .console import (
     steps,
     write_report,
 )
-from .generate import Flags, command
+from .generate import Flags, argument, command, flag
 from .options import ColumnsOption, LabelColumnOption, Outputs, Results, Tables
 from .sites import Where
 
@@ -49,16 +48,12 @@ _OMITTED = ("plan", "accuracies", "accuracy", "unevaluated", "rule")
 _OBJECTIVE = "Of data files, as in adapt. Default: coverage, or bound with --method gp or --mixing."
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeviceFiles(Flags):
     """How the files of devices are read, and what sending costs them."""
 
     label_column: LabelColumnOption = None
     columns: ColumnsOption = None
-    energy: Annotated[
-        Path | None,
-        typer.Option("--network", help="File with rates_mbit, power_dbm and model_bits."),
-    ] = None
+    energy: Path | None = flag("File with rates_mbit, power_dbm and model_bits.", "--network")
 
     def adapt(
         self,
@@ -190,13 +185,10 @@ def _marker(loaded: Mapping[str, Measure]) -> str:
 
 @command("links", [Adapt], without=_UNUSED, help={"objective": _OBJECTIVE})
 def links_command(
-    network: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="A network (.json, .yml, .yaml), or a data file for each device; or sites, by "
-            "default all."
-        ),
-    ] = None,
+    network: list[Path] | None = argument(
+        "A network (.json, .yml, .yaml), or a data file for each device; or sites, by default all.",
+        default=None,
+    ),
     *,
     where: Where,
     files: DeviceFiles,
@@ -257,26 +249,18 @@ def _of_network(path: Path, options: dict[str, Any], outputs: Results) -> None:
 
 @command("adapt", [Adapt])
 def adapt_command(
-    devices: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Devices: .npz, .csv, .csv.gz or .parquet, see --test too; or sites, by default "
-            "all."
-        ),
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of evaluation records, in files named as the devices'. Default: "
-            "NAME.test.npz beside NAME.npz.",
-        ),
-    ] = None,
+    devices: list[Path] | None = argument(
+        "Devices: .npz, .csv, .csv.gz or .parquet, see --test too; or sites, by default all.",
+        default=None,
+    ),
+    test: Path | None = flag(
+        "Folder of evaluation records, in files named as the devices'. Default: NAME.test.npz"
+        " beside NAME.npz."
+    ),
     *,
     where: Where,
     files: DeviceFiles,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the trained models and the links to this .npz file.")
-    ] = None,
+    save: Path | None = flag("Save the trained models and the links to this .npz file."),
     outputs: Outputs,
     **options: Any,
 ) -> None:

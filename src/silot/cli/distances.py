@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
-
-import typer
+from typing import Any, Literal, cast
 
 from ..api._holders import Parties
 from ..api._methods import METHODS, Comparison
@@ -13,15 +11,15 @@ from ..api.distances import distance_matrix, pooled_distance
 from ..data.measure import Measure
 from ..distances.pooled import Pooled
 from .console import check_figure, counting, save_plot, steps, tell_forecast
-from .generate import command
+from .generate import argument, command, flag
 from .options import HoldersArgument, LabelledTables, Outputs, Results, Spending
 from .sites import Where
 
 
 @command("distance", METHODS.values(), choose="direct")
 def distance_command(
-    a: Annotated[Path, typer.Argument(help="A holder: .npz, .csv, .csv.gz, .parquet; or a site.")],
-    b: Annotated[Path, typer.Argument(help="Another holder.")],
+    a: Path = argument("A holder: .npz, .csv, .csv.gz, .parquet; or a site."),
+    b: Path = argument("Another holder."),
     *,
     method: str,
     where: Where,
@@ -50,7 +48,7 @@ def matrix_command(
     where: Where,
     tables: LabelledTables,
     spending: Spending,
-    plot: Annotated[Path | None, typer.Option(help="Draw a heat map to this file.")] = None,
+    plot: Path | None = flag("Draw a heat map to this file."),
     outputs: Results,
     **options: Any,
 ) -> None:
@@ -75,13 +73,12 @@ def matrix_command(
 def pooled_command(
     sellers: HoldersArgument = None,
     *,
-    buyer: Annotated[Path, typer.Option(help="The coordinator's own data.")],
+    buyer: Path = flag("The coordinator's own data.", default=...),
     where: Where,
     tables: LabelledTables,
-    shares: Annotated[
-        Literal["records", "weights"],
-        typer.Option(help="What a seller counts for: its records, or their weights' sum."),
-    ] = "records",
+    shares: Literal["records", "weights"] = flag(
+        "What a seller counts for: its records, or their weights' sum.", default="records"
+    ),
     outputs: Outputs,
     **options: Any,
 ) -> None:

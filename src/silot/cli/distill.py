@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.markup import escape
 
 from ..api.distill import MEMORY, distill, inspect_vectors
@@ -18,7 +17,7 @@ from ..federation.local import Progress
 from .console import ERRORS, check_archive, check_outputs, progress_bar
 from .distill_config import Config, FileSource, Fitted, name_field
 from .distill_data import Records, read
-from .generate import command
+from .generate import argument, command, flag
 from .options import Outputs
 from .sites import Where
 
@@ -31,22 +30,12 @@ Tell = Callable[[str, int, int, float], None]
 
 @command("distill")
 def distill_command(
-    config: Annotated[
-        Path,
-        typer.Argument(help="Labels, models and data, as .yml or .json; see docs/distillation.md."),
-    ],
+    config: Path = argument("Labels, models and data, as .yml or .json; see docs/distillation.md."),
     *,
     where: Where,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the trained model to this .npz file.")
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Folder that keeps every step: run the same again to go on."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of everything random. Default: the file's, 0.")
-    ] = None,
+    save: Path | None = flag("Save the trained model to this .npz file."),
+    checkpoint: Path | None = flag("Folder that keeps every step: run the same again to go on."),
+    seed: int | None = flag("Seed of everything random. Default: the file's, 0.", min=0),
     outputs: Outputs,
 ) -> None:
     """Train one model on what teachers predict; their data and parameters stay where they are."""

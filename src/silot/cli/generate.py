@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum, StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Self, TypeVar, cast, dataclass_transform, get_type_hints
 
 import typer
 
@@ -29,11 +29,40 @@ _COMMANDS: dict[str, Callable[..., None]] = {}
 _GROUPS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {}
 
 
+@dataclass(frozen=True)
+class Flag:
+    """What the command line shows of a parameter, and its default, ``...`` where it has none."""
+
+    shown: Any
+    default: Any
+
+
+def flag(help: str, *names: str, default: Any = None, **how: Any) -> Any:
+    """Declare a flag: its help, ``names`` beside or in place of the parameter's, a default.
+
+    It stands as the default of a parameter of a command or of a field of ``Flags``; ``how`` is as
+    of ``typer.Option``. Truth values have no flag that says no.
+    """
+    return Flag(typer.Option(*names, help=help, **how), default)
+
+
+def argument(help: str, *, default: Any = ..., **how: Any) -> Any:
+    """Declare an argument of a command as ``flag`` does a flag."""
+    return Flag(typer.Argument(help=help, **how), default)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(flag, field))
 class Flags:
-    """Base of flags that belong together: a frozen dataclass, its fields annotated for typer.
+    """Base of flags that belong together; subclasses become frozen dataclasses of keywords.
 
     A command that has a parameter of such a class has its flags. They are a context of it.
     """
+
+    def __init_subclass__(cls) -> None:
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, Flag):
+                setattr(cls, name, field(default=value.default, metadata={"shown": value.shown}))
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __enter__(self) -> Self:
         return self
@@ -45,16 +74,11 @@ class Flags:
         """Receive what the command line names, files or not, beside results."""
 
 
-def command(
-    name: str, kinds: Kinds = (), *, checked: bool = True, **how: Any
-) -> Callable[[Command], Command]:
-    """Register a command under a name, such as ``"site join"``, with flags as of ``taking``.
-
-    The names of its results are not ``checked`` where it makes their folders itself.
-    """
+def command(name: str, kinds: Kinds = (), **how: Any) -> Callable[[Command], Command]:
+    """Register a command under a name, such as ``"site join"``, with flags as of ``taking``."""
 
     def register(function: Command) -> Command:
-        _COMMANDS[name] = taking(kinds, **how)(function) if checked else function
+        _COMMANDS[name] = taking(kinds, **how)(function)
         return function
 
     return register
@@ -96,6 +120,7 @@ def taking(
     among: Iterable[str] = (),
     without: Collection[str] = (),
     help: Mapping[str, str] | None = None,
+    checked: bool = True,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the flags of some methods, in place of its ``**options``, and of its groups.
 
@@ -104,7 +129,8 @@ def taking(
     ``among`` these, or the methods. Options it is ``without`` get no flag, and ``help`` replaces
     the words of some.
 
-    It is not called where its results could not be written, or would overwrite a file it reads.
+    It is not called where its results could not be written, or would overwrite a file it reads,
+    unless it is not ``checked`` because it makes their folders itself.
     """
     kinds = list(kinds)
     uses = _uses(kinds, without, help or {})
@@ -124,7 +150,7 @@ def taking(
                 groups[name] = hint
                 own += _group(hint)
             elif item.kind is not item.VAR_KEYWORD and name not in flags:
-                own.append(item.replace(annotation=hint))
+                own.append(_parameter(name, hint, item.default))
         first = [item for item in own if item.name not in _LAST]
         last = [item for name in _LAST for item in own if item.name == name]
         parameters = [
@@ -135,7 +161,8 @@ def taking(
         def run(**values: Any) -> None:
             results = [values.get(name) for name in _RESULTS]
             inputs = list(_named(values))
-            check_outputs(*results, inputs=inputs)
+            if checked:
+                check_outputs(*results, inputs=inputs)
             of_methods = {name: values.pop(name) for name in flags}
             with ExitStack() as stack:
                 for name, group in groups.items():
@@ -164,11 +191,21 @@ def _group(group: type[Flags]) -> list[inspect.Parameter]:
     """Return the parameters of a group of flags."""
     hints = get_type_hints(group, include_extras=True)
     return [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=hints[name]
-        )
-        for name, item in inspect.signature(group).parameters.items()
+        _parameter(item.name, hints[item.name], Flag(item.metadata.get("shown"), item.default))
+        for item in fields(cast("Any", group))
+        if item.init
     ]
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter as typer reads it; its default may be a ``Flag``."""
+    if isinstance(default, Flag):
+        names = getattr(default.shown, "param_decls", None) or ()
+        if (hint is bool or names) and not any(word.startswith("--") for word in names):
+            default.shown.param_decls = (f"--{name.replace('_', '-')}", *names)
+        hint = hint if default.shown is None else Annotated[hint, default.shown]
+        default = inspect.Parameter.empty if default.default is ... else default.default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def _read(

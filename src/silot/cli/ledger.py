@@ -11,7 +11,7 @@ import typer
 
 from ..privacy.ledger import Ledger, Row
 from .console import OUT, print_json, print_table, show_rows
-from .generate import command, group
+from .generate import command, flag, group
 from .options import JsonOption
 
 _STATES = {
@@ -88,9 +88,7 @@ def show_command(path: PathArgument, json: JsonOption = False) -> None:
 @command("ledger verify")
 def verify_command(
     path: PathArgument,
-    head: Annotated[
-        str | None, typer.Option(help="A head noted earlier, which must be in the chain.")
-    ] = None,
+    head: str | None = flag("A head noted earlier, which must be in the chain."),
 ) -> None:
     """Walk the chain of hashes, and compare with the row noted last; status 4 if broken."""
     with Ledger(path, create=False, readonly=True) as ledger:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +18,7 @@ from ..data.site import Site
 from ..errors import InputError
 from ..federation.result import Billed
 from .console import print_json, reading, say_where, show, tell, write_report
-from .generate import Flags
+from .generate import Flags, flag
 
 HoldersArgument = Annotated[
     list[Path] | None,
@@ -47,23 +46,16 @@ def drop_none(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Columns(Flags):
     """What the columns of tables are."""
 
     label_column: LabelColumnOption = None
     weight_column: WeightColumnOption = None
     columns: ColumnsOption = None
-    schema: Annotated[
-        Path | None, typer.Option(help="Schema by which tables are read: columns, units, labels.")
-    ] = None
-    site: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --schema: how a site writes its columns. FILE, or NAME=FILE for one of "
-            "several."
-        ),
-    ] = None
+    schema: Path | None = flag("Schema by which tables are read: columns, units, labels.")
+    site: list[str] | None = flag(
+        "With --schema: how a site writes its columns. FILE, or NAME=FILE for one of several."
+    )
 
     def note_files(self, files: Iterable[Path]) -> None:
         # A site file that no table is read by changes nothing, and the result would look proven.
@@ -143,11 +135,10 @@ class Columns(Flags):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Tables(Columns):
     """How the files of holders are read."""
 
-    labels: Annotated[bool, typer.Option("--labels", help="Compare labelled records.")] = False
+    labels: bool = flag("Compare labelled records.", default=False)
 
     def load(self, paths: Sequence[Path], missing_label: str | None = None) -> dict[str, Measure]:
         """Measures by a name: the file's, or its path where two files have one name.
@@ -196,49 +187,36 @@ class Tables(Columns):
         return matched({name: self.by_schema(path, schema) for name, path in paths.items()})
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelledTables(Tables):
     """How the files of holders are read, whose labels are compared as vectors."""
 
-    covariance: Annotated[
-        Covariance, typer.Option(help="Covariance block of the label vectors.")
-    ] = "diagonal"
+    covariance: Covariance = flag("Covariance block of the label vectors.", default="diagonal")
 
 
-@dataclass(frozen=True, kw_only=True)
 class NamedTables(Tables):
     """How the files of holders are read, whose records have identifiers."""
 
-    id_column: Annotated[
-        str | None,
-        typer.Option(help="Column of a table with what the holder calls its records: no feature."),
-    ] = None
+    id_column: str | None = flag(
+        "Column of a table with what the holder calls its records: no feature."
+    )
 
     @property
     def identifiers(self) -> str | None:
         return self.id_column
 
 
-@dataclass(frozen=True, kw_only=True)
 class Spending(Flags):
     """Where releases are charged."""
 
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="For sketch and private: public records, of the holders' law and of no holder."
-        ),
-    ] = None
-    ledgers: Annotated[
-        Path | None,
-        typer.Option(
-            help="For sketch: folder of the holders' ledgers, which releases are charged to."
-        ),
-    ] = None
-    budget: Annotated[
-        float | None,
-        typer.Option(help="For sketch: epsilon of all releases in a ledger together. Default: 1."),
-    ] = None
+    public: Path | None = flag(
+        "For sketch and private: public records, of the holders' law and of no holder."
+    )
+    ledgers: Path | None = flag(
+        "For sketch: folder of the holders' ledgers, which releases are charged to."
+    )
+    budget: float | None = flag(
+        "For sketch: epsilon of all releases in a ledger together. Default: 1."
+    )
 
     def read(self, tables: Tables) -> dict[str, Any]:
         """Return the options that have a value, the public records loaded."""
@@ -246,27 +224,18 @@ class Spending(Flags):
         return drop_none(public=public, ledgers=self.ledgers, budget_epsilon=self.budget)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Release(Spending):
     """Differentially private releases."""
 
-    privacy_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="For sketch and private: budget of each holder, 1 by default. For secure: of "
-            "noise."
-        ),
-    ] = None
-    privacy_delta: Annotated[
-        float | None,
-        typer.Option(help="For sketch and private: chance that it is exceeded. Default: 1e-5."),
-    ] = None
-    mass_limit: Annotated[
-        float | None,
-        typer.Option(
-            help="For sketch and private, of weighted records: the largest weight, public."
-        ),
-    ] = None
+    privacy_epsilon: float | None = flag(
+        "For sketch and private: budget of each holder, 1 by default. For secure: of noise."
+    )
+    privacy_delta: float | None = flag(
+        "For sketch and private: chance that it is exceeded. Default: 1e-5."
+    )
+    mass_limit: float | None = flag(
+        "For sketch and private, of weighted records: the largest weight, public."
+    )
 
     def read(self, tables: Tables) -> dict[str, Any]:
         return super().read(tables) | drop_none(
@@ -280,7 +249,6 @@ Files = Mapping[str, Path | None]
 _NONE: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Results(Flags):
     """Where a result goes beside the terminal."""
 
@@ -320,13 +288,10 @@ class Results(Flags):
         say_where(**files)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Outputs(Results):
     """Where a result of a run and its messages go beside the terminal."""
 
-    transcript: Annotated[
-        Path | None, typer.Option(help="Save all messages of the run to this file.")
-    ] = None
+    transcript: Path | None = flag("Save all messages of the run to this file.")
 
     def save_messages(self, result: Billed) -> None:
         """Save the messages of a run where a path names the file."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
-
-import typer
+from typing import Any, Literal, cast
 
 from ..api.plan import Planning, plan
 from ..data.measure import Measure
 from .console import steps
-from .generate import command
+from .generate import command, flag
 from .options import HoldersArgument, Outputs, Release, Tables
 from .sites import Where
 
@@ -19,13 +17,12 @@ from .sites import Where
 def plan_command(
     holders: HoldersArgument = None,
     *,
-    validation: Annotated[Path, typer.Option(help="Data of the law that matters.")],
-    method: Annotated[
-        Literal["exact", "sketch"],
-        typer.Option(
-            "--method", "-m", help="From all records, which are disclosed; or private sketches."
-        ),
-    ] = "exact",
+    validation: Path = flag("Data of the law that matters.", default=...),
+    method: Literal["exact", "sketch"] = flag(
+        "From all records, which are disclosed; or private sketches.",
+        "-m",
+        default="exact",
+    ),
     where: Where,
     tables: Tables,
     release: Release,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-import typer
 from rich.table import Table
 
 from ..api.records import value_records
@@ -24,7 +23,7 @@ from ..records.result import Contents, RecordScores, records_csv
 from ..records.validation import RecordScreening, check_enough, fitted
 from ..render.words import printable
 from .console import OUT, progress_bar, steps, write_report
-from .generate import Flags, command
+from .generate import Flags, argument, command, flag
 from .options import NamedTables, Outputs, Release, drop_none
 from .sites import Where, names_of
 
@@ -34,28 +33,18 @@ if TYPE_CHECKING:
 Method = Literal["screening", "published", "private"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Listing(Flags):
     """Which records are flagged, and where they are listed and shown."""
 
-    fdr: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
-        ),
-    ] = None
-    csv: Annotated[
-        Path | None,
-        typer.Option(
-            help="List flagged records and copies in this file, with values that stand there."
-        ),
-    ] = None
-    image_shape: Annotated[
-        str | None,
-        typer.Option(
-            help="Shape of one record as an image, such as 28x28 or 32x32x3, for the report."
-        ),
-    ] = None
+    fdr: float | None = flag(
+        "Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
+    )
+    csv: Path | None = flag(
+        "List flagged records and copies in this file, with values that stand there."
+    )
+    image_shape: str | None = flag(
+        "Shape of one record as an image, such as 28x28 or 32x32x3, for the report."
+    )
 
     def check(self) -> None:
         """Raise where a list of records has an ending that promises something else."""
@@ -66,25 +55,20 @@ class Listing(Flags):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class RecordOutputs(Outputs):
     """Where a result goes whose report shows what was disclosed, and nothing else."""
 
-    report: Annotated[
-        Path | None, typer.Option(help="Write an HTML report of what was told to this file.")
-    ] = None
+    report: Path | None = flag("Write an HTML report of what was told to this file.")
 
 
 @command("records", [RecordGradients])
 def records_command(
-    holder: Annotated[Path, typer.Argument(help="The holder whose records are scored.")],
+    holder: Path = argument("The holder whose records are scored."),
     *,
-    validation: Annotated[Path, typer.Option(help="Data that are trusted.")],
+    validation: Path = flag("Data that are trusted.", default=...),
     where: Where,
     tables: NamedTables,
-    method: Annotated[
-        Method, typer.Option("--method", "-m", help="How records are scored.")
-    ] = "screening",
+    method: Method = flag("How records are scored.", "-m", default="screening"),
     release: Release,
     listing: Listing,
     outputs: RecordOutputs,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -30,7 +29,7 @@ from .console import (
     tell,
     write_report,
 )
-from .generate import Flags, command, group
+from .generate import Flags, argument, command, flag, group
 from .options import Columns, Results, SeedOption, Tables, drop_none
 
 _FEWEST_GROUPED = 3
@@ -55,33 +54,16 @@ def release_command() -> None:
     """One private sketch of one site, as a signed file. `release FILE` is `release make FILE`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Question(Flags):
     """What a release is made by: public things alone."""
 
     public: PublicOption = None
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "--privacy-epsilon", help="What it spends. Default: 1."),
-    ] = None
-    delta: Annotated[
-        float | None,
-        typer.Option("--delta", "--privacy-delta", help="Chance that it spends more (1e-5)."),
-    ] = None
-    period: Annotated[
-        str | None,
-        typer.Option(help="Public name of the time the records are of, such as 2026-10."),
-    ] = None
-    size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Public least number of records at any site. Default: 2000."),
-    ] = None
-    cells: Annotated[
-        int | None, typer.Option(min=2, max=4096, help="Cells to count in. Default: by --size.")
-    ] = None
-    mass_limit: Annotated[
-        float | None, typer.Option(help="Of weighted records: the largest weight, public.")
-    ] = None
+    epsilon: float | None = flag("What it spends. Default: 1.", "--epsilon", "--privacy-epsilon")
+    delta: float | None = flag("Chance that it spends more (1e-5).", "--delta", "--privacy-delta")
+    period: str | None = flag("Public name of the time the records are of, such as 2026-10.")
+    size: int | None = flag("Public least number of records at any site. Default: 2000.", min=1)
+    cells: int | None = flag("Cells to count in. Default: by --size.", min=2, max=4096)
+    mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
     seed: SeedOption = 0
 
     @property
@@ -93,30 +75,15 @@ class Question(Flags):
         )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
 class Account(Flags):
     """What a release is charged to, and who signs it."""
 
-    ledger: Annotated[
-        Path | None, typer.Option(help="The site's ledger, made when absent. Required.")
-    ] = None
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Epsilon of all releases in the ledger together. Default: 1."),
-    ] = None
-    policy: Annotated[Path | None, typer.Option(help="The site's rules, instead of a budget.")] = (
-        None
-    )
-    name: Annotated[
-        str | None, typer.Option(help="What the site is called. Default: the name of the file.")
-    ] = None
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", help="The site's key. Default: NAME.key beside the ledger, made."),
-    ] = None
-    to: Annotated[
-        Path | None, typer.Option("--to", help="Lock the file for the owner of this .pub.")
-    ] = None
+    ledger: Path | None = flag("The site's ledger, made when absent. Required.")
+    budget: float | None = flag("Epsilon of all releases in the ledger together. Default: 1.")
+    policy: Path | None = flag("The site's rules, instead of a budget.")
+    name: str | None = flag("What the site is called. Default: the name of the file.")
+    key: Path | None = flag("The site's key. Default: NAME.key beside the ledger, made.")
+    to: Path | None = flag("Lock the file for the owner of this .pub.")
 
     def files(self, name: str) -> list[Path | None]:
         """What a release reads beside the records; nothing may be written over the key."""
@@ -140,16 +107,12 @@ class Account(Flags):
 
 @command("release make")
 def make_command(
-    data: Annotated[
-        Path, typer.Argument(help="The site's records: .npz, .csv, .csv.gz, .parquet.")
-    ],
+    data: Path = argument("The site's records: .npz, .csv, .csv.gz, .parquet."),
     *,
     tables: Tables,
     question: Question,
     account: Account,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write. Default: NAME.release.")
-    ] = None,
+    out: Path | None = flag("File to write. Default: NAME.release.", "-o"),
     outputs: Results,
 ) -> None:
     """Write a release, charged to the site's ledger."""
@@ -193,19 +156,16 @@ def make_command(
     say_where(report=outputs.report)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Trust(Flags):
     """Keys of others, and one's own."""
 
-    keys: Annotated[
-        Path | None, typer.Option(help="Folder with the public keys that are trusted, NAME.pub.")
-    ] = None
-    key: Annotated[Path | None, typer.Option(help="One's own key, NAME.key.")] = None
+    keys: Path | None = flag("Folder with the public keys that are trusted, NAME.pub.")
+    key: Path | None = flag("One's own key, NAME.key.")
 
 
 @command("release show")
 def show_command(
-    path: Annotated[Path, typer.Argument(help="A release.")],
+    path: Path = argument("A release."),
     *,
     trust: Trust,
     outputs: Results,
@@ -217,16 +177,12 @@ def show_command(
 
 @command("combine")
 def combine_command(
-    releases: Annotated[list[Path], typer.Argument(help="Releases, one a site.")],
+    releases: list[Path] = argument("Releases, one a site."),
     *,
     columns: Columns,
     public: PublicOption = None,
-    validation: Annotated[
-        Path | None, typer.Option(help="One's own data, to value the sites by.")
-    ] = None,
-    groups: Annotated[
-        int | None, typer.Option(min=1, help="Groups of sites. Default: 2 of three sites or more.")
-    ] = None,
+    validation: Path | None = flag("One's own data, to value the sites by."),
+    groups: int | None = flag("Groups of sites. Default: 2 of three sites or more.", min=1),
     trust: Trust,
     outputs: Results,
 ) -> None:
@@ -241,7 +197,7 @@ def combine_command(
 
 @command("watch")
 def watch_command(
-    releases: Annotated[list[Path], typer.Argument(help="Releases of one site, the oldest first.")],
+    releases: list[Path] = argument("Releases of one site, the oldest first."),
     *,
     columns: Columns,
     public: PublicOption = None,
@@ -276,7 +232,7 @@ def records_of(
 
 @command("keys")
 def keys_command(
-    name: Annotated[Path, typer.Argument(help="Name of the key, with a folder if any.")],
+    name: Path = argument("Name of the key, with a folder if any."),
 ) -> None:
     """Make a key to sign files with: NAME.key to keep, NAME.pub to give away."""
     key = Key.new()

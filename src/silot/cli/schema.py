@@ -14,7 +14,7 @@ from ..data.loading import save_measure
 from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
 from .console import print_json, reading, say_where, show_blocks, tell
-from .generate import command, group
+from .generate import command, flag, group
 from .options import JsonOption, Results
 
 TableArgument = Annotated[Path, typer.Argument(help="A table: .csv, .csv.gz or .parquet.")]
@@ -35,13 +35,11 @@ def schema_command() -> None:
 def draft_command(
     table: TableArgument,
     *,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the draft here.")] = None,
-    label: Annotated[str, typer.Option(help="Column with the labels.")] = "",
-    weight: Annotated[str, typer.Option(help="Column with the weights.")] = "",
-    id: Annotated[
-        list[str] | None, typer.Option(help="Column with what the site calls its records.")
-    ] = None,
-    name: Annotated[str, typer.Option(help="What the schema is to be called.")] = "",
+    out: Path | None = flag("Write the draft here.", "-o"),
+    label: str = flag("Column with the labels.", default=""),
+    weight: str = flag("Column with the weights.", default=""),
+    id: list[str] | None = flag("Column with what the site calls its records."),
+    name: str = flag("What the schema is to be called.", default=""),
     site: SiteOption = None,
     outputs: Results,
 ) -> None:
@@ -113,11 +111,9 @@ def apply_command(
     table: TableArgument,
     *,
     schema: SchemaOption,
-    out: Annotated[Path, typer.Option("--out", "-o", help="An .npz for coordinates and schema.")],
+    out: Path = flag("An .npz for coordinates and schema.", "-o", default=...),
     site: SiteOption = None,
-    public: Annotated[
-        bool, typer.Option("--public", help="Public records: they need no labels and weights.")
-    ] = False,
+    public: bool = flag("Public records: they need no labels and weights.", default=False),
 ) -> None:
     """Write the coordinates of a table by a schema, with the schema, to an .npz."""
     contract, way = Schema.load(schema), Site.coerce(site)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import Any, Literal
 
 from ..data.measure import Measure
 from ..data.preflight import Preflight
@@ -24,25 +21,18 @@ from .console import (
     tell_forecast,
     write_report,
 )
-from .generate import Flags, command
+from .generate import Flags, argument, command, flag
 from .options import LabelledTables, Outputs
 
 Party = Literal["a", "b", "third"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Account(Flags):
     """The rules of this party, its account, and how long it waits."""
 
-    policy: Annotated[
-        Path | None, typer.Option(help="The owner's rules; below level record with --ledger.")
-    ] = None
-    ledger: Annotated[
-        Path | None, typer.Option(help="The owner's ledger, which the run is charged to.")
-    ] = None
-    timeout: Annotated[
-        float | None, typer.Option(min=1.0, max=86400.0, help="Most seconds from start to end.")
-    ] = None
+    policy: Path | None = flag("The owner's rules; below level record with --ledger.")
+    ledger: Path | None = flag("The owner's ledger, which the run is charged to.")
+    timeout: float | None = flag("Most seconds from start to end.", min=1.0, max=86400.0)
 
     def read(self) -> dict[str, Any]:
         """Load the files, and return them as ``play`` takes them."""
@@ -57,14 +47,10 @@ class Account(Flags):
 @command("secure", [Secure], without=("p", "seed"))
 def secure_command(
     *,
-    role: Annotated[Party, typer.Option(help="Which party this process is.")],
-    peers: Annotated[Path, typer.Option(help="peers.yml: addresses and certificates.")],
-    data: Annotated[
-        Path | None, typer.Option(help="This party's data; a third party may have none.")
-    ] = None,
-    receiver: Annotated[
-        Party | None, typer.Option(help="Who is told the number. Default: third, or a.")
-    ] = None,
+    role: Party = flag("Which party this process is.", default=...),
+    peers: Path = flag("peers.yml: addresses and certificates.", default=...),
+    data: Path | None = flag("This party's data; a third party may have none."),
+    receiver: Party | None = flag("Who is told the number. Default: third, or a."),
     tables: LabelledTables,
     account: Account,
     outputs: Outputs,
@@ -122,10 +108,8 @@ def secure_command(
 
 @command("secure-keys")
 def secure_keys_command(
-    folder: Annotated[Path, typer.Argument(help="A new folder.")],
-    port: Annotated[int, typer.Option(min=1, max=65533, help="Port of a; b and third follow.")] = (
-        9310
-    ),
+    folder: Path = argument("A new folder."),
+    port: int = flag("Port of a; b and third follow.", default=9310, min=1, max=65533),
 ) -> None:
     """Make certificates and a peers.yml for a trial on one machine."""
     paths = make_keys(folder, first_port=port)

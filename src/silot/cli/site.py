@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,7 +37,7 @@ from .console import (
     show_rows,
 )
 from .deploy import start_engine
-from .generate import Flags, command, group
+from .generate import Flags, argument, command, flag, group
 from .options import JsonOption, LabelColumnOption, WeightColumnOption
 
 _PAGE = 40
@@ -61,13 +60,9 @@ def site_command() -> None:
 
 @command("site request", checked=False)
 def request_command(
-    name: Annotated[str, typer.Argument(help="The member's name, as in the project's file.")],
-    asker: Annotated[bool, typer.Option("--asker", help="Of one who asks, and has no data.")] = (
-        False
-    ),
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="New folder for the kit. Default: NAME.")
-    ] = None,
+    name: str = argument("The member's name, as in the project's file."),
+    asker: bool = flag("Of one who asks, and has no data.", default=False),
+    out: Path | None = flag("New folder for the kit. Default: NAME.", "-o"),
 ) -> None:
     """Make the keys of a kit, here, and a request for its certificate."""
     folder = out or Path(name)
@@ -84,23 +79,16 @@ def request_command(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Answers(Flags):
     """What a site answers with."""
 
-    data: Annotated[Path | None, typer.Option(help="Its records: .npz, .csv or .parquet.")] = None
-    policy: Annotated[Path | None, typer.Option(help="Its rules, .yml. Default: no records.")] = (
-        None
-    )
-    ledger: Annotated[Path | None, typer.Option(help="Its account, made when absent.")] = None
-    schema: Annotated[Path | None, typer.Option(help="Schema by which the table is read.")] = None
-    site: Annotated[Path | None, typer.Option(help="How the site writes its columns.")] = None
-    evaluation: Annotated[
-        Path | None, typer.Option(help="Records with true labels, to evaluate models on.")
-    ] = None
-    teacher: Annotated[
-        Path | None, typer.Option(help="What it teaches with, .yml; see docs/deploy.md.")
-    ] = None
+    data: Path | None = flag("Its records: .npz, .csv or .parquet.")
+    policy: Path | None = flag("Its rules, .yml. Default: no records.")
+    ledger: Path | None = flag("Its account, made when absent.")
+    schema: Path | None = flag("Schema by which the table is read.")
+    site: Path | None = flag("How the site writes its columns.")
+    evaluation: Path | None = flag("Records with true labels, to evaluate models on.")
+    teacher: Path | None = flag("What it teaches with, .yml; see docs/deploy.md.")
     label_column: LabelColumnOption = None
     weight_column: WeightColumnOption = None
 
@@ -117,7 +105,7 @@ class Answers(Flags):
 @command("site join")
 def join_command(
     kit: KitArgument,
-    signed: Annotated[Path, typer.Argument(help="What the coordinator sent back, NAME.signed.")],
+    signed: Path = argument("What the coordinator sent back, NAME.signed."),
     *,
     answers: Answers,
 ) -> None:
@@ -355,11 +343,8 @@ def status_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
 @command("site log")
 def log_command(
     kit: KitOption = Path(),
-    last: Annotated[
-        int | None,
-        typer.Option(min=1, help="Lines to show. Default: 40; with --json all."),
-    ] = None,
-    page: Annotated[int, typer.Option(min=1, help="2 for the lines before those, and so on.")] = 1,
+    last: int | None = flag("Lines to show. Default: 40; with --json all.", min=1),
+    page: int = flag("2 for the lines before those, and so on.", default=1, min=1),
     json: JsonOption = False,
 ) -> None:
     """Who asked what, what left (bytes, and mu that was charged), and who decided what."""
@@ -394,13 +379,11 @@ def _format_line(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 @command("site console")
 def console_command(
-    kit: Annotated[
-        Path, typer.Argument(envvar="SILOT_KIT", help="The site's kit. Default: this folder.")
-    ] = Path(),
+    kit: Path = argument(
+        "The site's kit. Default: this folder.", default=Path(), envvar="SILOT_KIT"
+    ),
     *,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 for any that is free.")
-    ] = 0,
+    port: int = flag("Port on 127.0.0.1; 0 for any that is free.", default=0, min=0, max=65535),
 ) -> None:
     """Show what was asked and told in a browser of this machine, and decide on what waits."""
     from ..sites.console import Console
@@ -451,13 +434,8 @@ def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
 def approve_command(
     id: IdArgument,
     kit: KitOption = Path(),
-    span: Annotated[
-        str | None,
-        typer.Option("--for", help="And all questions of that level for so long: 30m, 1h, 2d."),
-    ] = None,
-    asker: Annotated[
-        str | None, typer.Option(help="With --for: of this asker. Default: who asked.")
-    ] = None,
+    span: str | None = flag("And all questions of that level for so long: 30m, 1h, 2d.", "--for"),
+    asker: str | None = flag("With --for: of this asker. Default: who asked."),
 ) -> None:
     """Let a question be answered; it is once it is asked again."""
     if asker is not None and span is None:
@@ -526,7 +504,7 @@ def _parse_span(text: str) -> timedelta:
 @command("site revoke")
 def revoke_command(
     kit: KitArgument,
-    list: Annotated[Path, typer.Argument(help="The coordinator's list, revoked.crl.")],
+    list: Path = argument("The coordinator's list, revoked.crl."),
 ) -> None:
     """Take over the list of certificates that are no longer valid; it holds at once."""
     numbers = Kit.load(kit).revoke(read_bytes(list))

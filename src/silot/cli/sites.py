@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ..data.measure import Measure
 from ..data.reading import Schema
 from ..errors import InputError
-from .generate import Flags
+from .generate import Flags, flag
 from .options import Tables
 
 if TYPE_CHECKING:
@@ -25,14 +23,12 @@ RESUMED: ContextVar[Run | None] = ContextVar("RESUMED", default=None)
 """The run that the command resumes."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Where(Flags):
     """Where holders are: in files of this machine, or sites of a project."""
 
-    sites: Annotated[
-        Path | None,
-        typer.Option(help="Kit of an asker: holders are names of its project's sites, not files."),
-    ] = None
+    sites: Path | None = flag(
+        "Kit of an asker: holders are names of its project's sites, not files."
+    )
     _opened: list[Any] = field(init=False, default_factory=list, repr=False)
     _files: list[Path] = field(init=False, default_factory=list, repr=False)
 

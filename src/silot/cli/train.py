@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import numpy as np
-import typer
 
 from ..api.train import train
 from ..errors import FileError, InputError
@@ -18,42 +17,26 @@ from ..teaching.federated.federated_result import FederatedModels
 from .audit import shape_of
 from .barycenter import weights_of
 from .console import check_archive, save_arrays, steps
-from .generate import Flags, command
+from .generate import Flags, command, flag
 from .options import HoldersArgument, Outputs, Tables
 from .sites import Where, names_of
 
 
-@dataclass(frozen=True, kw_only=True)
 class Together(Flags):
     """Who trains with whom, what they count for, and which records are left out."""
 
-    validation: Annotated[
-        Path | None,
-        typer.Option(
-            help="Trusted labelled records, for --weights worth and --drop-flagged: 50 or more."
-        ),
-    ] = None
-    test: Annotated[
-        Path | None, typer.Option(help="Labelled records to test the models of fedavg on.")
-    ] = None
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            help="A model for each group: auto, a number of groups, or a file that `silot cluster "
-            "--json` wrote. Default: one model."
-        ),
-    ] = None
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help="What holders count for: worth, or numbers, comma separated. Default: their "
-            "records."
-        ),
-    ] = None
-    drop_flagged: Annotated[
-        bool,
-        typer.Option("--drop-flagged", help="Leave out records that `silot records` would flag."),
-    ] = False
+    validation: Path | None = flag(
+        "Trusted labelled records, for --weights worth and --drop-flagged: 50 or more."
+    )
+    test: Path | None = flag("Labelled records to test the models of fedavg on.")
+    groups: str | None = flag(
+        "A model for each group: auto, a number of groups, or a file that `silot cluster "
+        "--json` wrote. Default: one model."
+    )
+    weights: str | None = flag(
+        "What holders count for: worth, or numbers, comma separated. Default: their records."
+    )
+    drop_flagged: bool = flag("Leave out records that `silot records` would flag.", default=False)
 
     def read(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the options as ``train`` takes them."""
@@ -72,9 +55,7 @@ def train_command(
     together: Together,
     where: Where,
     tables: Tables,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the models that are shared to this .npz file.")
-    ] = None,
+    save: Path | None = flag("Save the models that are shared to this .npz file."),
     outputs: Outputs,
     **options: Any,
 ) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import typer
-
-from ..api._matrix import MapMethod
-from ..api.value import value_holders
+from ..api.value import MapMethod, value_holders
 from ..distances.methods import list_comparisons
 from ..distances.worth.contributions import Valuation
 from ..errors import InputError
@@ -17,7 +13,7 @@ from ..records.result import Contents, RecordScores
 from ..render.words import format_bytes
 from ..sites.secure.options import Accuracy
 from .console import OUT, print_json, say_where, show, steps
-from .generate import command
+from .generate import command, flag
 from .options import HoldersArgument, NamedTables, Outputs, Release, drop_none
 from .records import (
     Listing,
@@ -33,25 +29,17 @@ from .sites import Where
 _NO_SKETCH = ("class_tolerance", "intervals")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Comparing(Release):
     """How labels are compared, and distances between holders found."""
 
-    label_metric: Annotated[
-        Literal["classes", "vectors"], typer.Option(help="How labels are compared.")
-    ] = "classes"
-    map: Annotated[
-        MapMethod | None,
-        typer.Option(help="Distances between holders too, by this; direct discloses records."),
-    ] = None
-    scale: Annotated[
-        float | None,
-        typer.Option(help="For secure: public length that fits the data. Default: 1."),
-    ] = None
-    accuracy: Annotated[
-        Accuracy | None,
-        typer.Option(help="For secure: fast is usually within 2 %, normal 0.5 %."),
-    ] = None
+    label_metric: Literal["classes", "vectors"] = flag(
+        "How labels are compared.", default="classes"
+    )
+    map: MapMethod | None = flag(
+        "Distances between holders too, by this; direct discloses records."
+    )
+    scale: float | None = flag("For secure: public length that fits the data. Default: 1.")
+    accuracy: Accuracy | None = flag("For secure: fast is usually within 2 %, normal 0.5 %.")
 
     @property
     def apart(self) -> bool:
@@ -76,23 +64,17 @@ class Comparing(Release):
         }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Scoring(Listing):
     """Whether the records of holders are scored too."""
 
-    records: Annotated[
-        bool,
-        typer.Option("--records", help="Score every holder's records: it discloses records."),
-    ] = False
+    records: bool = flag("Score every holder's records: it discloses records.", default=False)
 
 
 @command("value", [Valuation], choose="target", among=list_comparisons())
 def value_command(
     holders: HoldersArgument = None,
     *,
-    validation: Annotated[
-        Path | None, typer.Option(help="Data of the law that matters. Default: the barycenter.")
-    ] = None,
+    validation: Path | None = flag("Data of the law that matters. Default: the barycenter."),
     method: str,
     where: Where,
     tables: NamedTables,
