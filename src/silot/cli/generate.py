@@ -43,7 +43,7 @@ def flag(help: str, *names: str, default: Any = None, **how: Any) -> Any:
     It stands as the default of a parameter of a command or of a field of ``Flags``; ``how`` is as
     of ``typer.Option``. Truth values have no flag that says no.
     """
-    return Flag(typer.Option(*names, help=help, **how), default)
+    return Flag(typer.Option(..., *names, help=help, **how), default)
 
 
 def argument(help: str, *, default: Any = ..., **how: Any) -> Any:
