@@ -14,7 +14,7 @@ import typer
 from .. import __version__
 from ..errors import SilotError
 from ..render.words import format_bytes
-from .console import ERRORS
+from .console import ERRORS, tell
 
 if TYPE_CHECKING:
     from ..federation.result import Run
@@ -117,7 +117,7 @@ def main() -> None:
         build(first)()
     except SilotError as error:
         line = f"error: {error}{_describe_disclosure(error.run)}"
-        ERRORS.print(line, markup=False, highlight=False, soft_wrap=True)
+        tell(line)
         # A person at a terminal gets a second line with a hint, a program the one line.
         if ERRORS.is_terminal:
             ERRORS.print(f"silot help {error.code}", style="dim", highlight=False)
@@ -128,7 +128,7 @@ def main() -> None:
             "error: [memory-short] memory is used up; nothing was written. Take fewer records, or "
             "method 'sketch'."
         )
-        ERRORS.print(words, markup=False, highlight=False, soft_wrap=True)
+        tell(words)
         sys.exit(11)
     except KeyboardInterrupt as interrupted:
         _interrupted(interrupted)
@@ -154,5 +154,5 @@ def _describe_disclosure(run: Run | None) -> str:
 
 def _interrupted(interrupted: KeyboardInterrupt) -> NoReturn:
     words = str(interrupted) or "nothing was written"
-    ERRORS.print(f"interrupted; {words}", markup=False, highlight=False, soft_wrap=True)
+    tell(f"interrupted; {words}")
     sys.exit(130)

@@ -40,12 +40,7 @@ class Groups(Flags):
                 f"--groups is {self.k[:40]!r}; give a number of groups, or auto.",
                 code="option-clusters",
             )
-        return {
-            "k": "auto" if self.k == "auto" else int(self.k),
-            "affinity": self.affinity,
-            "neighbours": self.neighbours,
-            "resamples": self.resamples,
-        }
+        return self.values(k="auto" if self.k == "auto" else int(self.k))
 
 
 @command("cluster", METHODS.values(), choose="direct")

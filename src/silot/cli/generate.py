@@ -70,6 +70,11 @@ class Flags:
     def __exit__(self, *error: object) -> None:
         return None
 
+    def values(self, **replaced: Any) -> dict[str, Any]:
+        """Return by name the flags that have a value, some of them ``replaced`` or left out."""
+        values = {item.name: getattr(self, item.name) for item in fields(cast("Any", self))}
+        return {name: value for name, value in (values | replaced).items() if value is not None}
+
     def note_files(self, files: Iterable[Path]) -> None:
         """Receive what the command line names, files or not, beside results."""
 

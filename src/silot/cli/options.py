@@ -125,13 +125,23 @@ class Columns(Flags):
         schema = self.contract()
         if schema is not None:
             return self.by_schema(path, schema, complete=weights)
-        table, column = _is_table(path), self.identifiers
+        column = self.identifiers
+        is_identified = bool(column) and column in column_names(path)
+        return self._load(path, weights=weights, is_identified=is_identified)
+
+    def _load(
+        self, path: Path, *, labels: bool = True, weights: bool = True, is_identified: bool = True,
+        missing_label: str | None = None,
+    ) -> Measure:  # fmt: skip
+        """Load a file, by the column flags where it is a table."""
+        table = _is_table(path)
         return load_measure(
             path,
-            label_column=self.label_column if table else None,
+            label_column=self.label_column if table and labels else None,
             weight_column=self.weight_column if table and weights else None,
-            id_column=column if column and column in column_names(path) else None,
+            id_column=self.identifiers if table and is_identified else None,
             columns=self.chosen(path) if table else None,
+            missing_label=missing_label,
         )
 
 
@@ -163,17 +173,16 @@ class Tables(Columns):
         identified = {path for path in paths if column and column in column_names(path)} or paths
         loaded: dict[str, Measure] = {}
         for name, path in zip(names, paths, strict=True):
-            table = _is_table(path)
-            loaded[name] = load_measure(
+            loaded[name] = self._load(
                 path,
-                label_column=self.label_column if table and path not in unlabelled else None,
-                weight_column=self.weight_column if table else None,
-                id_column=column if table and path in identified else None,
-                columns=self.chosen(path) if table else None,
+                labels=path not in unlabelled,
+                is_identified=path in identified,
                 missing_label=missing_label,
             )
             if self.labels and not loaded[name].labelled:
-                cure = "Name the column with --label-column." if table else "Save them as y."
+                cure = "Save them as y."
+                if _is_table(path):
+                    cure = "Name the column with --label-column."
                 raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
         return matched(loaded)
 
@@ -214,14 +223,14 @@ class Spending(Flags):
     ledgers: Path | None = flag(
         "For sketch: folder of the holders' ledgers, which releases are charged to."
     )
-    budget: float | None = flag(
-        "For sketch: epsilon of all releases in a ledger together. Default: 1."
+    budget_epsilon: float | None = flag(
+        "For sketch: epsilon of all releases in a ledger together. Default: 1.", "--budget"
     )
 
     def read(self, tables: Tables) -> dict[str, Any]:
         """Return the options that have a value, the public records loaded."""
         public = None if self.public is None else tables.measure(self.public, weights=False)
-        return drop_none(public=public, ledgers=self.ledgers, budget_epsilon=self.budget)
+        return self.values(public=public)
 
 
 class Release(Spending):
@@ -236,13 +245,6 @@ class Release(Spending):
     mass_limit: float | None = flag(
         "For sketch and private, of weighted records: the largest weight, public."
     )
-
-    def read(self, tables: Tables) -> dict[str, Any]:
-        return super().read(tables) | drop_none(
-            privacy_epsilon=self.privacy_epsilon,
-            privacy_delta=self.privacy_delta,
-            mass_limit=self.mass_limit,
-        )
 
 
 Files = Mapping[str, Path | None]

@@ -30,7 +30,7 @@ from .console import (
     write_report,
 )
 from .generate import Flags, argument, command, flag, group
-from .options import Columns, Results, SeedOption, Tables, drop_none
+from .options import Columns, Results, SeedOption, Tables
 
 _FEWEST_GROUPED = 3
 
@@ -58,28 +58,26 @@ class Question(Flags):
     """What a release is made by: public things alone."""
 
     public: PublicOption = None
-    epsilon: float | None = flag("What it spends. Default: 1.", "--epsilon", "--privacy-epsilon")
-    delta: float | None = flag("Chance that it spends more (1e-5).", "--delta", "--privacy-delta")
+    privacy_epsilon: float | None = flag(
+        "What it spends. Default: 1.", "--epsilon", "--privacy-epsilon"
+    )
+    privacy_delta: float | None = flag(
+        "Chance that it spends more (1e-5).", "--delta", "--privacy-delta"
+    )
     period: str | None = flag("Public name of the time the records are of, such as 2026-10.")
     size: int | None = flag("Public least number of records at any site. Default: 2000.", min=1)
     cells: int | None = flag("Cells to count in. Default: by --size.", min=2, max=4096)
     mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
     seed: SeedOption = 0
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Return the options that have a value."""
-        return drop_none(
-            privacy_epsilon=self.epsilon, privacy_delta=self.delta, period=self.period,
-            size=self.size, cells=self.cells, mass_limit=self.mass_limit, seed=self.seed,
-        )  # fmt: skip
-
 
 class Account(Flags):
     """What a release is charged to, and who signs it."""
 
     ledger: Path | None = flag("The site's ledger, made when absent. Required.")
-    budget: float | None = flag("Epsilon of all releases in the ledger together. Default: 1.")
+    budget_epsilon: float | None = flag(
+        "Epsilon of all releases in the ledger together. Default: 1.", "--budget"
+    )
     policy: Path | None = flag("The site's rules, instead of a budget.")
     name: str | None = flag("What the site is called. Default: the name of the file.")
     key: Path | None = flag("The site's key. Default: NAME.key beside the ledger, made.")
@@ -96,12 +94,10 @@ class Account(Flags):
             raise InputError(
                 "a release is charged to a ledger. Give --ledger NAME.ledger.", code="ledger-absent"
             )
-        return drop_none(
-            ledger=self.ledger,
-            budget_epsilon=self.budget,
-            policy=None if self.policy is None else Policy.load(self.policy),
-            key=self.key,
-            to=None if self.to is None else PublicKey.load(self.to),
+        return self.values(
+            name=None,
+            policy=self.policy and Policy.load(self.policy),
+            to=self.to and PublicKey.load(self.to),
         )
 
 
@@ -119,18 +115,11 @@ def make_command(
     name = account.name or data.name.split(".")[0]
     path = out or Path(f"{name}.release")
     check_outputs(path, outputs.report, inputs=[data, question.public, *account.files(name)])
-    charging = account.read()
+    options = account.read()
     records = next(iter(tables.load([data]).values()))
     public = None if question.public is None else tables.measure(question.public, weights=False)
-    file = release(
-        records,
-        path,
-        name=name,
-        public=public,
-        labels=tables.labels,
-        **charging,
-        **question.options,
-    )
+    options |= question.values(public=public)
+    file = release(records, path, name=name, labels=tables.labels, **options)
     write_report(outputs.report, file)
     if outputs.json:
         print_json(file.to_dict())

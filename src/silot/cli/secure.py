@@ -36,11 +36,10 @@ class Account(Flags):
 
     def read(self) -> dict[str, Any]:
         """Load the files, and return them as ``play`` takes them."""
-        return {
-            "policy": None if self.policy is None else Policy.load(self.policy),
-            "ledger": None if self.ledger is None else Ledger(self.ledger),
-            "timeout": self.timeout,
-        }
+        return self.values(
+            policy=self.policy and Policy.load(self.policy),
+            ledger=self.ledger and Ledger(self.ledger),
+        )
 
 
 # What is random needs no seed of the user's, and W1 is not computed.

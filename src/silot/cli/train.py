@@ -41,11 +41,12 @@ class Together(Flags):
     def read(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the options as ``train`` takes them."""
         weights = self.weights
-        return {
-            "groups": None if self.groups is None else _groups(self.groups),
-            "weights": weights if weights == "worth" else weights_of(weights, list(names)),
-            "drop_flagged": self.drop_flagged,
-        }
+        return self.values(
+            validation=None,
+            test=None,
+            groups=None if self.groups is None else _groups(self.groups),
+            weights=weights if weights == "worth" else weights_of(weights, list(names)),
+        )
 
 
 @command("train", [FederatedTraining])

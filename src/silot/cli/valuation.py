@@ -13,7 +13,7 @@ from ..records.result import Contents, RecordScores
 from ..render.words import format_bytes
 from ..sites.secure.options import Accuracy
 from .console import OUT, print_json, say_where, show, steps
-from .generate import command, flag
+from .generate import Flags, command, flag
 from .options import HoldersArgument, NamedTables, Outputs, Release, drop_none
 from .records import (
     Listing,
@@ -29,7 +29,7 @@ from .sites import Where
 _NO_SKETCH = ("class_tolerance", "intervals")
 
 
-class Comparing(Release):
+class Comparing(Flags):
     """How labels are compared, and distances between holders found."""
 
     label_metric: Literal["classes", "vectors"] = flag(
@@ -46,22 +46,17 @@ class Comparing(Release):
         """Whether a map is made by runs of its own."""
         return self.map not in (None, "direct")
 
-    def options(self, method: str, tables: NamedTables) -> dict[str, Any]:
-        """Return the options as ``value_holders`` takes them.
+    def options(self, method: str, released: dict[str, Any]) -> dict[str, Any]:
+        """Return the options as ``value_holders`` takes them, with those of a release.
 
         A release serves the method ``sketch``, or the map.
         """
         # Never for a report's sake: disclosure does not depend on what is shown.
         of_map = drop_none(scale=self.scale, accuracy=self.accuracy)
-        released = self.read(tables)
-        if method != "sketch":
-            of_map |= released
-        return {
-            "label_metric": self.label_metric,
-            "map": self.map,
-            "map_options": of_map,
-            **(released if method == "sketch" else {}),
-        }
+        own = {"label_metric": self.label_metric, "map": self.map}
+        if method == "sketch":
+            return {**own, "map_options": of_map, **released}
+        return {**own, "map_options": of_map | released}
 
 
 class Scoring(Listing):
@@ -78,6 +73,7 @@ def value_command(
     method: str,
     where: Where,
     tables: NamedTables,
+    release: Release,
     compared: Comparing,
     scoring: Scoring,
     outputs: RecordOutputs,
@@ -102,7 +98,7 @@ def value_command(
         trial = Trial.of(own, of_holders, tables.identifiers, labels=tables.labels, **shared)
     if method == "sketch":
         options = {name: value for name, value in options.items() if name not in _NO_SKETCH}
-    options |= compared.options(method, tables)
+    options |= compared.options(method, release.read(tables))
     with steps("value") as progress:
         result = value_holders(
             loaded, own, labels=tables.labels, method=method, progress=progress, **options

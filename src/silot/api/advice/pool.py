@@ -294,10 +294,8 @@ def _solved(cost: Array, masses: Array, weights: Array) -> ExactPlan:
     return plan_from_cost(cost, masses / masses.sum(), weights / weights.sum())
 
 
-def _classes(parts: list[Measure], target: Target | None) -> tuple[tuple[str, ...], Codes]:
-    """All classes, those of the validation records first, and the classes of all records."""
-    if target is None:
-        return (), np.zeros(sum(part.size for part in parts), dtype=np.int64)
+def _classes(parts: list[Measure], target: Target) -> tuple[tuple[str, ...], Codes]:
+    """List all classes, those of the validation records first, and the class of each record."""
     labels = [part.names for part in parts if part.names is not None]
     names = np.concatenate(labels)
     new = sorted(set(names.tolist()) - set(target.classes))
