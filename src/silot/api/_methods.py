@@ -88,7 +88,7 @@ class Comparison:
         """As asked for by name, checked before any question is sent."""
         kind, spending, own = find_method(name), Spending(), dict(options or {})
         if issubclass(kind, Private):
-            spending, own = Spending.parted(own)
+            spending, own = Spending.split(own)
             own = of_release(parties, own, spending)
             parties = parties.beside(own)
         embedding = covariance if parties.labels else "none"

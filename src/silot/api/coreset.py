@@ -137,7 +137,7 @@ def _of_sketches(
 
 def _public(parties: Parties, size: int, options: Mapping[str, Any]) -> Measure | None:
     """The public records; an error where their classes are more than points, for no release."""
-    spending, more = Spending.parted(options)
+    spending, more = Spending.split(options)
     own = of_release(parties, more, spending)
     public, classes = own.get("public"), own.get("classes")
     if parties.labels and (public is not None or classes is not None):

@@ -126,12 +126,11 @@ def plan(
     """
     if method not in ("exact", "sketch"):
         raise InputError(f"method is {method!r}; give 'exact' or 'sketch'.", code="option-method")
-    own_options = {name: options.pop(name) for name in ("fdr", "seed") if name in options}
     if method == "exact":
-        check_known(Planning, {**options, **own_options}, "plan")
+        check_known(Planning, options, "plan")
     else:
         check_known(Sketching, options, "plan", own=("fdr", *Spending.options))
-    planning = Planning(**own_options)
+    planning, options = Planning.split(options)
     # None where a caller has none: said in words before anything is asked.
     if validation is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise InputError(

@@ -24,7 +24,7 @@ from ..federation.policy import Policy
 from ..federation.protocol import failure_error
 from ..federation.question import encode_question
 from ..federation.sealed import Sealed, is_name, write_sealed
-from ..options import Options, anything, check_known, number, option, truth
+from ..options import Options, anything, check_known, number, option, taking, truth
 from ..privacy.ledger import Ledger
 from ._holders import PUBLIC, measure_named
 from .sketch import budget_policy, check_masses
@@ -77,6 +77,7 @@ class Prepared:
     discloses: str
 
 
+@taking(Sending, Sketching)
 def release(
     data: Data,
     path: str | Path,
@@ -113,15 +114,11 @@ def release(
         normal law (and distances have no interval), or ``public_mean`` and ``public_scale``.
     key
         ``NAME.key``; by default the one of that name beside the ledger, made when absent.
-    **options
-        ``labels``, ``period``, ``budget_epsilon`` (or a ``policy``), ``to`` (lock the file for a
-        ``PublicKey``), and options of ``silot.distances.sketches.sketches``: ``privacy_epsilon``,
-        ``privacy_delta``, ``classes``, ``mass_limit``, ``seed``, ``cells``, and ``size``: the
-        public least number of records, by which the cells are chosen; default 2,000.
 
     Returns
     -------
     ReleaseFile
+        Made for 2,000 records at the least where ``size`` is not given.
 
     Raises
     ------
@@ -145,22 +142,15 @@ def release(
     ('north', 48, True)
     """
     check_known(Sketching, options, "release", own=Sending.options)
-    own = {key_: value for key_, value in options.items() if key_ in Sending.options}
-    sending = Sending(**own)
-    others = {name_: value for name_, value in options.items() if name_ not in own}
+    sending, others = Sending.split(options)
     if not is_name(name):
         raise InputError(
             "a site needs a name: a short printable text. Give name=.", code="holder-names"
         )
     file = Path(path)
     check_whole(file)
-    prepared = prepare(
-        name,
-        read_data(data, Schema.coerce(schema), name, sending.labels),
-        public,
-        sending,
-        **others,
-    )
+    records = read_data(data, Schema.coerce(schema), name, sending.labels)
+    prepared = prepare(name, records, public, sending, **others)
     place = Path(ledger).with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
     fresh = key is None and not place.exists()
     signer = Key.new() if fresh else Key.load(place)

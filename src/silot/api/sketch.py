@@ -18,12 +18,47 @@ from ..errors import FileError, InputError, MismatchError, RefusedError
 from ..federation.policy import Policy
 from ..federation.protocol import Protocol, Questions
 from ..federation.run import B, Progress
-from ..options import Options, anything, check_known, number, option
+from ..options import Options, anything, check_known, number, option, taking
 from ..privacy.accounting import ROUNDING, compose, epsilon_of
 from ..privacy.ledger import Ledger
 from ._holders import PUBLIC, Holders, Parties, measure_named
 
 
+class Spending(Options):
+    """Ledgers that releases are charged to, on the machine of who owns the data."""
+
+    ledgers: str | Path | None = option(
+        "Folder with a durable ledger for each holder. ``NAME.ledger``. A release is charged to "
+        "it, and refused when all releases together would exceed ``budget_epsilon``. Without a "
+        "folder nothing remembers the run, and what several runs spend adds up.",
+        anything("path, or None"),
+        default=None,
+    )
+    budget_epsilon: float = option(
+        "Epsilon of all releases in a ledger together.",
+        number(above=0),
+        default=1.0,
+        code="option-budget",
+    )
+
+    def policy(self, delta: float) -> Policy:
+        """Rules under which releases alone are told, up to the budget."""
+        return budget_policy(self.budget_epsilon, delta)
+
+    def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
+        """The parties behind ledgers, if there are any, that allow these first questions."""
+        if self.ledgers is None:
+            return parties
+        delta, policy = private.privacy_delta, self.policy(private.privacy_delta)
+        kept = ledgers_of(parties.measures, self.ledgers)
+        for name, question in first.items():
+            # All of the run or none of it: a count alone would be charged, and serve nothing.
+            if kept[name].find(question.key) is None:
+                check_budget(name, kept[name].spent, private.mu, policy.budget_mu or 0.0, delta)
+        return parties.behind(policy, kept)
+
+
+@taking(Sketching, Spending)
 def sketches(
     holders: Holders,
     validation: Data | None = None,
@@ -48,13 +83,6 @@ def sketches(
         names must be public: those of ``public``, or ``classes``.
     progress
         Called after every exchange.
-    **options
-        Options of ``silot.distances.sketches.sketches``: ``public`` (or ``public_mean`` and
-        ``public_scale``), ``privacy_epsilon``, ``privacy_delta``, ``size``, ``cells``,
-        ``classes``, ``mass_limit`` and ``seed``. And ``ledgers``: a folder with a durable
-        ledger for each holder, ``NAME.ledger``, that the release is charged to, and refused when
-        all releases together would exceed ``budget_epsilon`` (default 1). Without it nothing
-        remembers the run, and what several runs spend adds up.
 
     Returns
     -------
@@ -84,44 +112,6 @@ def sketches(
     return run_sketches(parties, covariance=covariance, progress=progress, **options)
 
 
-class Spending(Options):
-    """Ledgers that releases are charged to, on the machine of who owns the data."""
-
-    ledgers: str | Path | None = option(
-        "Folder with a durable ledger for each holder. ``NAME.ledger``.",
-        anything("path, or None"),
-        default=None,
-    )
-    budget_epsilon: float = option(
-        "Epsilon of all releases in a ledger together.",
-        number(above=0),
-        default=1.0,
-        code="option-budget",
-    )
-
-    @classmethod
-    def parted(cls, options: Mapping[str, Any]) -> tuple[Spending, dict[str, Any]]:
-        """What of some options is said of ledgers, and the others."""
-        own = {name: value for name, value in options.items() if name in cls.options}
-        return cls(**own), {name: value for name, value in options.items() if name not in own}
-
-    def policy(self, delta: float) -> Policy:
-        """Rules under which releases alone are told, up to the budget."""
-        return budget_policy(self.budget_epsilon, delta)
-
-    def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
-        """The parties behind ledgers, if there are any, that allow these first questions."""
-        if self.ledgers is None:
-            return parties
-        delta, policy = private.privacy_delta, self.policy(private.privacy_delta)
-        kept = ledgers_of(parties.measures, self.ledgers)
-        for name, question in first.items():
-            # All of the run or none of it: a count alone would be charged, and serve nothing.
-            if kept[name].find(question.key) is None:
-                check_budget(name, kept[name].spent, private.mu, policy.budget_mu or 0.0, delta)
-        return parties.behind(policy, kept)
-
-
 def run_private(
     parties: Parties,
     protocol: Protocol[B],
@@ -143,7 +133,7 @@ def run_sketches(
     **options: Any,
 ) -> Sketches:
     """Sketch parties whose data, where they are the caller's, were checked."""
-    spending, options = Spending.parted(options)
+    spending, options = Spending.split(options)
     options = of_release(parties, options, spending)
     check_method_options(Sketch, options)
     if options.pop("p", 2) != 2:

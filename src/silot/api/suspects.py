@@ -15,7 +15,7 @@ from ..federation.party import Holder, Own
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Progress
-from ..options import check_known
+from ..options import check_known, taking
 from ..privacy.ledger import Ledger
 from ..records.counts import BrokenCounts, Screener
 from ..records.result import RecordScores
@@ -24,6 +24,7 @@ from ._holders import PUBLIC, Holders, Parties, measure_named, with_columns
 from .sketch import Spending, budget_policy, check_masses, ledgers_of, public_of
 
 
+@taking(CountBroken, Spending)
 def count_broken(
     holders: Holders,
     validation: Data | None = None,
@@ -45,7 +46,8 @@ def count_broken(
         federation (as for ``distance_matrix``) has ledgers of its holders' own.
     validation
         Data that are trusted, of the coordinator: what is told of them is charged as what is told
-        of a holder. Without, public records are trusted as they are.
+        of a holder, to ``coordinator.ledger`` among the ``ledgers`` (of a federation that one
+        alone). Without, public records are trusted as they are.
     public
         Public records, of the law records should have and of nobody's: 50 or more, 1000 for good.
         With ``labels`` their labels are right, and their classes public.
@@ -53,14 +55,6 @@ def count_broken(
         Whether labels may be wrong too; for data frames the name of their column.
     progress
         Called after every exchange.
-    **options
-        ``fdr``: the share of the flagged records that may be sound. ``privacy_epsilon`` and
-        ``privacy_delta``: what one record may change in this run, for each holder and for the
-        validation data. ``mass_limit``: for weighted records the largest weight, public.
-        ``seed``. ``ledgers``: a folder with a durable ledger for each holder, ``NAME.ledger``, and
-        for the validation data, ``coordinator.ledger`` (of a federation that one alone); without it
-        nothing remembers the run, and what several runs spend adds up. ``budget_epsilon``: of all
-        releases in a ledger together.
 
     Returns
     -------
@@ -87,7 +81,7 @@ def count_broken(
     True
     """
     check_known(CountBroken, options, "count_broken", own=Spending.options)
-    spending, options = Spending.parted(options)
+    spending, options = Spending.split(options)
     parties = Parties.of(holders, labels, validation)
     if spending.ledgers is not None and parties.own is None:
         parties.check_owned("ledgers=", "option-ledgers")

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..federation.party import Own
 from ..federation.result import Billed
 from ..federation.run import Federation, Progress, Runtime
-from ..options import check_known
+from ..options import check_known, taking
 from ..records.result import RecordScores
 from ..teaching.federated.clustering import Clustering
 from ..teaching.federated.federated import FederatedTraining
@@ -28,6 +28,7 @@ Groups = Clustering | Mapping[str, int] | Literal["auto"] | int
 Weights = Contributions | Mapping[str, float] | Literal["worth"]
 
 
+@taking(FederatedTraining)
 def train(
     holders: Holders,
     validation: Data | None = None,
@@ -77,10 +78,6 @@ def train(
         Seed of everything random.
     progress
         Called after every exchange of the training.
-    **options
-        Of ``silot.teaching.federated.FederatedTraining``: ``model``, ``shape``, ``rounds``,
-        ``active``, ``passes``, ``batch``, ``rate``, ``momentum``, ``held_out``, ``alone``,
-        ``classes``, ``quorum``.
 
     Returns
     -------
