@@ -152,9 +152,9 @@ def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed
     a, b = next(iter(result.pairs))
     transcript = result[a, b].transcript
     assert transcript is not None
-    result = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
-    write(page, result)
-    return result
+    finding = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
+    write(page, finding)
+    return finding
 
 
 def _table(results: list[DistanceMatrix]) -> Table:

@@ -51,7 +51,7 @@ def argument(help: str, *, default: Any = ..., **how: Any) -> Any:
     return Flag(typer.Argument(help=help, **how), default)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(flag, field))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Flags:
     """Base of flags that belong together; subclasses become frozen dataclasses of keywords.
 
