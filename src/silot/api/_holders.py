@@ -1,4 +1,4 @@
-"""Data as they are given: named, and checked before any question is sent."""
+"""Name and check data before any question is sent."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Parties:
         labels: bool | str = False,
         own: Data | None = None,
     ) -> Parties:
-        """Those that were given; data are checked, before any question is sent."""
+        """Return who takes part; data are checked before any question is sent."""
         if isinstance(holders, Federation | Runtime):
             column = labels if isinstance(labels, str) else None
             if column is not None:
@@ -82,12 +82,12 @@ class Parties:
                     "federation read their own data. Give labels=True.",
                     code="option-labels",
                 )
-            trusted = None if own is None else Own(measure_named(MINE, own, None))
+            trusted = None if own is None else Own(read_measure(MINE, own, None))
             return cls(tuple(holders.names), {}, labels, trusted, holders)
-        named = dict(unreserved(named_holders(holders)))
+        named = dict(check_names(name_holders(holders)))
         if own is not None:
             named[COORDINATOR] = own
-        measures = checked_measures(named, labels)
+        measures = check_measures(named, labels)
         last = measures.pop(COORDINATOR, None)
         return cls(tuple(measures), measures, labels, None if last is None else Own(last))
 
@@ -120,14 +120,14 @@ class Parties:
             )
 
     def behind(self, policy: Policy, ledgers: Mapping[str, Ledger]) -> Parties:
-        """The same, each holder with these rules and its ledger."""
+        """Return the same parties, each holder with these rules and its ledger."""
         parties = {
             name: Holder(measure, policy, ledgers[name]) for name, measure in self.measures.items()
         }
         return replace(self, federation=LocalFederation(parties))
 
     def beside(self, options: Mapping[str, Any]) -> Parties:
-        """The same, with the public records among the options of a release, if there are any."""
+        """Return the same parties with the public records of a release, if there are any."""
         public = options.get("public")
         return replace(self, public=public) if isinstance(public, Measure) else self
 
@@ -164,7 +164,7 @@ class Parties:
 
     @cached_property
     def preflight(self) -> Preflight | None:
-        """What the tables look like that the caller owns; no party is asked."""
+        """Examine the tables that the caller owns; no party receives a question."""
         own = {} if self.own is None else {MINE: self.own.measure}
         public = {} if self.public is None else {PUBLIC: self.public}
         # Known once sites were asked: who reads by a schema says so.
@@ -174,11 +174,11 @@ class Parties:
 
 
 def with_preflight(result: B, preflight: Preflight | None) -> B:
-    """A result with what was seen of the tables that it is of."""
+    """Return a result with the findings on the tables that it is of."""
     return result.with_preflight(preflight) if isinstance(result, Billed) else result
 
 
-def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
+def name_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
     if isinstance(holders, Mapping):
         named = dict(holders)
     else:
@@ -188,14 +188,14 @@ def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Dat
     return named
 
 
-def unreserved(named: Mapping[str, Data]) -> Mapping[str, Data]:
+def check_names(named: Mapping[str, Data]) -> Mapping[str, Data]:
     for name in RESERVED:
         if name in named:
             raise InputError(f"no holder may be called {name!r}.", code="holder-names")
     return named
 
 
-def checked_measures(
+def check_measures(
     holders: Mapping[str, Data], labels: bool | str, last: Collection[str] = (COORDINATOR,)
 ) -> dict[str, Measure]:
     """Turn data into measures that fit together, before any question is sent.
@@ -212,7 +212,7 @@ def checked_measures(
     column = labels if isinstance(labels, str) else None
     # What is wrong with the caller's own is not said of a holder "coordinator".
     called = {MINE if name == COORDINATOR else name: name for name in holders}
-    read = {label: measure_named(label, holders[name], column) for label, name in called.items()}
+    read = {label: read_measure(label, holders[name], column) for label, name in called.items()}
     measures = matched(read, [label for label, name in called.items() if name in last])
     first_name, first = next(iter(measures.items()))
     for name, measure in measures.items():
@@ -242,8 +242,8 @@ def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
     return next((measure.columns for measure in measures.values() if measure.columns), None)
 
 
-def in_words(result: Distance, parties: Parties, sides: Sequence[str]) -> Distance:
-    """The result as its sides' owner can read it: classes compared, and columns by their names."""
+def name_columns(result: Distance, parties: Parties, sides: Sequence[str]) -> Distance:
+    """Return the result with columns by their names, and the classes that were compared."""
     owned = {} if parties.own is None else {COORDINATOR: parties.own.measure}
     measures = {**parties.measures, **owned}
     compared = [measures[name] for name in sides if name in measures]
@@ -293,8 +293,8 @@ def with_columns(result: RecordScores, trusted: Measure, *others: Measure) -> Re
     return replace(result, screening=replace(part, columns=columns, nearest=places))
 
 
-def side_named(side: object) -> str:
-    """The name of a holder of a federation."""
+def check_side(side: object) -> str:
+    """Return the name of a holder of a federation, or raise where it is none."""
     if not isinstance(side, str):
         raise InputError(
             f"a {type(side).__name__} is no name of a holder. With federation= give two names.",
@@ -303,8 +303,8 @@ def side_named(side: object) -> str:
     return side
 
 
-def measure_named(name: str, data: Data, labels: str | None) -> Measure:
-    """Data as a measure; what is wrong with them is said of that name."""
+def read_measure(name: str, data: Data, labels: str | None) -> Measure:
+    """Read data as a measure; an error names their holder."""
     if isinstance(data, Measure):
         return data
     if isinstance(data, str | Path):
@@ -320,10 +320,10 @@ def measure_named(name: str, data: Data, labels: str | None) -> Measure:
         raise type(error)(f"{name!r}: {error.message}", code=error.code) from None
 
 
-def shares_of(
+def read_shares(
     shares: Mapping[str, float] | str, sellers: Parties, method: str
 ) -> dict[str, Mapping[str, float]]:
-    """The option of a pooled distance that says what sellers count for."""
+    """Return the option of a pooled distance that says what sellers count for."""
     if isinstance(shares, str) and shares not in ("records", "weights"):
         raise InputError(
             f"shares is {shares!r}; give 'records', 'weights', or a mass for each seller.",
@@ -350,3 +350,11 @@ def label_option(labels: bool | str, metric: str) -> LabelMetric:
             code="option-label-metric",
         )
     return metric if labels else "none"
+
+
+def check_method(method: str, *choices: str) -> None:
+    """Raise where a method is none of a function's."""
+    if method not in choices:
+        raise InputError(
+            f"method is {method!r}; give {' or '.join(map(repr, choices))}.", code="option-method"
+        )

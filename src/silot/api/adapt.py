@@ -1,4 +1,4 @@
-"""The short way to an adaptation: devices' data in, models and links out."""
+"""Train at devices, and combine their models at others."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ..teaching.result import Adaptation
 from ._holders import (
     Holders,
     Parties,
-    checked_measures,
-    measure_named,
-    named_holders,
-    unreserved,
+    check_measures,
+    check_names,
+    name_holders,
+    read_measure,
     with_preflight,
 )
 
@@ -95,7 +95,7 @@ def adapt(
             )
         parties = Parties.of(devices, labels or False)
         return parties.run(how.protocol(parties.names), progress)
-    named = unreserved(named_holders(devices))
+    named = check_names(name_holders(devices))
     truth = dict(evaluation or {})
     strange = sorted(set(truth) - set(named))
     if strange:
@@ -106,10 +106,10 @@ def adapt(
     if labels is not None:
         named = _labelled_frames(named, labels, how.unlabelled)
     test_of = {name: f"evaluation of {name}" for name in truth}
-    tests = {test_of[name]: measure_named(name, data, labels) for name, data in truth.items()}
+    tests = {test_of[name]: read_measure(name, data, labels) for name, data in truth.items()}
     if tests:
-        checked_measures(tests, labels=True)
-    measures = checked_measures({**named, **tests}, labels=False, last=tests)
+        check_measures(tests, labels=True)
+    measures = check_measures({**named, **tests}, labels=False, last=tests)
     protocol = how.protocol(list(named))
     federation = LocalFederation(
         {
@@ -128,7 +128,7 @@ def adapt(
 
 
 def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) -> dict[str, Data]:
-    """Data frames as measures, where they have labels with these."""
+    """Read data frames as measures, with their labels where they have any."""
     from ..data.tables import frame_table
 
     tables = {name: frame_table(data) for name, data in devices.items()}

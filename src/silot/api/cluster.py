@@ -1,4 +1,4 @@
-"""Groups of holders, the short way."""
+"""Group holders whose data are alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..teaching.federated.clustering import Chances, Clustering, OwnChances, clu
 from ..teaching.federated.groups import Grouping
 from ._holders import Holders
 from ._methods import Comparison, Pairwise
-from .distances import comparison_of
+from .distances import build_comparison
 
 
 @taking(Grouping)
@@ -97,7 +97,7 @@ def cluster(
         return _of_sketches(holders, holders.matrix(), grouping)
     if isinstance(method, str):
         options = {"seed": grouping.seed, **options}
-    comparison = comparison_of(holders, method, labels, covariance, options)
+    comparison = build_comparison(holders, method, labels, covariance, options)
     grouping.check_size(len(comparison.parties.names))
     released = comparison.released()
     matrix = comparison.matrix(progress, released)
@@ -112,7 +112,7 @@ def _of_sketches(sketches: Sketches, matrix: DistanceMatrix, grouping: Grouping)
 
 
 def _chances(comparison: Comparison, matrix: DistanceMatrix) -> Chances:
-    """Ask holders what chance makes; who refuses is left out."""
+    """Request sampling noise of holders; who refuses is left out."""
     question = OwnChances(p=matrix.p, embedding=comparison.method.embedding)
     try:
         return comparison.parties.run(question.among(comparison.parties.names))
@@ -122,7 +122,7 @@ def _chances(comparison: Comparison, matrix: DistanceMatrix) -> Chances:
 
 
 def _check_alone(method: object, labels: object, options: Mapping[str, Any]) -> None:
-    """Raise where it is said how to measure what was measured."""
+    """Raise where options say how to measure distances that were measured before."""
     names = [*(["method"] if method != "direct" else []), *(["labels"] if labels else []), *options]
     if names:
         raise InputError(

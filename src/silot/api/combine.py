@@ -1,4 +1,4 @@
-"""What releases of several sites tell together."""
+"""Combine releases of several sites."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..federation.recorded import Records, Unanswered, differing
 from ..federation.run import Progress, run
 from ..federation.sealed import read_sealed
 from ._holders import MINE
-from .release import PUBLIC, asking, read_data
+from .release import PUBLIC, build_question, read_data
 
 
 def combine(
@@ -76,7 +76,7 @@ def combine(
     >>> 1.2 < found.distance("north", "south").value < 1.6
     True
     """
-    by_name = distinct(read_releases(paths, keys=keys, key=key))
+    by_name = index_by_site(read_releases(paths, keys=keys, key=key))
     check_alike(by_name)
     return run_releases(by_name, public, validation, progress=progress)
 
@@ -101,8 +101,8 @@ def read_releases(
     return releases
 
 
-def distinct(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
-    """Releases by the names of their sites, one each.
+def index_by_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
+    """Return releases by the names of their sites, one each.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def run_releases(
     *,
     progress: Callable[[Progress], None] | None = None,
 ) -> Sketches:
-    """The run whose answers the releases are; they fit together."""
+    """Repeat the run whose answers the releases are; they fit together."""
     first = next(iter(releases.values()))
     sample = public_records(first, public)
     own = None
@@ -146,16 +146,17 @@ def run_releases(
         mine = read_data(validation, first.schema, "validation", first.terms.classes is not None)
         check_schemas({"the releases": first.schema, "validation": mine.schema})
         if mine.columns is not None and first.terms.columns is not None:
-            mine = matched({PUBLIC: _head(first), "validation": mine}, ["validation"])["validation"]
+            both = {PUBLIC: _build_head(first), "validation": mine}
+            mine = matched(both, ["validation"])["validation"]
         own = Own(mine)
     periods = {name: release.terms.period for name, release in releases.items()}
     named = {name: period for name, period in periods.items() if period is not None}
-    protocol = asking(first.terms, sample, named or None).among(list(releases), own)
+    protocol = build_question(first.terms, sample, named or None).among(list(releases), own)
     records = Records([release.recorded(name) for name, release in releases.items()])
     try:
         sketches = run(protocol, records, progress=progress)
     except Unanswered as unanswered:
-        raise _other(unanswered, releases) from None
+        raise _find_difference(unanswered, releases) from None
     columns = first.terms.columns
     warnings = dict.fromkeys(text for release in releases.values() for text in release.warnings)
     tables = {PUBLIC: sample, MINE: None if own is None else own.measure}
@@ -171,7 +172,7 @@ def run_releases(
 
 
 def public_records(release: ReleaseFile, public: Data | None) -> Measure | None:
-    """The public records of a release, which must be those it was made with."""
+    """Read the public records of a release, which must be those it was made with."""
     terms = release.terms
     if public is None and not terms.public:
         return None
@@ -186,14 +187,14 @@ def public_records(release: ReleaseFile, public: Data | None) -> Measure | None:
         check_schemas({release.file: release.schema, PUBLIC: records.schema})
     if records.columns is not None and terms.columns is not None:
         if sorted(records.columns) != sorted(terms.columns):
-            raise _other_public(release)
+            raise _other_public_error(release)
         records = records.ordered(tuple(terms.columns))
     if digest_public_records(records, terms.classes is not None) != terms.public:
-        raise _other_public(release)
+        raise _other_public_error(release)
     return records
 
 
-def _other_public(release: ReleaseFile) -> MismatchError:
+def _other_public_error(release: ReleaseFile) -> MismatchError:
     return MismatchError(
         f"{release.file} was made with other public records than those given (digest "
         f"{release.terms.public[:16] or 'none'}). Give the file that the sites had.",
@@ -201,8 +202,8 @@ def _other_public(release: ReleaseFile) -> MismatchError:
     )
 
 
-def _other(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]) -> MismatchError:
-    """Which release answers another question, and what differs."""
+def _find_difference(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]) -> MismatchError:
+    """Return an error that names the release that answers another question."""
     for name, message in unanswered.messages.items():
         release = releases[name]
         if release.sealed.question != message:
@@ -216,8 +217,8 @@ def _other(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]) -> Misma
     raise unanswered
 
 
-def _head(release: ReleaseFile) -> Measure:
-    """Names of the columns of a release, as of a measure."""
+def _build_head(release: ReleaseFile) -> Measure:
+    """Return a measure with the columns of a release."""
     columns = release.terms.columns or []
     return Measure([[0.0] * len(columns)], columns=columns, schema=release.schema)
 

@@ -1,4 +1,4 @@
-"""The short way to a few points that stand for the records of several holders."""
+"""Compute a few points that stand for the records of several holders."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
 from ..options import check_known
 from ..teaching.federated.coreset import Condensing, Coreset, of_released, released
-from ._holders import Holders, Parties, side_named
-from .sketch import Spending, of_release, run_sketches
+from ._holders import Holders, Parties, check_method, check_side
+from .sketch import Spending, prepare_release, run_sketches
 
 _OWN = ("weights", "rounds", "tol")
 
@@ -86,8 +86,7 @@ def coreset(
     >>> found.size, round(found.objective, 6)
     (2, 4.0)
     """
-    if method not in ("fedbary", "sketch"):
-        raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
+    check_method(method, "fedbary", "sketch")
     if test is not None and not labels:
         raise InputError(
             "test= needs a classifier, and points without labels are none. Give labels=True.",
@@ -109,10 +108,10 @@ def _parties(
     test: Data | None,
     federation: Federation | Runtime | None,
 ) -> Parties:
-    """Who takes part: all that were given, or some holders of a federation by their names."""
+    """Return who takes part: all holders, or those of a federation by their names."""
     if federation is None:
         return Parties.of(cast("Holders", holders), labels, test)
-    names = tuple(side_named(name) for name in cast("Sequence[object]", holders))
+    names = tuple(check_side(name) for name in cast("Sequence[object]", holders))
     return replace(Parties.of(federation, labels, test), names=names)
 
 
@@ -123,7 +122,7 @@ def _of_sketches(
     progress: Callable[[Progress], None] | None,
     options: dict[str, Any],
 ) -> tuple[Coreset, Measure | None]:
-    """The coreset of what was released, by the same rounds, and the public records."""
+    """Compute the coreset of releases by the same rounds; return the public records too."""
     own = {name: options[name] for name in _OWN if name in options}
     more = {name: value for name, value in options.items() if name not in own}
     # Checked before anything is released.
@@ -136,9 +135,9 @@ def _of_sketches(
 
 
 def _public(parties: Parties, size: int, options: Mapping[str, Any]) -> Measure | None:
-    """The public records; an error where their classes are more than points, for no release."""
+    """Return the public records, or raise where they have more classes than points."""
     spending, more = Spending.split(options)
-    own = of_release(parties, more, spending)
+    own = prepare_release(parties, more, spending)
     public, classes = own.get("public"), own.get("classes")
     if parties.labels and (public is not None or classes is not None):
         allot(np.ones(len(read_public_classes(public, classes))), size)

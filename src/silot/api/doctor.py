@@ -1,4 +1,4 @@
-"""What this installation computes with, and what a problem of some size would take."""
+"""Report what this installation computes with, and what a problem would take."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Checkup:
-    """What ``silot doctor`` found.
+    """Findings of ``silot doctor``.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What would help most, the short way."""
+"""Advise on holders: which to combine, split or exclude, what to drop, what to request."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ..records.result import RecordScores
 from ..render.words import listed
 from ..teaching.federated.clustering import Clustering, OwnChances, clustering_of
 from ..teaching.federated.groups import Grouping
-from ._holders import Holders, Parties
+from ._holders import Holders, Parties, check_method
 from .advice.case import LEVEL, MOST_FLAGGED, Case
 from .advice.gathering import Gathering
-from .advice.pool import Pool, as_read
+from .advice.pool import Pool, with_columns_of
 from .advice.result import Plan
 from .advice.rules import advise
 from .distances import distance_matrix
@@ -39,7 +39,7 @@ Step = Callable[[], None]
 
 
 class Planning(Options):
-    """What a plan may be asked for."""
+    """Options of a plan."""
 
     name = "plan"
 
@@ -124,8 +124,7 @@ def plan(
     >>> found.first.kind, found.first.holders, found.first.sure
     ('leave-out', ('far',), True)
     """
-    if method not in ("exact", "sketch"):
-        raise InputError(f"method is {method!r}; give 'exact' or 'sketch'.", code="option-method")
+    check_method(method, "exact", "sketch")
     if method == "exact":
         check_known(Planning, options, "plan")
     else:
@@ -139,13 +138,13 @@ def plan(
         )
     parties = Parties.of(holders, labels, validation)
     steps = _Steps(progress, 4 + (len(parties.names) if method == "exact" else 0))
-    compute = _exact if method == "exact" else _sketched
+    compute = _from_records if method == "exact" else _from_sketches
     return compute(parties, planning, steps, options)
 
 
 @dataclass
 class _Steps:
-    """How far a plan has come."""
+    """Count the steps of a plan."""
 
     progress: Callable[[Progress], None] | None
     most: int
@@ -157,41 +156,46 @@ class _Steps:
             self.progress(Progress("plan", self.done, self.most))
 
 
-def _exact(parties: Parties, planning: Planning, step: Step, options: dict[str, Any]) -> Plan:
-    """From the records of all holders, which are asked for once."""
+def _from_records(
+    parties: Parties, planning: Planning, step: Step, options: dict[str, Any]
+) -> Plan:
+    """Plan from the records of all holders, requested once."""
     gathered = parties.run(Gathering(labels=bool(parties.labels)).among(parties.names))
     step()
     # Of the one run that there was: what follows asks nobody.
     # In one order, whatever order holders were given in.
     own = parties.trusted
-    here = {
-        name: as_read(measure, own.measure) for name, measure in sorted(gathered.measures.items())
-    }
+    measures = sorted(gathered.measures.items())
+    here = {name: with_columns_of(item, own.measure) for name, item in measures}
     labels = bool(parties.labels)
     clustering, laws = None, dict[str, Chance]()
     if len(here) > 1:
         matrix = distance_matrix(here, labels=labels)
         chances = Parties.of(here).run(_chances(labels).among(tuple(here)))
         laws = dict(chances.laws)
-        clustering = _grouped(_paid(matrix, gathered), laws, planning)
+        clustering = _group(_add_cost(matrix, gathered), laws, planning)
     step()
     worth = value_holders(here, own.measure, labels=labels, seed=planning.seed)
     step()
-    records, notes = _scored(here, own, labels, planning, step)
+    records, notes = _score_records(here, own, labels, planning, step)
     pool = Pool.of(here, own, labels=labels)
     case = Case(pool, clustering, laws, records)
     records = {name: replace(scores, transcript=None) for name, scores in records.items()}
-    return _made(replace(case, records=records), parties, planning, worth, notes, gathered, step)
+    return _build_plan(
+        replace(case, records=records), parties, planning, worth, notes, gathered, step
+    )
 
 
-def _sketched(parties: Parties, planning: Planning, step: Step, options: dict[str, Any]) -> Plan:
-    """From one release of every holder."""
+def _from_sketches(
+    parties: Parties, planning: Planning, step: Step, options: dict[str, Any]
+) -> Plan:
+    """Plan from one release of every holder."""
     sketches = run_sketches(parties, seed=planning.seed, **options)
     step()
     clustering, laws = None, dict[str, Chance]()
     if len(sketches.names) > 1:
         laws = sketch_chances(sketches, sketches.names)
-        clustering = _grouped(sketches.matrix(), laws, planning)
+        clustering = _group(sketches.matrix(), laws, planning)
     step()
     worth = sketches.values("validation")
     step()
@@ -203,14 +207,14 @@ def _sketched(parties: Parties, planning: Planning, step: Step, options: dict[st
         "counts broken ones)"
     ]
     case = Case(pool, clustering, laws, {})
-    return _made(case, parties, planning, worth, notes, sketches, step)
+    return _build_plan(case, parties, planning, worth, notes, sketches, step)
 
 
-def _made(
+def _build_plan(
     case: Case, parties: Parties, planning: Planning, worth: Contributions, notes: list[str],
     run: Billed, step: Step,
 ) -> Plan:  # fmt: skip
-    """Advice of a case, with the bill of the one run."""
+    """Build the plan of a case, with the cost of its one run."""
     if not parties.labels:
         notes = [*notes, "labels were not compared: no advice on classes"]
     unknown = [] if case.clustering is None else sorted(set(case.pool.names) - set(case.laws))
@@ -264,20 +268,20 @@ def _chances(labels: bool) -> OwnChances:
     return OwnChances(embedding="diagonal" if labels else "none")
 
 
-def _grouped(matrix: DistanceMatrix, laws: Mapping[str, Chance], planning: Planning) -> Clustering:
+def _group(matrix: DistanceMatrix, laws: Mapping[str, Chance], planning: Planning) -> Clustering:
     return clustering_of(matrix, Grouping(seed=planning.seed), laws)
 
 
-def _paid(matrix: DistanceMatrix, run: Billed) -> DistanceMatrix:
-    """The matrix, whose distances were computed from what one run told."""
+def _add_cost(matrix: DistanceMatrix, run: Billed) -> DistanceMatrix:
+    """Return the matrix with the cost of the run that its distances were computed from."""
     pairs = {pair: distance.with_run(run) for pair, distance in matrix.pairs.items()}
     return replace(matrix, pairs=pairs, shared_bill=run.bill)
 
 
-def _scored(
+def _score_records(
     holders: Mapping[str, Measure], own: Own, labels: bool, planning: Planning, step: Step
 ) -> tuple[dict[str, RecordScores], list[str]]:
-    """Scores of the records of each holder; why there are none, where there are too few."""
+    """Score the records of each holder, or say why there are too few."""
     scored: dict[str, RecordScores] = {}
     notes: list[str] = []
     for name, measure in holders.items():

@@ -26,7 +26,7 @@ from ..federation.question import encode_question
 from ..federation.sealed import Sealed, is_name, write_sealed
 from ..options import Options, anything, check_known, number, option, taking, truth
 from ..privacy.ledger import Ledger
-from ._holders import PUBLIC, measure_named
+from ._holders import PUBLIC, read_measure
 from .sketch import budget_policy, check_masses
 
 ASKER = "release"
@@ -34,7 +34,7 @@ ASKER = "release"
 
 
 class Sending(Options):
-    """What a site says of a release beside its question."""
+    """Options of a release beside its question."""
 
     labels: bool = option("Release class by class.", truth(), default=False, flag=False)
     period: str | None = option(
@@ -154,7 +154,7 @@ def release(
     place = Path(ledger).with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
     fresh = key is None and not place.exists()
     signer = Key.new() if fresh else Key.load(place)
-    reply = _answered(name, prepared, sending, ledger)
+    reply = _answer(name, prepared, sending, ledger)
     if fresh:
         # Where nothing was released, nothing was written.
         signer.save(place)
@@ -175,12 +175,12 @@ def release(
 def prepare(
     name: str, records: Measure, public: Data | None, sending: Sending, **options: Any
 ) -> Prepared:
-    """The question of a release, of public things alone."""
+    """Build the question of a release from public things alone."""
     check_masses({name: records}, options.get("mass_limit"))
     schema = records.schema
     sample = None if public is None else read_data(public, schema, PUBLIC, False)
     if sample is not None:
-        records, sample = _matched(name, records, sample)
+        records, sample = _match_columns(name, records, sample)
         options["public"] = sample
     elif schema is not None and options.get("public_mean") is None:
         # Four standard deviations a range: most of a law lies within.
@@ -206,7 +206,7 @@ def prepare(
         public_mean=_numbers(sketching.public_mean),
         public_scale=_numbers(sketching.public_scale),
     )
-    protocol = asking(terms, sample).among([name])
+    protocol = build_question(terms, sample).among([name])
     question = next(protocol.start())[name]
     if question.centres.shape[1] != records.dimension:  # pyright: ignore[reportAttributeAccessIssue]
         raise MismatchError(
@@ -214,20 +214,20 @@ def prepare(
             "Give public records of the same features.",
             code="dimension-mismatch",
         )
-    return Prepared(records, terms, encode_question(question), _disclosed(terms))
+    return Prepared(records, terms, encode_question(question), _describe_disclosure(terms))
 
 
-def asking(
+def build_question(
     terms: Terms, public: Measure | None, periods: Mapping[str, str] | None = None
 ) -> Sketching:
-    """What all releases of the same terms answer."""
+    """Build the question that all releases of the same terms answer."""
     options = terms.options
     period = periods if periods is not None else terms.period
     return Sketching(public=public, period=period, **options)
 
 
-def _answered(name: str, prepared: Prepared, sending: Sending, ledger: str | Path) -> bytes:
-    """The holder's answer, charged to its ledger."""
+def _answer(name: str, prepared: Prepared, sending: Sending, ledger: str | Path) -> bytes:
+    """Return the holder's answer, charged to its ledger."""
     delta = prepared.terms.privacy_delta
     policy = sending.policy or budget_policy(sending.budget_epsilon, delta)
     with Ledger(ledger) as account:
@@ -239,10 +239,10 @@ def _answered(name: str, prepared: Prepared, sending: Sending, ledger: str | Pat
 
 
 def read_data(data: Data, schema: Contract | None, name: str, labels: bool) -> Measure:
-    """Data as a measure, by the schema where there is one and they are not read yet."""
+    """Read data as a measure, by the schema unless they are read already."""
     if schema is not None and not isinstance(data, Measure):
         return read_frame(data, schema).measure
-    measure = measure_named(name, data, None)
+    measure = read_measure(name, data, None)
     if schema is not None:
         check_schemas({"schema": schema, name: measure.schema})
     if labels and not measure.labelled:
@@ -250,8 +250,8 @@ def read_data(data: Data, schema: Contract | None, name: str, labels: bool) -> M
     return measure
 
 
-def _matched(name: str, records: Measure, public: Measure) -> tuple[Measure, Measure]:
-    """Records with their columns in the order of the public ones, which all sites have."""
+def _match_columns(name: str, records: Measure, public: Measure) -> tuple[Measure, Measure]:
+    """Put the columns of records in the order of the public ones, which all sites have."""
     check_schemas({name: records.schema, PUBLIC: public.schema})
     tables = matched({PUBLIC: public, name: records}, [name])
     return tables[name], tables[PUBLIC]
@@ -267,7 +267,7 @@ def _numbers(values: Any) -> list[float] | None:
     return None if values is None else [float(value) for value in values]
 
 
-def _disclosed(terms: Terms) -> str:
+def _describe_disclosure(terms: Terms) -> str:
     by = " and class" if terms.classes else ""
     return (
         f"Noisy counts of records in {terms.cells} public cells{by}, their noisy mean offset from "

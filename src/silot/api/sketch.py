@@ -21,7 +21,7 @@ from ..federation.run import B, Progress
 from ..options import Options, anything, check_known, number, option, taking
 from ..privacy.accounting import ROUNDING, compose, epsilon_of
 from ..privacy.ledger import Ledger
-from ._holders import PUBLIC, Holders, Parties, measure_named
+from ._holders import PUBLIC, Holders, Parties, read_measure
 
 
 class Spending(Options):
@@ -42,15 +42,15 @@ class Spending(Options):
     )
 
     def policy(self, delta: float) -> Policy:
-        """Rules under which releases alone are told, up to the budget."""
+        """Return rules that allow releases alone, up to the budget."""
         return budget_policy(self.budget_epsilon, delta)
 
     def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
-        """The parties behind ledgers, if there are any, that allow these first questions."""
+        """Return the parties behind ledgers, if any, that allow these first questions."""
         if self.ledgers is None:
             return parties
         delta, policy = private.privacy_delta, self.policy(private.privacy_delta)
-        kept = ledgers_of(parties.measures, self.ledgers)
+        kept = open_ledgers(parties.measures, self.ledgers)
         for name, question in first.items():
             # All of the run or none of it: a count alone would be charged, and serve nothing.
             if kept[name].find(question.key) is None:
@@ -134,7 +134,7 @@ def run_sketches(
 ) -> Sketches:
     """Sketch parties whose data, where they are the caller's, were checked."""
     spending, options = Spending.split(options)
-    options = of_release(parties, options, spending)
+    options = prepare_release(parties, options, spending)
     check_method_options(Sketch, options)
     if options.pop("p", 2) != 2:
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
@@ -145,8 +145,10 @@ def run_sketches(
     return replace(result, columns=parties.columns)
 
 
-def of_release(parties: Parties, options: Mapping[str, Any], spending: Spending) -> dict[str, Any]:
-    """Options of a release, its public records in the holders' order of features."""
+def prepare_release(
+    parties: Parties, options: Mapping[str, Any], spending: Spending
+) -> dict[str, Any]:
+    """Return options of a release, its public records in the holders' order of features."""
     if spending.ledgers is not None:
         parties.check_owned("ledgers=", "option-ledgers")
     check_masses(parties.measures, options.get("mass_limit"))
@@ -154,14 +156,14 @@ def of_release(parties: Parties, options: Mapping[str, Any], spending: Spending)
     if own.get("public") is not None:
         classes = own.get("classes")
         column = parties.labels if isinstance(parties.labels, str) and classes is None else None
-        own["public"] = public_of(own["public"], column, parties.measures)
+        own["public"] = read_public(own["public"], column, parties.measures)
     return own
 
 
-def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
-    """Public records with their features in the order of the holders'."""
+def read_public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
+    """Read public records, with their features in the order of the holders'."""
     name = PUBLIC
-    records = measure_named(name, public, labels)
+    records = read_measure(name, public, labels)
     if not measures:
         # Holders of a federation see for themselves whether theirs fit.
         return records
@@ -178,7 +180,7 @@ def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure])
 
 
 def check_budget(name: str, spent: float, cost: float, budget: float, delta: float) -> None:
-    """Raise where a ledger does not allow what is asked."""
+    """Raise where a ledger does not allow the cost of a run."""
     if compose([spent, cost]) <= budget * (1 + ROUNDING):
         return
     remaining = max(budget**2 - spent**2, 0.0) ** 0.5
@@ -194,12 +196,12 @@ def check_budget(name: str, spent: float, cost: float, budget: float, delta: flo
 
 
 def budget_policy(epsilon: float, delta: float) -> Policy:
-    """Rules under which releases alone are told, up to a budget."""
+    """Return rules that allow releases alone, up to a budget."""
     return Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
 
 
-def ledgers_of(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
-    """Ledgers on the disk that releases are charged to, one file for each holder."""
+def open_ledgers(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
+    """Open the ledgers on disk that releases are charged to, one file for each holder."""
     numbered = measures and set(measures) == {str(k) for k in range(len(measures))}
     if numbered or "/" in "".join(measures):
         # A name that depends on who else is in the run would find another holder's ledger.

@@ -1,4 +1,4 @@
-"""How many records are broken, told with noise, of data the caller owns."""
+"""Count faulty records with noise, of data the caller owns."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ..privacy.ledger import Ledger
 from ..records.counts import BrokenCounts, Screener
 from ..records.result import RecordScores
 from ..records.suspects import CountBroken
-from ._holders import PUBLIC, Holders, Parties, measure_named, with_columns
-from .sketch import Spending, budget_policy, check_masses, ledgers_of, public_of
+from ._holders import PUBLIC, Holders, Parties, read_measure, with_columns
+from .sketch import Spending, budget_policy, check_masses, open_ledgers, read_public
 
 
 @taking(CountBroken, Spending)
@@ -87,7 +87,7 @@ def count_broken(
         parties.check_owned("ledgers=", "option-ledgers")
     column = labels if isinstance(labels, str) else None
     trusted = {} if parties.own is None else {COORDINATOR: parties.own.measure}
-    sample = public_of(public, column, parties.measures or trusted)
+    sample = read_public(public, column, parties.measures or trusted)
     if labels and not sample.labelled:
         raise InputError(
             "the public records have no labels. Give a labelled Measure, or leave the label "
@@ -109,25 +109,25 @@ def count_broken(
 def _accounts(
     parties: Parties, trusted: Mapping[str, Measure], spending: Spending, private: Private
 ) -> tuple[Policy, dict[str, Ledger]]:
-    """Rules and ledgers of holders of the caller's data, and of its validation data."""
+    """Return rules and ledgers of holders of the caller's data, and of its validation data."""
     delta = private.privacy_delta
     if spending.ledgers is None:
         fresh = {name: Ledger() for name in (*parties.measures, *trusted)}
         return budget_policy(private.privacy_epsilon, delta), fresh
-    kept = ledgers_of(parties.measures, spending.ledgers)
-    return spending.policy(delta), kept | ledgers_of(trusted, spending.ledgers)
+    kept = open_ledgers(parties.measures, spending.ledgers)
+    return spending.policy(delta), kept | open_ledgers(trusted, spending.ledgers)
 
 
 @dataclass(frozen=True)
 class _Owner:
-    """Models that screen data of whoever calls."""
+    """Screen a holder's own data with the models of a run."""
 
     inner: Screener
     public: Measure
     labels: str | None
 
     def screen(self, data: Data, name: str, fdr: float) -> RecordScores:
-        measure = measure_named(name, data, self.labels)
+        measure = read_measure(name, data, self.labels)
         if measure.dimension != self.public.dimension:
             raise MismatchError(
                 f"{name!r} has {measure.dimension} features and the public records have "

@@ -1,4 +1,4 @@
-"""The short way to a model that holders train together."""
+"""Train models of several holders' data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..records.result import RecordScores
 from ..teaching.federated.clustering import Clustering
 from ..teaching.federated.federated import FederatedTraining
 from ..teaching.federated.federated_result import FederatedModels
-from ._holders import Holders, Parties, checked_measures, named_holders
+from ._holders import Holders, Parties, check_measures, name_holders
 from .cluster import cluster
 from .records import value_records
 from .value import value_holders
@@ -131,9 +131,9 @@ def train(
             code="validation-absent",
         )
     parties = Parties.of(holders, labels, validation)
-    tests = None if test is None else _beside(test, parties, labels)
+    tests = None if test is None else _read_test(test, parties, labels)
     fixed: dict[str, Any] = {"algorithm": algorithm, "seed": seed, **options}
-    before = _Asked(holders, parties, labels, seed)
+    before = _Preparation(holders, parties, labels, seed)
     own = {
         "groups": _numbers(groups),
         "weights": _masses(weights),
@@ -154,19 +154,19 @@ def train(
     return replace(trained, clustering=before.clustering, beside=tuple(before.runs))
 
 
-def _beside(test: Data, parties: Parties, labels: bool | str) -> Measure:
-    """Test records, their columns in the order of the holders'."""
+def _read_test(test: Data, parties: Parties, labels: bool | str) -> Measure:
+    """Read test records, their columns in the order of the holders'."""
     named = {**parties.measures, _TEST: test}
-    return checked_measures(named, labels, last=(_TEST,))[_TEST]
+    return check_measures(named, labels, last=(_TEST,))[_TEST]
 
 
 def _is_number(groups: object) -> bool:
-    """Whether it is left to the distances who is in which group."""
+    """Whether distances decide who is in which group."""
     return groups == "auto" or (isinstance(groups, int) and not isinstance(groups, bool))
 
 
 def _numbers(groups: object) -> Mapping[str, int] | None:
-    """Numbers of groups by holder, where they are given."""
+    """Read numbers of groups by holder, where the caller names them."""
     if groups is None or _is_number(groups):
         return None
     if isinstance(groups, Clustering):
@@ -181,7 +181,7 @@ def _numbers(groups: object) -> Mapping[str, int] | None:
 
 
 def _masses(weights: object) -> Mapping[str, float] | None:
-    """What holders count for, where it is given."""
+    """Read what holders count for, where the caller names it."""
     if weights is None or weights == "worth":
         return None
     if isinstance(weights, Contributions):
@@ -196,7 +196,7 @@ def _masses(weights: object) -> Mapping[str, float] | None:
 
 
 def _flags(drop_flagged: object) -> Mapping[str, Any] | None:
-    """By holder, whether each of its records is left out, where that is given."""
+    """Read by holder which records are left out, where the caller names them."""
     if isinstance(drop_flagged, bool):
         return None
     if not isinstance(drop_flagged, Mapping):
@@ -212,8 +212,8 @@ def _flags(drop_flagged: object) -> Mapping[str, Any] | None:
     }
 
 
-class _Asked:
-    """What is asked of holders before the training, and for it."""
+class _Preparation:
+    """Runs before the training that groups, weights and flags follow from."""
 
     def __init__(self, holders: Holders, parties: Parties, labels: bool | str, seed: int) -> None:
         self._holders = holders
@@ -223,18 +223,18 @@ class _Asked:
         self.runs: list[Billed] = []
 
     def groups(self, k: object) -> Mapping[str, int]:
-        """Numbers of groups by holder, from exact distances."""
+        """Compute numbers of groups by holder from exact distances."""
         self.clustering = cluster(self._holders, k=cast("Any", k), **self._shared)
         return self.clustering.assignment
 
     def worth(self) -> Mapping[str, float]:
-        """Shares of holders by their distance to the validation data."""
+        """Compute shares of holders by their distance to the validation data."""
         worth = value_holders(self._holders, self._parties.trusted.measure, **self._shared)
         self.runs.append(worth)
         return worth.shares
 
     def flags(self) -> Mapping[str, Any]:
-        """By holder, whether each of its records is flagged."""
+        """Compute by holder which of its records are flagged."""
         own = Own(self._parties.trusted.measure)
         flags: dict[str, Any] = {}
         for name in self._parties.names:
@@ -244,10 +244,10 @@ class _Asked:
         return flags
 
     def _party(self, name: str) -> Data | Federation | Runtime:
-        """Where a holder's records are scored."""
+        """Return the data or the federation by which a holder's records are scored."""
         if isinstance(self._holders, Federation | Runtime):
             return self._holders
-        return named_holders(self._holders)[name]
+        return name_holders(self._holders)[name]
 
 
 __all__ = ["train"]

@@ -1,4 +1,4 @@
-"""The short way to what holders and records are worth, and to the measure between holders."""
+"""Value holders for a target, and compute the barycenter of holders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..federation.result import Bill, Run
 from ..federation.run import Progress
 from ..options import check_known
 from ..sites.secure._engine import missing_spu
-from ._holders import Holders, Parties, label_option
+from ._holders import Holders, Parties, check_method, label_option
 from ._methods import Comparison
 from .sketch import run_sketches
 
@@ -74,8 +74,7 @@ def barycenter(
         own_options = {k: options.pop(k) for k in ("weights", "support", "rounds") if k in options}
         result = run_sketches(parties, progress=progress, **options)
         return result.barycenter(**own_options)
-    if method != "fedbary":
-        raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
+    check_method(method, "fedbary", "sketch")
     check_known(FedBary, options, "barycenter")
     protocol = FedBary(labels=bool(labels), **options).among(parties.names)
     return parties.run(protocol, progress)
@@ -225,7 +224,7 @@ class HolderMap:
 
 
 def _with_bill(worth: Contributions, more: Run | Bill, disclosure: str) -> Contributions:
-    """The same result with the bill of another run added."""
+    """Return a result with the cost of another run added."""
     levels = [Disclosure[level.upper()] for level in (worth.disclosure, disclosure) if level]
     return replace(
         worth,

@@ -1,4 +1,4 @@
-"""Drift of one site, by its releases."""
+"""Measure the drift of one site from its releases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..distances.sketches.release_file import ReleaseFile, check_alike
 from ..errors import InputError, MismatchError
 from ..federation.keys import Keyring
 from .combine import public_records, read_releases, run_releases
-from .release import asking
+from .release import build_question
 
 
 def watch(
@@ -68,16 +68,16 @@ def watch(
             f"{len(releases)} release(s) given; two or more of one site are needed.",
             code="release-few",
         )
-    by_period = _of_one_site(releases)
+    by_period = _index_by_period(releases)
     check_alike(by_period)
     first = releases[0]
     sketches = run_releases(by_period, public)
-    sample = asking(first.terms, public_records(first, public)).sample
+    sample = build_question(first.terms, public_records(first, public)).sample
     return measure_drift(first.name, sketches, sample, progress=progress)
 
 
-def _of_one_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
-    """Releases by their periods, or by their files where they name none."""
+def _index_by_period(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
+    """Return releases by their periods, or by their files where they name none."""
     first, by_period = releases[0], dict[str, ReleaseFile]()
     for release in releases:
         if release.name != first.name or release.sealed.signer != first.sealed.signer:

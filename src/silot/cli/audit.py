@@ -40,7 +40,7 @@ class Knowledge(Columns):
             public=None if self.public is None else self.measure(self.public),
             vocabulary=None if self.vocabulary is None else load_vocabulary(self.vocabulary),
             truth={name: self.measure(path) for name, path in files.items()},
-            image_shape=None if self.image_shape is None else shape_of(self.image_shape),
+            image_shape=None if self.image_shape is None else read_shape(self.image_shape),
             time_limit=self.time_limit,
         )
 
@@ -107,7 +107,7 @@ def named_files(texts: list[str]) -> dict[str, Path]:
     return files
 
 
-def shape_of(text: str) -> tuple[int, ...]:
+def read_shape(text: str) -> tuple[int, ...]:
     """Read a shape such as ``28x28`` or ``32x32x3``."""
     parts = text.lower().split("x")
     if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):

@@ -64,7 +64,7 @@ def barycenter_command(
     atoms.check()
     loaded, _ = where.load(tables, holders)
     options |= release.read(tables) | {"method": method, "labels": tables.labels}
-    options |= {"weights": weights_of(weights, list(names_of(loaded)))}
+    options |= {"weights": read_weights(weights, list(names_of(loaded)))}
     with steps("barycenter") as progress:
         result = barycenter(loaded, progress=progress, **options)
     atoms.save(result)
@@ -94,14 +94,14 @@ def coreset_command(
         )
     loaded, mine = where.load(tables, holders, test)
     options |= release.read(tables) | {"method": method, "labels": tables.labels}
-    options |= {"weights": weights_of(weights, list(names_of(loaded)))}
+    options |= {"weights": read_weights(weights, list(names_of(loaded)))}
     with steps("coreset") as progress:
         result = coreset(loaded, test=mine, progress=progress, **options)
     atoms.save(result)
     outputs.finish(result)
 
 
-def weights_of(text: str | None, names: list[str]) -> dict[str, float] | None:
+def read_weights(text: str | None, names: list[str]) -> dict[str, float] | None:
     """Read weights by the holders' names from the text of a flag."""
     if text is None:
         return None

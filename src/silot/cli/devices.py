@@ -20,7 +20,7 @@ from ..teaching.adapt import Adapt
 from ..teaching.network import Network, as_rows
 from ..teaching.result import Adaptation
 from ..teaching.solve import Links, links
-from .audit import shape_of
+from .audit import read_shape
 from .console import (
     check_archive,
     check_outputs,
@@ -65,7 +65,7 @@ class DeviceFiles(Flags):
         """Run ``adapt`` over devices; ``tests`` are files of evaluation records by device."""
         options = dict(options)
         if "shape" in options:
-            options["shape"] = shape_of(options["shape"])
+            options["shape"] = read_shape(options["shape"])
         if where.sites is not None:
             where.refuse(label_column=self.label_column, columns=self.columns)
             connection = where.connected(paths)

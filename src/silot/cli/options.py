@@ -1,4 +1,4 @@
-"""Options that several commands share, and the holders they are given."""
+"""Declare flags that several commands share, and load the files of holders."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Columns(Flags):
                 )
 
     def contract(self) -> Schema | None:
-        """The schema that tables are read by."""
+        """Load the schema that tables are read by, if a flag names one."""
         if self.schema is None:
             if self.site:
                 raise InputError("--site goes with --schema.", code="schema-options")
@@ -83,7 +83,7 @@ class Columns(Flags):
         return Schema.load(self.schema)
 
     def sites(self) -> dict[str, Site]:
-        """How sites write their columns, by the name of the site; ``""`` for all others."""
+        """Load by the site's name how it writes its columns; ``""`` stands for all others."""
         parted = [text.rpartition("=") for text in self.site or ()]
         return {name: Site.load(path) for name, _, path in parted}
 
@@ -106,7 +106,7 @@ class Columns(Flags):
         return None
 
     def chosen(self, path: Path) -> list[str] | None:
-        """Columns of a table that are features; all when ``None``."""
+        """Return the columns of a table that are features; ``None`` for all."""
         if self.columns is None:
             return None
         names = column_names(path)
@@ -121,7 +121,7 @@ class Columns(Flags):
         return [name if name in names else name.strip() for name in quoted] or plain
 
     def measure(self, path: Path, *, weights: bool = True) -> Measure:
-        """Records of one file, whether or not it is a table; public ones have no ``weights``."""
+        """Load records of one file; public ones have no ``weights``."""
         schema = self.contract()
         if schema is not None:
             return self.by_schema(path, schema, complete=weights)
@@ -151,7 +151,7 @@ class Tables(Columns):
     labels: bool = flag("Compare labelled records.", default=False)
 
     def load(self, paths: Sequence[Path], missing_label: str | None = None) -> dict[str, Measure]:
-        """Measures by a name: the file's, or its path where two files have one name.
+        """Load measures by the names of files, or by paths where two have one name.
 
         Columns of tables are matched by name, in the order of the first by that name. The column
         of identifiers is no feature of the tables that have it.
@@ -329,7 +329,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _without(label_column: str, paths: Sequence[Path]) -> set[Path]:
-    """Tables without the label column, where another has it: their records have no labels."""
+    """Return tables without the label column, where another has it."""
     tables = {path: column_names(path) for path in paths}
     tables = {path: names for path, names in tables.items() if names}
     absent = {path for path, names in tables.items() if label_column not in names}

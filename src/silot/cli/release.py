@@ -84,7 +84,7 @@ class Account(Flags):
     to: Path | None = flag("Lock the file for the owner of this .pub.")
 
     def files(self, name: str) -> list[Path | None]:
-        """What a release reads beside the records; nothing may be written over the key."""
+        """List what a release reads beside the records; the key must not be overwritten."""
         beside = self.ledger and self.ledger.with_name(f"{quote(name, safe='')}{KEY}")
         return [self.ledger, self.policy, self.to, self.key or beside]
 
@@ -177,7 +177,7 @@ def combine_command(
 ) -> None:
     """Distances, worth and groups of sites, from their releases alone."""
     files, sample = read_files(releases, trust, columns, public)
-    mine = records_of(columns, validation, files[0].schema)
+    mine = load_records(columns, validation, files[0].schema)
     with steps("combine") as progress:
         sketches = combine(files, sample, mine, progress=progress)
     count = 2 if groups is None and len(files) >= _FEWEST_GROUPED else groups
@@ -205,10 +205,10 @@ def read_files(
 ) -> tuple[list[ReleaseFile], Measure | None]:
     """Read releases, and the public records that they were made with."""
     files = read_releases(paths, keys=trust.keys, key=trust.key)
-    return files, records_of(columns, public, files[0].schema, complete=False)
+    return files, load_records(columns, public, files[0].schema, complete=False)
 
 
-def records_of(
+def load_records(
     columns: Columns, path: Path | None, schema: Schema | None, *, complete: bool = True
 ) -> Measure | None:
     """Load records of one file, by the schema of the releases unless flags name another."""

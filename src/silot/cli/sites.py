@@ -69,7 +69,7 @@ class Where(Flags):
 
         names = [str(name) for name in holders] if holders else None
         run = RESUMED.get()
-        connection = connect.opened(
+        connection = connect.open_connection(
             self.sites or Path(), names, timeout=connect.TIMEOUT, run=run, words=sys.argv[1:],
             files=None if run else hash_files([*self._files, *files]), schema=schema,
         )  # fmt: skip

@@ -14,8 +14,8 @@ from ..api.train import train
 from ..errors import FileError, InputError
 from ..teaching.federated.federated import FederatedTraining
 from ..teaching.federated.federated_result import FederatedModels
-from .audit import shape_of
-from .barycenter import weights_of
+from .audit import read_shape
+from .barycenter import read_weights
 from .console import check_archive, save_arrays, steps
 from .generate import Flags, command, flag
 from .options import HoldersArgument, Outputs, Tables
@@ -45,7 +45,7 @@ class Together(Flags):
             validation=None,
             test=None,
             groups=None if self.groups is None else _groups(self.groups),
-            weights=weights if weights == "worth" else weights_of(weights, list(names)),
+            weights=weights if weights == "worth" else read_weights(weights, list(names)),
         )
 
 
@@ -63,7 +63,7 @@ def train_command(
     """Train a model together, or one for each group of holders, and say how good it is."""
     check_archive(save, "--save")
     if "shape" in options:
-        options["shape"] = shape_of(options["shape"])
+        options["shape"] = read_shape(options["shape"])
     # A model is of labelled records, whether or not the flag says so.
     tables = replace(tables, labels=True)
     loaded, mine = where.load(tables, holders, together.validation)

@@ -1,4 +1,4 @@
-"""What other wings told, put together: what advice rests on."""
+"""Collect the results that advice rests on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_FLAGGED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What other wings told, for advice.
+    """Results that advice rests on.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Case:
     excluded: tuple[str, ...] = ()
 
     def without(self, names: Sequence[str]) -> Case:
-        """The case of the other holders."""
+        """Return the case of the other holders."""
         records = {name: scores for name, scores in self.records.items() if name not in names}
         excluded = tuple(sorted({*self.excluded, *names}))
         return replace(self, pool=self.pool.without(names), records=records, excluded=excluded)
@@ -81,7 +81,7 @@ class Case:
         return "exact W2, certified bounds" if self.pool.certified else "W2 of releases, estimated"
 
     def apart(self, level: float) -> Flags:
-        """Pairs of holders that are certified to be further apart than chance makes (N, N)."""
+        """Return pairs of holders that are certified further apart than by chance (N, N)."""
         if self.matrix is None:
             return np.zeros((1, 1), dtype=bool)
         levels = chance_levels(self.pool.names, self.laws, self.matrix, level)
@@ -130,15 +130,15 @@ class Case:
 
 
 class Gain(NamedTuple):
-    """What is gained where the pool becomes another one, and what speaks for it."""
+    """Gain of another pool, and its evidence."""
 
     span: Span
     sure: bool
     evidence: tuple[Evidence, ...]
 
 
-def gained(case: Case, first: Solved, then: Solved, level: float | None = None) -> Gain:
-    """What another pool gains, and whether other validation records would, at a ``level``."""
+def measure_gain(case: Case, first: Solved, then: Solved, level: float | None = None) -> Gain:
+    """Measure what another pool gains, and test it against other validation records."""
     luck, gain = case.pool.luck(first, then), first.span.less(then.span)
     if not case.pool.certified:
         gain = Span(gain.value, gain.value - ENDS * luck, gain.value + ENDS * luck)
@@ -154,4 +154,4 @@ def gained(case: Case, first: Solved, then: Solved, level: float | None = None) 
     return Gain(gain, sure, evidence)
 
 
-__all__ = ["ENDS", "LEVEL", "MOST_FLAGGED", "PART", "Case", "Gain", "gained"]
+__all__ = ["ENDS", "LEVEL", "MOST_FLAGGED", "PART", "Case", "Gain", "measure_gain"]

@@ -1,4 +1,4 @@
-"""The records of all holders, asked for once."""
+"""Request the records of all holders once."""
 
 from __future__ import annotations
 

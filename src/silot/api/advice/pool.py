@@ -1,4 +1,4 @@
-"""The records of all holders together, and how far parts of them are from validation records."""
+"""Measure how far the records of holders are from validation records."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Solved(NamedTuple):
     other: Array
 
 
-def as_read(sent: Measure, read: Measure) -> Measure:
-    """Records that were told, with the columns and the schema that all were read by."""
+def with_columns_of(sent: Measure, read: Measure) -> Measure:
+    """Return records with the columns and the schema of others."""
     return Measure(sent.points, sent.masses, sent.labels, read.columns, schema=read.schema)
 
 
@@ -109,7 +109,7 @@ class Pool:
         labels: bool,
         records: Mapping[str, float] | None = None,
     ) -> Self:
-        """Records of holders, or what was released of so many ``records``."""
+        """Build the pool of holders' records, or of releases of so many ``records``."""
         names = tuple(sorted(holders))
         sizes = records or {name: float(holders[name].size) for name in names}
         target = Target.of_validation(own, "classes" if labels else "none", "none")
@@ -142,7 +142,7 @@ class Pool:
         )
 
     def without(self, names: Collection[str]) -> Self:
-        """The pool of the other holders."""
+        """Return the pool of the other holders."""
         kept = ~self.of_holders(names)
         others = tuple(name for name in self.names if name not in names)
         place = np.cumsum(np.isin(self.names, others)) - 1
@@ -197,7 +197,7 @@ class Pool:
     def solved(
         self, masses: Array, extra: Array | None = None, *, own_shares: bool = False
     ) -> Solved:
-        """From records of these masses (n,) to the validation records.
+        """Compute the distance from records of these masses (n,) to the validation records.
 
         ``extra`` are masses (m,) of copies of the validation records beside them;
         ``own_shares`` leaves these the class shares they have.
@@ -209,11 +209,11 @@ class Pool:
         return Solved(self._span(plan), *plan.potentials)
 
     def distance(self, masses: Array) -> Span:
-        """The distance alone."""
+        """Compute the distance without potentials."""
         return self.solved(masses).span
 
     def of_class(self, name: str, code: int) -> Span:
-        """From records of a holder and a class to the validation records of it."""
+        """Compute the distance of a holder's records of a class to the validation records of it."""
         rows, columns = self.of_holders([name]) & (self.codes == code), self.targets == code
         part = np.ascontiguousarray(self.cost[np.ix_(rows, columns)])
         return self._span(_solved(part, self.masses[rows], self.target_weights[columns]))
@@ -224,7 +224,7 @@ class Pool:
         return Span(max(plan.cost, 0.0) ** 0.5, lower**0.5, upper**0.5)
 
     def shares(self) -> tuple[Array, Array]:
-        """Mass of each class in the pool, and among the validation records (C,)."""
+        """Compute the mass of each class in the pool and among the validation records (C,)."""
         classes = len(self.classes)
         have = np.bincount(self.codes, self.masses, minlength=classes)
         want = np.bincount(self.targets, self.target_weights, minlength=classes)
@@ -232,7 +232,7 @@ class Pool:
         return np.minimum(have, 1.0), np.minimum(want, 1.0)
 
     def luck(self, first: Solved, then: Solved) -> float:
-        """Standard error of a gain, of other validation records of their law.
+        """Compute the standard error of a gain over other validation records.
 
         The derivative of a squared distance by the validation records is their potential. Class
         shares follow those of the pool: what varies is within classes.
@@ -273,7 +273,7 @@ class Pull(NamedTuple):
 
 
 def pull(pool: Pool, potential: Array, out: Flags, flagged: Flags) -> Pull:
-    """What leaving out some records does, as those that are not ``flagged`` tell (Welch's test)."""
+    """Measure the effect of leaving out records by those not ``flagged`` (Welch's test)."""
     mass = float(pool.masses[out].sum())
     means, errors, sizes = [], [], []
     for side in (out & ~flagged, ~out & ~flagged):
@@ -305,7 +305,7 @@ def _classes(parts: list[Measure], target: Target) -> tuple[tuple[str, ...], Cod
 
 
 def _squares(points: Array, masses: Array, codes: Codes, classes: int, target: Target) -> Array:
-    """Squared distances of all classes to one another, as far as validation records tell."""
+    """Compute squared distances between classes, as far as validation records tell."""
     validated = len(target.classes)
     apart = np.zeros((classes, classes))
     apart[:validated, :validated] = target.metric
@@ -320,4 +320,4 @@ def _squares(points: Array, masses: Array, codes: Codes, classes: int, target: T
     return apart**2
 
 
-__all__ = ["Pool", "Pull", "Solved", "Span", "as_read", "pull"]
+__all__ = ["Pool", "Pull", "Solved", "Span", "pull", "with_columns_of"]

@@ -1,4 +1,4 @@
-"""What would help most, with evidence."""
+"""Advice and its evidence."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Plan(Billed):
 
 
 def _flagged(scores: RecordScores) -> dict[str, Any]:
-    """Which records are flagged, and about how many are broken; the scores are too many."""
+    """Return flags and estimates without scores, which are too many."""
     fields = scores.to_dict()
     kept = ("records", "flagged", "fdr", "rule", "status")
     broken = {name: estimate.to_dict() for name, estimate in scores.parts.broken.items()}

@@ -1,4 +1,4 @@
-"""Advice from composed results: one small function a kind."""
+"""Derive advice from results: one small function a kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ...render.words import count, listed, number, percent
-from .case import ENDS, LEVEL, PART, Case, Gain, gained
+from .case import ENDS, LEVEL, PART, Case, Gain, measure_gain
 from .pool import Pool, Solved, Span, pull
 from .result import NOT_COMPARABLE, UNIT, Advice, Evidence, Kind
 
@@ -17,7 +17,7 @@ _ORDER: tuple[Kind, ...] = ("nothing", "leave-out", "drop", "ask", "group", "poo
 
 
 def advise(case: Case) -> tuple[Advice, ...]:
-    """All pieces of advice, the most helpful first: sure ones, then those that may be chance."""
+    """Return all advice, the most helpful first: sure pieces, then those that may be chance."""
     pieces = [piece for rule in AS_THEY_ARE for piece in rule(case)]
     candidates, remainder = leave_out(case), case
     # Who is far off hides what others lack: it is left out before.
@@ -40,7 +40,7 @@ def _rank(piece: Advice) -> tuple[bool, bool, bool, float, int, tuple[str, ...],
 
 
 def leave_out(case: Case) -> list[Advice]:
-    """Holders, or groups, without which the pool is nearer the validation records."""
+    """Advise on holders, or groups, without which the pool is nearer the validation records."""
     pool, total = case.pool, case.total
     sets = dict.fromkeys([*((name,) for name in pool.names), *case.groups])
     candidates = [names for names in sets if len(names) < len(pool.names)]
@@ -54,7 +54,7 @@ def leave_out(case: Case) -> list[Advice]:
         if first.chance * len(candidates) > LEVEL:
             continue
         then = pool.solved(np.where(out, 0.0, pool.masses))
-        gain = gained(case, total, then, level)
+        gain = measure_gain(case, total, then, level)
         if gain.span.value <= 0:
             continue
         # Noise of releases is not in the error: they must be certified apart from most others.
@@ -78,7 +78,7 @@ def leave_out(case: Case) -> list[Advice]:
 
 
 def drop(case: Case) -> list[Advice]:
-    """Flagged records of a holder."""
+    """Advise on flagged records of a holder."""
     pool, total = case.pool, case.total
     pieces: list[Advice] = []
     for name, scores in sorted(case.records.items()):
@@ -89,7 +89,7 @@ def drop(case: Case) -> list[Advice]:
             continue
         then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
         # Broken records are broken whatever the validation records: those at hand are enough.
-        gained_then = gained(case, total, then)
+        gained_then = measure_gain(case, total, then)
         # Wrong labels hardly move a distance, and fewer records are further off by chance: what is
         # broken is broken all the same.
         gain = gained_then if gained_then.span.value > 0 else None
@@ -120,7 +120,7 @@ def drop(case: Case) -> list[Advice]:
 
 
 def ask(case: Case) -> list[Advice]:
-    """Classes of which the validation records have more than the pool."""
+    """Advise on classes of which the validation records have more than the pool."""
     pool = case.pool
     have, want = pool.shares()
     codes = np.flatnonzero(want > 0).tolist() if pool.classes else []
@@ -138,7 +138,8 @@ def ask(case: Case) -> list[Advice]:
         holders, words, nearest = _from_whom(case, code)
         piece = _piece(
             case,
-            "ask", holders, gained(case, total, then, level), pool.certified and chance <= level,
+            "ask", holders, measure_gain(case, total, then, level),
+            pool.certified and chance <= level,
             f"Ask for more of class {kind!r}: it is {percent(want[code])} of the validation "
             f"records and {percent(have[code])} of the pool. "
             f"{_more(have[code], want[code], sum(pool.records.values()))} {words}",
@@ -154,7 +155,7 @@ def ask(case: Case) -> list[Advice]:
 
 
 def group(case: Case) -> list[Advice]:
-    """Groups of holders that are certified to be further apart than chance makes."""
+    """Advise on groups of holders that are certified to be further apart than by chance."""
     matrix, names = case.matrix, case.pool.names
     if matrix is None or len(case.groups) < 2:
         return []
@@ -164,25 +165,20 @@ def group(case: Case) -> list[Advice]:
     across = [(a, b) for x, y in combinations(case.groups, 2) for a in x for b in y]
     least = min((matrix[pair] for pair in across), key=lambda distance: distance.value)
     words = "; ".join(listed(members, 6) for members in case.groups)
-    return [
-        Advice(
-            kind="group", holders=names,
-            text=f"Train apart, in {len(case.groups)} groups: {words}. Their data are further "
-            "apart than chance makes.",
-            gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=sure,
-            evidence=(
-                Evidence(
-                    what=f"least distance across groups, {' and '.join(sorted(least.holders))}",
-                    value=least.value, lower=least.lower, upper=least.upper,
-                    by=f"W2 by {matrix.method}{_by_chance(case, across)}",
-                ),
-            ),
-        )
-    ]  # fmt: skip
+    text = (
+        f"Train apart, in {len(case.groups)} groups: {words}. Their data are further apart than "
+        "chance makes."
+    )
+    evidence = Evidence(
+        what=f"least distance across groups, {' and '.join(sorted(least.holders))}",
+        value=least.value, lower=least.lower, upper=least.upper,
+        by=f"W2 by {matrix.method}{_by_chance(case, across)}",
+    )  # fmt: skip
+    return [_piece(case, "group", names, None, sure, text, evidence)]
 
 
 def pool(case: Case) -> list[Advice]:
-    """Holders that are of one law as far as anybody can tell."""
+    """Advise on holders that cannot be told apart."""
     matrix, names, together = case.matrix, case.pool.names, case.pool
     if matrix is None:
         return []
@@ -221,18 +217,15 @@ def _piece(
     case: Case, kind: Kind, holders: tuple[str, ...], gain: Gain | None, exceeds: bool, text: str,
     *first: Evidence,
 ) -> Advice:  # fmt: skip
-    """A piece: sure where the test of its kind ``exceeds`` chance and any gain of it is."""
+    """Build a piece: sure where its test ``exceeds`` chance and any gain of it does."""
     if case.excluded:
         text += f" Counted without {listed(case.excluded, 6)}."
-    if gain is None:
-        return Advice(
-            kind=kind, holders=holders, text=text, gain=None, lower=None, upper=None,
-            unit=NOT_COMPARABLE, sure=exceeds, evidence=first,
-        )  # fmt: skip
+    span = None if gain is None else gain.span
     return Advice(
-        kind=kind, holders=holders, text=text, gain=gain.span.value, lower=gain.span.lower,
-        upper=gain.span.upper, unit=UNIT, sure=exceeds and gain.sure,
-        evidence=(*first, *gain.evidence),
+        kind=kind, holders=holders, text=text, sure=exceeds and (gain is None or gain.sure),
+        gain=span and span.value, lower=span and span.lower, upper=span and span.upper,
+        unit=NOT_COMPARABLE if span is None else UNIT,
+        evidence=first if gain is None else (*first, *gain.evidence),
     )  # fmt: skip
 
 
@@ -242,13 +235,12 @@ AS_THEY_ARE: Sequence[Callable[[Case], list[Advice]]] = (ask, group, pool)
 
 def _nothing(case: Case) -> Advice:
     names = case.pool.names
-    return Advice(
-        kind="nothing", holders=names,
-        text=f"Nothing helps for sure: use the records of {listed(names, 6)} as they are. "
-        "No advice exceeds what chance makes.",
-        gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=False,
-        evidence=(case.evidence("of the pool", case.total.span),),
-    )  # fmt: skip
+    text = (
+        f"Nothing helps for sure: use the records of {listed(names, 6)} as they are. No advice "
+        "exceeds what chance makes."
+    )
+    evidence = case.evidence("of the pool", case.total.span)
+    return _piece(case, "nothing", names, None, False, text, evidence)
 
 
 def _of(pool: Pool, names: Sequence[str]) -> Span:
@@ -256,14 +248,14 @@ def _of(pool: Pool, names: Sequence[str]) -> Span:
 
 
 def _alone(pool: Pool, names: Sequence[str]) -> Span:
-    """Each by itself: the root of the mean square, which pooling never exceeds."""
+    """Compute the root mean square of holders by themselves, which pooling never exceeds."""
     distances = np.array([_of(pool, [name]) for name in names])
     shares = np.array([pool.records[name] for name in names])
     return Span(*np.sqrt(shares @ distances**2 / shares.sum()).tolist())
 
 
 def _by_chance(case: Case, pairs: Sequence[tuple[str, str]]) -> str:
-    """What the distances of these pairs stay below by chance."""
+    """Say what the distances of these pairs stay below by chance."""
     levels = {} if case.clustering is None else case.clustering.levels
     measured = [levels[key] for a, b in pairs for key in ((a, b), (b, a)) if key in levels]
     if not measured:
@@ -272,7 +264,7 @@ def _by_chance(case: Case, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _fewer(have: float, size: float, want: float, other: float) -> float:
-    """Chance that of two samples of one law the first has so few of a class (Fisher's test)."""
+    """Compute the p-value that a sample has so few records of a class (Fisher's test)."""
     n, m = round(size), round(other)
     mine, theirs = round(have * n), round(want * m)
     from scipy.stats import hypergeom  # half a second, that only advice needs
@@ -281,7 +273,7 @@ def _fewer(have: float, size: float, want: float, other: float) -> float:
 
 
 def _as_many(flagged: int, size: int, validation: float, fdr: float) -> float:
-    """Chance that so many flagged records are a holder's, were its records the validation's.
+    """Compute the p-value of so many flagged records, were they like validation records.
 
     Flags are where at most so many validation records score as high as the level allows.
     """
@@ -293,7 +285,7 @@ def _as_many(flagged: int, size: int, validation: float, fdr: float) -> float:
 
 
 def _with_class(pool: Pool, code: int, have: float, want: float) -> Solved:
-    """The pool with as much of a class as the validation records have, the others in proportion."""
+    """Solve for the pool with the validation records' share of a class."""
     ours = pool.codes == code
     others = pool.masses * ((1.0 - want) / max(1.0 - have, 1e-300))
     if have > 0:
@@ -312,7 +304,7 @@ def _more(have: float, want: float, size: float) -> str:
 
 
 def _from_whom(case: Case, code: int) -> tuple[tuple[str, ...], str, tuple[Evidence, ...]]:
-    """The holder whose records of a class are nearest the validation's."""
+    """Find the holder whose records of a class are nearest the validation's."""
     pool = case.pool
     ours = (pool.codes == code) & (pool.masses > 0)
     holders = [name for name in pool.names if (pool.of_holders([name]) & ours).any()]
