@@ -357,13 +357,14 @@ def taking(*kinds: type[Options]) -> Callable[[Function], Function]:
         last = [item for k, item in own.parameters.items() if k not in shown]
         for kind in kinds:
             text = documented(kind, text, without=tuple(shown))
-            shown = {**inspect.signature(kind).parameters, **shown}
-        order = sorted(
-            shown.values(), key=lambda item: (item.kind, item.name not in own.parameters)
-        )
+            shown |= {
+                name: item
+                for name, item in inspect.signature(kind).parameters.items()
+                if name not in shown
+            }
         named: Any = function
         more = last if "**options" in text else []
-        named.__signature__ = own.replace(parameters=[*order, *more])
+        named.__signature__ = own.replace(parameters=[*shown.values(), *more])
         named.__doc__ = text
         return function
 

@@ -13,7 +13,7 @@ from ..distances.sketches.release_options import read_public_classes
 from ..distances.worth.fedbary import allot
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
-from ..options import check_known
+from ..options import check_known, taking
 from ..teaching.federated.coreset import Condensing, Coreset, of_released, released
 from ._holders import Holders, Parties, check_method, check_side
 from .sketch import Spending, prepare_release, run_sketches
@@ -21,6 +21,7 @@ from .sketch import Spending, prepare_release, run_sketches
 _OWN = ("weights", "rounds", "tol")
 
 
+@taking(Condensing)
 def coreset(
     holders: Holders | Sequence[str],
     size: int = 100,
@@ -61,9 +62,7 @@ def coreset(
     progress
         Called after every exchange.
     **options
-        ``weights``, ``rounds`` and ``tol``; ``active`` (holders asked a round) and ``quorum`` with
-        ``"fedbary"``; options of ``silot.sketches`` such as ``public`` and ``privacy_epsilon``
-        with ``"sketch"``.
+        With ``"sketch"`` also those of ``silot.sketches``, such as ``public``.
 
     Returns
     -------

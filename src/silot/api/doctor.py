@@ -126,7 +126,8 @@ def checkup(n: int | None = None, m: int | None = None, dim: int = 64) -> Checku
         used,
         sets,
         reason,
-        {"Python": platform.python_version()} | {name: _version(name) for name in _LIBRARIES},
+        {"Python": platform.python_version()}
+        | {name: metadata.version(name) for name in _LIBRARIES},
         _threads(),
         os.cpu_count() or 1,
         _gpu(),
@@ -153,10 +154,6 @@ def _kernels() -> tuple[str, tuple[str, ...], str]:
     )
 
 
-def _version(name: str) -> str:
-    return metadata.version(name)
-
-
 def _threads() -> tuple[str, ...]:
     libraries = cast("list[dict[str, Any]]", threadpool_info())
     lines = {
@@ -170,13 +167,13 @@ def _gpu() -> str:
     if find_spec("torch") is None:
         return "none: torch is not installed"
     # Builds for the host alone say so, and importing one to ask takes seconds.
-    if _version("torch").endswith("+cpu"):
-        return f"none: torch {_version('torch')} is built without"
+    if metadata.version("torch").endswith("+cpu"):
+        return f"none: torch {metadata.version('torch')} is built without"
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:
-        return f"none: torch {_version('torch')} finds no CUDA device"
+        return f"none: torch {metadata.version('torch')} finds no CUDA device"
     return ", ".join(torch.cuda.get_device_name(k) for k in range(count))
 
 

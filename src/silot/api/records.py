@@ -8,13 +8,14 @@ from typing import Any
 from ..data.measure import Data
 from ..federation.party import Own
 from ..federation.run import Federation, Progress, Runtime
-from ..options import check_known
+from ..options import check_known, taking
 from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
 from ..records.validation import RecordScreening
 from ._holders import MINE, Parties, check_method, read_measure, with_columns
 
 
+@taking(RecordScreening)
 def value_records(
     holder: Data | Federation | Runtime,
     validation: Data | Own,
@@ -48,8 +49,7 @@ def value_records(
     progress
         Called after every exchange.
     **options
-        ``fdr``, the share of the flagged records that may be sound; for ``"published"`` ``t``,
-        ``support`` and ``covariance``.
+        For ``"published"`` ``t``, ``support`` and ``covariance``.
 
     Returns
     -------

@@ -133,25 +133,45 @@ def train(
     parties = Parties.of(holders, labels, validation)
     tests = None if test is None else _read_test(test, parties, labels)
     fixed: dict[str, Any] = {"algorithm": algorithm, "seed": seed, **options}
-    before = _Preparation(holders, parties, labels, seed)
-    own = {
-        "groups": _numbers(groups),
-        "weights": _masses(weights),
-        "flagged": _flags(drop_flagged),
-    }
-    # Checked before anybody is asked for anything.
+    by_distance = groups == "auto" or (isinstance(groups, int) and not isinstance(groups, bool))
+    own: dict[str, Any] = {
+        "groups": None
+        if groups is None or by_distance
+        else _read_by_holder(
+            "groups", groups, Clustering, "assignment",
+            "'auto', a number of groups, what silot.cluster found, or numbers by holder",
+            code="option-groups",
+        ),
+        "weights": None
+        if weights is None or weights == "worth"
+        else _read_by_holder(
+            "weights", weights, Contributions, "shares",
+            "'worth', what silot.value_holders found, or numbers by holder",
+            code="option-weights",
+        ),
+        "flagged": None if isinstance(drop_flagged, bool) else _read_flags(drop_flagged),
+    }  # fmt: skip
+    # Checked before any holder receives a question.
     FederatedTraining(**fixed, **own).among(parties.names)
-    if _is_number(groups):
-        own["groups"] = before.groups(groups)
+    clustering: Clustering | None = None
+    runs: list[Billed] = []
+    shared: dict[str, Any] = {"labels": labels, "seed": seed}
+    if by_distance:
+        clustering = cluster(holders, k=cast("Any", groups), **shared)
+        own["groups"] = clustering.assignment
     if weights == "worth":
-        own["weights"] = before.worth()
+        worth = value_holders(holders, parties.trusted.measure, **shared)
+        runs.append(worth)
+        own["weights"] = worth.shares
     if drop_flagged is True:
-        own["flagged"] = before.flags()
+        scores = _score_records(holders, parties, **shared)
+        runs += scores.values()
+        own["flagged"] = {name: item.flagged for name, item in scores.items()}
     kind = FederatedTraining(**fixed, **own)
     trained = parties.run(kind.among(parties.names), progress)
     if tests is not None:
         trained = trained.tested(tests)
-    return replace(trained, clustering=before.clustering, beside=tuple(before.runs))
+    return replace(trained, clustering=clustering, beside=tuple(runs))
 
 
 def _read_test(test: Data, parties: Parties, labels: bool | str) -> Measure:
@@ -160,94 +180,35 @@ def _read_test(test: Data, parties: Parties, labels: bool | str) -> Measure:
     return check_measures(named, labels, last=(_TEST,))[_TEST]
 
 
-def _is_number(groups: object) -> bool:
-    """Whether distances decide who is in which group."""
-    return groups == "auto" or (isinstance(groups, int) and not isinstance(groups, bool))
+def _read_by_holder(
+    name: str, value: object, kind: type, field: str, choices: str, *, code: str
+) -> Mapping[str, Any]:
+    """Read numbers by holder: as they are, or in a field of a result of some kind."""
+    if isinstance(value, kind):
+        return getattr(value, field)
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    raise InputError(f"{name} is {value!r}; give {choices}.", code=code)
 
 
-def _numbers(groups: object) -> Mapping[str, int] | None:
-    """Read numbers of groups by holder, where the caller names them."""
-    if groups is None or _is_number(groups):
-        return None
-    if isinstance(groups, Clustering):
-        return groups.assignment
-    if isinstance(groups, Mapping):
-        return cast("Mapping[str, int]", groups)
-    raise InputError(
-        f"groups is {groups!r}; give 'auto', a number of groups, what silot.cluster found, or "
-        "numbers by holder.",
-        code="option-groups",
+def _read_flags(scores: object) -> Mapping[str, Any]:
+    """Read by holder which records are left out, of flags or scores."""
+    choices = "True, or what silot.value_records found by holder"
+    by_holder = _read_by_holder(
+        "drop_flagged", scores, type(None), "", choices, code="option-flagged"
     )
-
-
-def _masses(weights: object) -> Mapping[str, float] | None:
-    """Read what holders count for, where the caller names it."""
-    if weights is None or weights == "worth":
-        return None
-    if isinstance(weights, Contributions):
-        return weights.shares
-    if isinstance(weights, Mapping):
-        return cast("Mapping[str, float]", weights)
-    raise InputError(
-        f"weights is {weights!r}; give 'worth', what silot.value_holders found, or numbers by "
-        "holder.",
-        code="option-weights",
-    )
-
-
-def _flags(drop_flagged: object) -> Mapping[str, Any] | None:
-    """Read by holder which records are left out, where the caller names them."""
-    if isinstance(drop_flagged, bool):
-        return None
-    if not isinstance(drop_flagged, Mapping):
-        raise InputError(
-            f"drop_flagged is {drop_flagged!r}; give True, or what silot.value_records found by "
-            "holder.",
-            code="option-flagged",
-        )
-    scores = cast("Mapping[str, object]", drop_flagged)
     return {
-        name: score.flagged if isinstance(score, RecordScores) else score
-        for name, score in scores.items()
+        name: item.flagged if isinstance(item, RecordScores) else item
+        for name, item in by_holder.items()
     }
 
 
-class _Preparation:
-    """Runs before the training that groups, weights and flags follow from."""
-
-    def __init__(self, holders: Holders, parties: Parties, labels: bool | str, seed: int) -> None:
-        self._holders = holders
-        self._parties = parties
-        self._shared: dict[str, Any] = {"labels": labels, "seed": seed}
-        self.clustering: Clustering | None = None
-        self.runs: list[Billed] = []
-
-    def groups(self, k: object) -> Mapping[str, int]:
-        """Compute numbers of groups by holder from exact distances."""
-        self.clustering = cluster(self._holders, k=cast("Any", k), **self._shared)
-        return self.clustering.assignment
-
-    def worth(self) -> Mapping[str, float]:
-        """Compute shares of holders by their distance to the validation data."""
-        worth = value_holders(self._holders, self._parties.trusted.measure, **self._shared)
-        self.runs.append(worth)
-        return worth.shares
-
-    def flags(self) -> Mapping[str, Any]:
-        """Compute by holder which of its records are flagged."""
-        own = Own(self._parties.trusted.measure)
-        flags: dict[str, Any] = {}
-        for name in self._parties.names:
-            scores = value_records(self._party(name), own, name=name, **self._shared)
-            self.runs.append(scores)
-            flags[name] = scores.flagged
-        return flags
-
-    def _party(self, name: str) -> Data | Federation | Runtime:
-        """Return the data or the federation by which a holder's records are scored."""
-        if isinstance(self._holders, Federation | Runtime):
-            return self._holders
-        return name_holders(self._holders)[name]
+def _score_records(holders: Holders, parties: Parties, **shared: Any) -> dict[str, RecordScores]:
+    """Score the records of each holder against the validation data."""
+    own = Own(parties.trusted.measure)
+    is_federation = isinstance(holders, Federation | Runtime)
+    data = dict.fromkeys(parties.names, holders) if is_federation else name_holders(holders)
+    return {name: value_records(data[name], own, name=name, **shared) for name in parties.names}
 
 
 __all__ = ["train"]

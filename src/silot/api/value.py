@@ -18,7 +18,7 @@ from ..federation.disclosure import Disclosure
 from ..federation.party import Own
 from ..federation.result import Bill, Run
 from ..federation.run import Progress
-from ..options import check_known
+from ..options import check_known, taking
 from ..sites.secure._engine import missing_spu
 from ._holders import Holders, Parties, check_method, label_option
 from ._methods import Comparison
@@ -27,6 +27,7 @@ from .sketch import run_sketches
 MapMethod = Literal["direct", "sketch", "secure"]
 
 
+@taking(FedBary)
 def barycenter(
     holders: Holders,
     *,
@@ -50,8 +51,7 @@ def barycenter(
     progress
         Called after every exchange.
     **options
-        ``weights``, ``support`` and ``rounds``; other options of ``silot.distances.worth.fedbary``
-        or of ``silot.sketches``.
+        With ``"sketch"`` also those of ``silot.sketches``.
 
     Returns
     -------
@@ -80,6 +80,7 @@ def barycenter(
     return parties.run(protocol, progress)
 
 
+@taking(Valuation)
 def value_holders(
     holders: Holders,
     validation: Data | None = None,
@@ -115,9 +116,7 @@ def value_holders(
         them. progress
         Called after every exchange.
     **options
-        Options of ``silot.distances.worth.contributions``, such as ``method``, ``support``,
-        ``class_tolerance``, ``why``, ``shapley`` and ``seed``. With ``method="sketch"`` those of
-        ``silot.sketches``; labels are then compared as vectors.
+        With ``method="sketch"`` those of ``silot.sketches``; labels are then compared as vectors.
 
     Returns
     -------

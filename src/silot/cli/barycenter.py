@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..api.coreset import coreset
 from ..api.value import barycenter
+from ..data.measure import Measure
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter
 from ..errors import InputError
@@ -18,21 +18,24 @@ from .generate import Flags, command, flag
 from .options import HoldersArgument, Outputs, Release, Tables
 from .sites import Where, names_of
 
-MethodOption = Annotated[
-    Literal["fedbary", "sketch"],
-    typer.Option("--method", "-m", help="FedBary, or private sketches."),
-]
-WeightsOption = Annotated[
-    str | None,
-    typer.Option(help="Weight of each holder, comma separated, in their order."),
-]
+if TYPE_CHECKING:
+    from ..api.connect import Connection
 
 
 class Atoms(Flags):
-    """Files of the points themselves."""
+    """How points are computed, and the files that they are written to."""
 
+    method: Literal["fedbary", "sketch"] = flag(
+        "FedBary, or private sketches.", "-m", default="fedbary"
+    )
+    weights: str | None = flag("Weight of each holder, comma separated, in their order.")
     out: Path | None = flag("Save the atoms to this .npz file.", "-o")
     plot: Path | None = flag("Draw the objective by round to this file.")
+
+    def read(self, loaded: Mapping[str, Measure] | Connection) -> dict[str, Any]:
+        """Return the options about the holders that were loaded."""
+        weights = read_weights(self.weights, list(names_of(loaded)))
+        return {"method": self.method, "weights": weights}
 
     def check(self) -> None:
         """Raise where a file has a name of another kind."""
@@ -51,20 +54,17 @@ class Atoms(Flags):
 def barycenter_command(
     holders: HoldersArgument = None,
     *,
-    method: MethodOption = "fedbary",
-    weights: WeightsOption = None,
+    atoms: Atoms,
     where: Where,
     tables: Tables,
     release: Release,
-    atoms: Atoms,
     outputs: Outputs,
     **options: Any,
 ) -> None:
     """Barycenter of the holders, and how far each of them is from it."""
     atoms.check()
     loaded, _ = where.load(tables, holders)
-    options |= release.read(tables) | {"method": method, "labels": tables.labels}
-    options |= {"weights": read_weights(weights, list(names_of(loaded)))}
+    options |= release.read(tables) | atoms.read(loaded) | {"labels": tables.labels}
     with steps("barycenter") as progress:
         result = barycenter(loaded, progress=progress, **options)
     atoms.save(result)
@@ -75,13 +75,11 @@ def barycenter_command(
 def coreset_command(
     holders: HoldersArgument = None,
     *,
-    method: MethodOption = "fedbary",
-    weights: WeightsOption = None,
+    atoms: Atoms,
     test: Path | None = flag("Labelled records to test the 1-nearest-neighbour classifier on."),
     where: Where,
     tables: Tables,
     release: Release,
-    atoms: Atoms,
     outputs: Outputs,
     **options: Any,
 ) -> None:
@@ -93,8 +91,7 @@ def coreset_command(
             code="labels-absent",
         )
     loaded, mine = where.load(tables, holders, test)
-    options |= release.read(tables) | {"method": method, "labels": tables.labels}
-    options |= {"weights": read_weights(weights, list(names_of(loaded)))}
+    options |= release.read(tables) | atoms.read(loaded) | {"labels": tables.labels}
     with steps("coreset") as progress:
         result = coreset(loaded, test=mine, progress=progress, **options)
     atoms.save(result)

@@ -45,6 +45,27 @@ _DECISIONS = {"approve": "approved", "deny": "denied", "allow": "level approved"
               "end": "approval ended", "pause": "paused", "go-on": "goes on"}  # fmt: skip
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=366)
+_UNIT = """\
+[Unit]
+Description={title}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+User={owner}
+{settings}ExecStart={command}
+Restart=on-failure
+RestartSec=5
+# What a restart does not cure: files, rules, packages.
+RestartPreventExitStatus=2 3 4 9
+UMask=0077
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectSystem=strict
+{writes}
+[Install]
+WantedBy=multi-user.target
+"""
 
 KitArgument = Annotated[Path, typer.Argument(help="Folder of `silot site request`.")]
 KitOption = Annotated[
@@ -263,31 +284,13 @@ def format_unit(kit: Kit) -> str:
     }
     if kit.role is Role.SITE:
         writes += [str(SiteConfiguration.load(kit).ledger.parent), str(state_folder())]
-    lines = [
-        "[Unit]",
-        f"Description=silot {kit.role} {kit.name} of {kit.project.name}",
-        "Wants=network-online.target",
-        "After=network-online.target",
-        "",
-        "[Service]",
-        f"User={owner}",
-        *(f'Environment="{name}={_escape(value)}"' for name, value in settings.items()),
-        f'ExecStart="{_escape(str(silot))}" {group} run "{_escape(str(kit.folder))}"',
-        "Restart=on-failure",
-        "RestartSec=5",
-        "# What a restart does not cure: files, rules, packages.",
-        "RestartPreventExitStatus=2 3 4 9",
-        "UMask=0077",
-        "NoNewPrivileges=yes",
-        "PrivateTmp=yes",
-        "ProtectSystem=strict",
-        *(f'ReadWritePaths="{_escape(path)}"' for path in dict.fromkeys(writes)),
-        "",
-        "[Install]",
-        "WantedBy=multi-user.target",
-        "",
-    ]
-    return "\n".join(lines)
+    return _UNIT.format(
+        title=f"silot {kit.role} {kit.name} of {kit.project.name}",
+        owner=owner,
+        settings="".join(f'Environment="{k}={_escape(value)}"\n' for k, value in settings.items()),
+        command=f'"{_escape(str(silot))}" {group} run "{_escape(str(kit.folder))}"',
+        writes="".join(f'ReadWritePaths="{_escape(path)}"\n' for path in dict.fromkeys(writes)),
+    )
 
 
 def _escape(text: str) -> str:
