@@ -70,17 +70,9 @@ def cluster_command(
                 "--keys and --key are for releases. Leave them out.", code="option-unknown"
             )
         loaded, _ = where.load(tables, holders)
-        options |= spending.read(tables)
+        options |= spending.read(tables) | tables.comparison
         with counting("cluster", "pairs") as progress:
-            result = cluster(
-                loaded,
-                method=method,
-                labels=tables.labels,
-                covariance=tables.covariance,
-                progress=progress,
-                **grouping,
-                **options,
-            )
+            result = cluster(loaded, method, progress=progress, **grouping, **options)
     save_plot(result, plot)
     outputs.finish(result, first={"heat map": plot})
 

@@ -55,16 +55,9 @@ def matrix_command(
     """Distances between all pairs of holders."""
     check_figure(plot)
     loaded, _ = where.load(tables, holders)
-    options |= spending.read(tables)
+    options |= spending.read(tables) | tables.comparison
     with counting(method, "pairs") as progress:
-        result = distance_matrix(
-            loaded,
-            method=method,
-            labels=tables.labels,
-            covariance=tables.covariance,
-            progress=progress,
-            **options,
-        )
+        result = distance_matrix(loaded, method, progress=progress, **options)
     save_plot(result, plot)
     outputs.finish(result, first={"heat map": plot})
 
@@ -84,14 +77,8 @@ def pooled_command(
 ) -> None:
     """Distance between the union of sellers and a buyer (TriangleWad)."""
     loaded, own = where.load(tables, sellers, buyer)
+    options |= {"shares": shares, **tables.comparison}
     with steps("pooled") as progress:
-        result = pooled_distance(
-            loaded,
-            cast("Measure", own),
-            shares=shares,
-            labels=tables.labels,
-            covariance=tables.covariance,
-            progress=progress,
-            **options,
-        )
+        buyer_measure = cast("Measure", own)
+        result = pooled_distance(loaded, buyer_measure, progress=progress, **options)
     outputs.finish(result)

@@ -201,6 +201,11 @@ class LabelledTables(Tables):
 
     covariance: Covariance = flag("Covariance block of the label vectors.", default="diagonal")
 
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """Options of a comparison that say what of labels is compared."""
+        return {"labels": self.labels, "covariance": self.covariance}
+
 
 class NamedTables(Tables):
     """How the files of holders are read, whose records have identifiers."""
