@@ -284,6 +284,12 @@ class Options:
             )
         return instance
 
+    @classmethod
+    def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """Return an object of the options that are the class's, and the other options by name."""
+        own = {name: value for name, value in options.items() if name in cls.options}
+        return cls(**own), {name: value for name, value in options.items() if name not in own}
+
     def having(self, **changes: Any) -> Self:
         """A copy with some options changed, checked again."""
         return replace(cast("Any", self), **changes)
@@ -316,8 +322,11 @@ def check_known(
         )
 
 
-def documented(kind: type[Options], text: str | None = None) -> str:
-    """A docstring, by default the class's own, with a numpydoc section made of its options."""
+def documented(kind: type[Options], text: str | None = None, without: Collection[str] = ()) -> str:
+    """Return a docstring, by default the class's own, with a numpydoc section of its options.
+
+    Options ``without`` words here are those that the text explains itself.
+    """
     own = inspect.cleandoc(text or vars(kind).get("__doc__") or "").splitlines()
     ends = (
         k for k, line in enumerate(own[:-1]) if line in _SECTIONS and own[k + 1].startswith("---")
@@ -327,21 +336,36 @@ def documented(kind: type[Options], text: str | None = None) -> str:
     heading = [] if "Parameters" in own else ["", "Parameters", "----------"]
     lines = ["\n".join(own[:place]).rstrip(), *heading]
     for item in declared(kind):
+        if item.name in without:
+            continue
         lines.append(f"{item.name} : {item.check.words}, default {item.default!r}")
         lines += [f"    {line}" for line in wrap(item.help, _WIDTH)]
     return "\n".join([*lines, "", *own[place:]]).rstrip() + "\n"
 
 
-def taking(kind: type[Options]) -> Callable[[Function], Function]:
-    """Show the options of a class as parameters of a function that takes them as ``**options``."""
+def taking(*kinds: type[Options]) -> Callable[[Function], Function]:
+    """Show the options of classes as parameters of a function that takes them as ``**options``.
 
-    def shown(function: Function) -> Function:
+    Parameters that the function has itself stay as they are. It still shows ``**options`` where its
+    docstring explains them: there are more than those of the classes.
+    """
+
+    def show(function: Function) -> Function:
         own = inspect.signature(function)
-        kept = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
-        more = inspect.signature(kind).parameters.values()
+        text = inspect.cleandoc(function.__doc__ or "")
+        shown = {k: item for k, item in own.parameters.items() if item.kind is not item.VAR_KEYWORD}
+        last = [item for k, item in own.parameters.items() if k not in shown]
+        for kind in kinds:
+            text = documented(kind, text, without=tuple(shown))
+            shown |= {
+                name: item
+                for name, item in inspect.signature(kind).parameters.items()
+                if name not in shown
+            }
         named: Any = function
-        named.__signature__ = own.replace(parameters=[*kept, *more])
-        named.__doc__ = documented(kind, function.__doc__ or "")
+        more = last if "**options" in text else []
+        named.__signature__ = own.replace(parameters=[*shown.values(), *more])
+        named.__doc__ = text
         return function
 
-    return shown
+    return show

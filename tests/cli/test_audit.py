@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import silot
-from silot.cli.audit import named_files, shape_of
+from silot.cli.audit import named_files, read_shape
 from silot.errors import InputError
 
 from .test_commands import silot as command
@@ -103,8 +103,8 @@ def test_files_are_named_by_the_holder_or_by_hand() -> None:
 
 
 def test_shapes_are_two_or_three_numbers() -> None:
-    assert shape_of("28x28") == (28, 28)
-    assert shape_of("32X32x3") == (32, 32, 3)
+    assert read_shape("28x28") == (28, 28)
+    assert read_shape("32X32x3") == (32, 32, 3)
     for text in ("28", "0x3", "axb", "1x2x3x4"):
         with pytest.raises(InputError):
-            shape_of(text)
+            read_shape(text)

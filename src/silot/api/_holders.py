@@ -1,4 +1,4 @@
-"""Data as they are given: named, and checked before any question is sent."""
+"""Name and check data before any question is sent."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Parties:
         labels: bool | str = False,
         own: Data | None = None,
     ) -> Parties:
-        """Those that were given; data are checked, before any question is sent."""
+        """Return who takes part; data are checked before any question is sent."""
         if isinstance(holders, Federation | Runtime):
             column = labels if isinstance(labels, str) else None
             if column is not None:
@@ -82,12 +82,12 @@ class Parties:
                     "federation read their own data. Give labels=True.",
                     code="option-labels",
                 )
-            trusted = None if own is None else Own(measure_named(MINE, own, None))
+            trusted = None if own is None else Own(read_measure(MINE, own, None))
             return cls(tuple(holders.names), {}, labels, trusted, holders)
-        named = dict(unreserved(named_holders(holders)))
+        named = dict(check_names(name_holders(holders)))
         if own is not None:
             named[COORDINATOR] = own
-        measures = checked_measures(named, labels)
+        measures = check_measures(named, labels)
         last = measures.pop(COORDINATOR, None)
         return cls(tuple(measures), measures, labels, None if last is None else Own(last))
 
@@ -120,14 +120,14 @@ class Parties:
             )
 
     def behind(self, policy: Policy, ledgers: Mapping[str, Ledger]) -> Parties:
-        """The same, each holder with these rules and its ledger."""
+        """Return the same parties, each holder with these rules and its ledger."""
         parties = {
-            name: Holder(each, policy, ledgers[name]) for name, each in self.measures.items()
+            name: Holder(measure, policy, ledgers[name]) for name, measure in self.measures.items()
         }
         return replace(self, federation=LocalFederation(parties))
 
     def beside(self, options: Mapping[str, Any]) -> Parties:
-        """The same, with the public records among the options of a release, if there are any."""
+        """Return the same parties with the public records of a release, if there are any."""
         public = options.get("public")
         return replace(self, public=public) if isinstance(public, Measure) else self
 
@@ -141,30 +141,30 @@ class Parties:
         federation = self.federation
         if federation is None:
             # Holders have a ledger each: in a run of two, of many, only two are made.
-            asked = {k: each for k, each in self.measures.items() if k in protocol.holders}
-            found = run(protocol, asked, progress=progress, tell=tell)
+            parties = {k: measure for k, measure in self.measures.items() if k in protocol.holders}
+            result = run(protocol, parties, progress=progress, tell=tell)
         elif isinstance(federation, Runtime):
-            found = run(protocol, federation, progress=progress, tell=tell)
+            result = run(protocol, federation, progress=progress, tell=tell)
         else:
-            found = federation.run(protocol, progress=progress)
-        return with_preflight(found, self.preflight)
+            result = federation.run(protocol, progress=progress)
+        return with_preflight(result, self.preflight)
 
     def run_together(self, protocols: Sequence[Protocol[B]]) -> tuple[list[B | SilotError], Bill]:
         """Run protocols that share no holder: by each its result or error, and what all took."""
         federation = self.federation
         if federation is None:
-            asked = {name for protocol in protocols for name in protocol.holders}
-            federation = LocalFederation({k: v for k, v in self.measures.items() if k in asked})
+            names = {name for protocol in protocols for name in protocol.holders}
+            federation = LocalFederation({k: v for k, v in self.measures.items() if k in names})
         assert isinstance(federation, Runtime)
-        found, bill = run_together(protocols, federation)
+        outcomes, bill = run_together(protocols, federation)
         return [
             one if isinstance(one, SilotError) else with_preflight(one, self.preflight)
-            for one in found
+            for one in outcomes
         ], bill
 
     @cached_property
     def preflight(self) -> Preflight | None:
-        """What the tables look like that the caller owns; no party is asked."""
+        """Examine the tables that the caller owns; no party receives a question."""
         own = {} if self.own is None else {MINE: self.own.measure}
         public = {} if self.public is None else {PUBLIC: self.public}
         # Known once sites were asked: who reads by a schema says so.
@@ -173,12 +173,12 @@ class Parties:
         return Preflight.of({**self.measures, **own, **public}, unseen)
 
 
-def with_preflight(result: B, seen: Preflight | None) -> B:
-    """A result with what was seen of the tables that it is of."""
-    return result.with_preflight(seen) if isinstance(result, Billed) else result
+def with_preflight(result: B, preflight: Preflight | None) -> B:
+    """Return a result with the findings on the tables that it is of."""
+    return result.with_preflight(preflight) if isinstance(result, Billed) else result
 
 
-def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
+def name_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
     if isinstance(holders, Mapping):
         named = dict(holders)
     else:
@@ -188,14 +188,14 @@ def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Dat
     return named
 
 
-def unreserved(named: Mapping[str, Data]) -> Mapping[str, Data]:
+def check_names(named: Mapping[str, Data]) -> Mapping[str, Data]:
     for name in RESERVED:
         if name in named:
             raise InputError(f"no holder may be called {name!r}.", code="holder-names")
     return named
 
 
-def checked_measures(
+def check_measures(
     holders: Mapping[str, Data], labels: bool | str, last: Collection[str] = (COORDINATOR,)
 ) -> dict[str, Measure]:
     """Turn data into measures that fit together, before any question is sent.
@@ -212,8 +212,8 @@ def checked_measures(
     column = labels if isinstance(labels, str) else None
     # What is wrong with the caller's own is not said of a holder "coordinator".
     called = {MINE if name == COORDINATOR else name: name for name in holders}
-    read = {each: measure_named(each, holders[name], column) for each, name in called.items()}
-    measures = match_columns(read, [each for each, name in called.items() if name in last])
+    read = {label: read_measure(label, holders[name], column) for label, name in called.items()}
+    measures = match_columns(read, [label for label, name in called.items() if name in last])
     first_name, first = next(iter(measures.items()))
     for name, measure in measures.items():
         if measure.dimension != first.dimension:
@@ -236,14 +236,14 @@ def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
 
     Of a schema the columns that they are coordinates of, some several times.
     """
-    schema = next((each.schema for each in measures.values() if each.schema), None)
+    schema = next((measure.schema for measure in measures.values() if measure.schema), None)
     if schema is not None:
         return schema.origins
-    return next((each.columns for each in measures.values() if each.columns), None)
+    return next((measure.columns for measure in measures.values() if measure.columns), None)
 
 
-def in_words(result: Distance, parties: Parties, sides: Sequence[str]) -> Distance:
-    """The result as its sides' owner can read it: classes compared, and columns by their names."""
+def name_columns(result: Distance, parties: Parties, sides: Sequence[str]) -> Distance:
+    """Return the result with columns by their names, and the classes that were compared."""
     owned = {} if parties.own is None else {COORDINATOR: parties.own.measure}
     measures = {**parties.measures, **owned}
     compared = [measures[name] for name in sides if name in measures]
@@ -261,21 +261,21 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     same classes do not show in the distance.
     """
     kinds = [
-        set() if each.names is None else set(each.names[each.weights > 0].tolist())
-        for each in (first, second)
+        set() if measure.names is None else set(measure.names[measure.weights > 0].tolist())
+        for measure in (first, second)
     ]
     names = [repr(name) for name in result.holders]
     if not kinds[0] & kinds[1]:
-        told = f"{' and '.join(names)} share no class: labels were compared by their records alone"
+        note = f"{' and '.join(names)} share no class: labels were compared by their records alone"
     else:
         alone = [sorted(map(str, own - other)) for own, other in (kinds, kinds[::-1])]
-        told = "; ".join(
+        note = "; ".join(
             f"only {name} has the class{'es' * (len(classes) > 1)} {', '.join(classes[:_NAMED])}"
             + (f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else "")
             for name, classes in zip(names, alone, strict=True)
             if classes
         )
-    return replace(result, status=f"{result.status}; {told}") if told else result
+    return replace(result, status=f"{result.status}; {note}") if note else result
 
 
 def with_columns(result: RecordScores, trusted: Measure, *others: Measure) -> RecordScores:
@@ -288,13 +288,13 @@ def with_columns(result: RecordScores, trusted: Measure, *others: Measure) -> Re
         return result
     places = np.flatnonzero(trusted.weights > 0)[part.nearest]
     measures = (trusted, *others)
-    names = next((each.columns for each in measures if each.columns is not None), None)
+    names = next((measure.columns for measure in measures if measure.columns is not None), None)
     columns = part.columns if names is None else np.array(names)[part.columns]
     return replace(result, screening=replace(part, columns=columns, nearest=places))
 
 
-def side_named(side: object) -> str:
-    """The name of a holder of a federation."""
+def check_side(side: object) -> str:
+    """Return the name of a holder of a federation, or raise where it is none."""
     if not isinstance(side, str):
         raise InputError(
             f"a {type(side).__name__} is no name of a holder. With federation= give two names.",
@@ -303,8 +303,8 @@ def side_named(side: object) -> str:
     return side
 
 
-def measure_named(name: str, data: Data, labels: str | None) -> Measure:
-    """Data as a measure; what is wrong with them is said of that name."""
+def read_measure(name: str, data: Data, labels: str | None) -> Measure:
+    """Read data as a measure; an error names their holder."""
     if isinstance(data, Measure):
         return data
     if isinstance(data, str | Path):
@@ -320,10 +320,10 @@ def measure_named(name: str, data: Data, labels: str | None) -> Measure:
         raise type(error)(f"{name!r}: {error.message}", code=error.code) from None
 
 
-def shares_of(
+def read_shares(
     shares: Mapping[str, float] | str, sellers: Parties, method: str
 ) -> dict[str, Mapping[str, float]]:
-    """The option of a pooled distance that says what sellers count for."""
+    """Return the option of a pooled distance that says what sellers count for."""
     if isinstance(shares, str) and shares not in ("records", "weights"):
         raise InputError(
             f"shares is {shares!r}; give 'records', 'weights', or a mass for each seller.",
@@ -338,7 +338,7 @@ def shares_of(
         )
     if isinstance(shares, str):
         sellers.check_owned("shares='weights'", "option-shares")
-        masses = {name: float(each.masses.sum()) for name, each in sellers.measures.items()}
+        masses = {name: float(measure.masses.sum()) for name, measure in sellers.measures.items()}
         return {"shares": masses}
     return {"shares": shares}
 
@@ -350,3 +350,11 @@ def label_option(labels: bool | str, metric: str) -> LabelMetric:
             code="option-label-metric",
         )
     return metric if labels else "none"
+
+
+def check_method(method: str, *choices: str) -> None:
+    """Raise where a method is none of a function's."""
+    if method not in choices:
+        raise InputError(
+            f"method is {method!r}; give {' or '.join(map(repr, choices))}.", code="option-method"
+        )

@@ -22,8 +22,8 @@ from ..federation.result import Bill, with_earlier
 from ..federation.run import B, Progress, Runtime
 from ..sites.secure.forecast import Forecast
 from ..sites.secure.method import Secure
-from ._holders import Parties, in_words
-from .sketch import Spending, of_release, run_private
+from ._holders import Parties, name_columns
+from .sketch import Spending, prepare_release, run_private
 
 # A method is one of METHODS once its module is imported.
 __all__ = [
@@ -35,13 +35,13 @@ __all__ = [
     "Secure",
     "Sketch",
     "TriangleWad",
-    "chosen",
     "find_method",
+    "read_method",
 ]
 
 
-def chosen(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Name and options of a method that was given by name with options, or as one object."""
+def read_method(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return name and options of a method, by name with options or as one object."""
     if not isinstance(method, Pairwise):
         kind = find_method(method)
         # Before data are looked at: what is wrong with them hides a misspelt option.
@@ -85,14 +85,14 @@ class Comparison:
         covariance: Covariance = "diagonal",
         options: Mapping[str, Any] | None = None,
     ) -> Comparison:
-        """As asked for by name, checked before any question is sent."""
-        kind, spending, given = find_method(name), Spending(), dict(options or {})
+        """Build a comparison by the name of its method, before any question is sent."""
+        kind, spending, own = find_method(name), Spending(), dict(options or {})
         if issubclass(kind, Private):
-            spending, given = Spending.parted(given)
-            given = of_release(parties, given, spending)
-            parties = parties.beside(given)
+            spending, own = Spending.split(own)
+            own = prepare_release(parties, own, spending)
+            parties = parties.beside(own)
         embedding = covariance if parties.labels else "none"
-        return cls(kind(**given, embedding=embedding), parties, spending)
+        return cls(kind(**own, embedding=embedding), parties, spending)
 
     def between(
         self,
@@ -101,7 +101,7 @@ class Comparison:
         progress: Callable[[Progress], None] | None = None,
         tell: Callable[[Forecast], None] | None = None,
     ) -> Distance:
-        """Distance of two sides, of which the last may be the coordinator's own data.
+        """Compute the distance of two sides; the last may be the coordinator's own data.
 
         ``tell`` is called with the forecast of a computation that has one, before it starts.
         """
@@ -111,10 +111,10 @@ class Comparison:
         if isinstance(self.method, Private):
             # Its classes are public ones.
             return result.named(self.parties.columns)
-        return in_words(result, self.parties, (a, b))
+        return name_columns(result, self.parties, (a, b))
 
     def released(self) -> Sketches | None:
-        """One release of every holder, where the method has one that tells all distances."""
+        """Request one release of every holder, where all distances follow from it."""
         release = self.method.release(self.parties.names, self.parties.own)
         if release is None:
             return None
@@ -125,7 +125,7 @@ class Comparison:
         progress: Callable[[int, int], None] | None = None,
         released: Sketches | None = None,
     ) -> DistanceMatrix:
-        """Distances of all pairs; those to the coordinator's own data as ``COORDINATOR``.
+        """Compute all pairs; the coordinator's own data are called ``COORDINATOR``.
 
         What holders ``released`` already is not asked for again.
         """
@@ -137,7 +137,7 @@ class Comparison:
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
         bill = Bill()
-        rounds = disjoint(names) if self._together(names) else [[couple] for couple in couples]
+        rounds = pair_rounds(names) if self._together(names) else [[couple] for couple in couples]
         for apart in rounds:
             try:
                 bill += self._measure(apart, pairs)
@@ -158,25 +158,27 @@ class Comparison:
     def _together(self, names: Sequence[str]) -> bool:
         """Whether pairs that share no holder may be asked in one exchange."""
         federation = self.parties.federation
-        asked = federation is None or isinstance(federation, Runtime)
-        return asked and len(names) > 3 and self.method.between(names[0], names[1]).engine is None
+        is_runtime = federation is None or isinstance(federation, Runtime)
+        return (
+            is_runtime and len(names) > 3 and self.method.between(names[0], names[1]).engine is None
+        )
 
     def _measure(
         self, couples: Sequence[tuple[str, str]], pairs: dict[tuple[str, str], Distance]
     ) -> Bill:
-        """Add the distances of pairs that share no side; what they took."""
+        """Add the distances of pairs that share no side, and return their cost."""
         if len(couples) == 1:
-            pairs[couples[0]] = found = self.between(*couples[0])
-            return found.bill
+            pairs[couples[0]] = distance = self.between(*couples[0])
+            return distance.bill
         own, parties = self.parties.own, self.parties
         sides = [(a, None, own) if b == COORDINATOR else (a, b, None) for a, b in couples]
-        outcomes, bill = parties.run_together([self.method.between(*each) for each in sides])
+        outcomes, bill = parties.run_together([self.method.between(*side) for side in sides])
         for couple, one in zip(couples, outcomes, strict=True):
             if not isinstance(one, SilotError):
-                pairs[couple] = in_words(one, parties, couple)
+                pairs[couple] = name_columns(one, parties, couple)
         errors = [one for one in outcomes if isinstance(one, SilotError)]
         if errors:
-            others = [each.run for each in errors[1:] if each.run is not None]
+            others = [error.run for error in errors[1:] if error.run is not None]
             errors[0].run = with_earlier(errors[0].run, others)
             raise errors[0]
         return bill
@@ -192,14 +194,14 @@ class Comparison:
         return self.parties.run(protocol, progress, tell)
 
 
-def disjoint(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """All pairs in as few rounds as can be, in each of which nobody is asked twice.
+def pair_rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Arrange all pairs in as few rounds as can be; nobody is in a round twice.
 
     One stays and all others go round, as in tournaments.
 
     Examples
     --------
-    >>> disjoint("abcd")
+    >>> pair_rounds("abcd")
     [[('a', 'd'), ('b', 'c')], [('a', 'c'), ('b', 'd')], [('a', 'b'), ('c', 'd')]]
     """
     order = {name: place for place, name in enumerate(names)}

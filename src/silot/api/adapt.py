@@ -1,4 +1,4 @@
-"""The short way to an adaptation: devices' data in, models and links out."""
+"""Train at devices, and combine their models at others."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ..teaching.result import Adaptation
 from ._holders import (
     Holders,
     Parties,
-    checked_measures,
-    measure_named,
-    named_holders,
-    unreserved,
+    check_measures,
+    check_names,
+    name_holders,
+    read_measure,
     with_preflight,
 )
 
@@ -95,9 +95,9 @@ def adapt(
             )
         parties = Parties.of(devices, labels or False)
         return parties.run(how.protocol(parties.names), progress)
-    named = unreserved(named_holders(devices))
-    given = dict(evaluation or {})
-    strange = sorted(set(given) - set(named))
+    named = check_names(name_holders(devices))
+    truth = dict(evaluation or {})
+    strange = sorted(set(truth) - set(named))
     if strange:
         raise MismatchError(
             f"evaluation names {strange[0]!r}, which is no device. Give it by names of devices.",
@@ -105,11 +105,11 @@ def adapt(
         )
     if labels is not None:
         named = _labelled_frames(named, labels, how.unlabelled)
-    test_of = {name: f"evaluation of {name}" for name in given}
-    tests = {test_of[name]: measure_named(name, data, labels) for name, data in given.items()}
+    test_of = {name: f"evaluation of {name}" for name in truth}
+    tests = {test_of[name]: read_measure(name, data, labels) for name, data in truth.items()}
     if tests:
-        checked_measures(tests, labels=True)
-    measures = checked_measures({**named, **tests}, labels=False, last=tests)
+        check_measures(tests, labels=True)
+    measures = check_measures({**named, **tests}, labels=False, last=tests)
     protocol = how.protocol(list(named))
     federation = LocalFederation(
         {
@@ -123,12 +123,12 @@ def adapt(
         }
     )
     columns = next((measures[name].columns for name in named if measures[name].columns), None)
-    found = with_preflight(federation.run(protocol, progress=progress), Preflight.of(measures))
-    return replace(found, columns=columns)
+    adaptation = with_preflight(federation.run(protocol, progress=progress), Preflight.of(measures))
+    return replace(adaptation, columns=columns)
 
 
 def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) -> dict[str, Data]:
-    """Data frames as measures, where they have labels with these."""
+    """Read data frames as measures, with their labels where they have any."""
     from ..data.tables import frame_table
 
     tables = {name: frame_table(data) for name, data in devices.items()}
@@ -138,11 +138,11 @@ def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) 
             f"no data frame has a column {labels!r}. Name the one that has the labels.",
             code="frame-columns",
         )
-    found: dict[str, Data] = dict(devices)
+    labelled: dict[str, Data] = dict(devices)
     for name, table in frames.items():
         column = labels if labels in table.names else None
         try:
-            found[name] = Measure(*table.parts(labels=column, missing_label=unlabelled))
+            labelled[name] = Measure(*table.parts(labels=column, missing_label=unlabelled))
         except SilotError as error:
             raise type(error)(f"{name!r}: {error.message}", code=error.code) from None
-    return found
+    return labelled

@@ -1,9 +1,9 @@
-"""Groups of holders, the short way."""
+"""Group holders whose data are alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from ..data.measure import Covariance
 from ..distances.result import DistanceMatrix
@@ -11,23 +11,20 @@ from ..distances.sketches.drift import sketch_chances
 from ..distances.sketches.result import Sketches
 from ..errors import InputError, SilotError
 from ..federation.result import with_earlier
+from ..options import taking
 from ..teaching.federated.clustering import Chances, Clustering, OwnChances, clustering_of
-from ..teaching.federated.groups import Affinity, Grouping
+from ..teaching.federated.groups import Grouping
 from ._holders import Holders
 from ._methods import Comparison, Pairwise
-from .distances import comparison_of
+from .distances import build_comparison
 
 
+@taking(Grouping)
 def cluster(
     holders: Holders | Sketches | DistanceMatrix,
     method: str | Pairwise = "direct",
     *,
     labels: bool | str = False,
-    k: int | Literal["auto"] | None = None,
-    affinity: Affinity = "rescaled",
-    neighbours: int = 3,
-    resamples: int = 100,
-    seed: int = 0,
     covariance: Covariance = "diagonal",
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -41,18 +38,8 @@ def cluster(
         ``Sketches`` (as of ``silot.sketches``, or of release files by ``silot.combine``), or a
         ``DistanceMatrix``.
     method, labels, covariance, **options
-        As for ``distance_matrix``: the distances are its own.
-    k
-        Number of groups, or ``None`` (``"auto"``) for as many as the criterion below says.
-    affinity
-        ``"rescaled"``: spectral clustering of the similarities ``1 - E / max(E)``, and with a
-        number of groups ``1 - D / max(D)``, as in the paper;
-        ``"neighbours"``: of the graph of the ``neighbours`` nearest holders (the paper has 3 and
-        5), each holder itself among them.
-    resamples
-        Matrices that are drawn to say how sure the groups are; 0 for none.
-    seed
-        Of the resamples, and of the method where that is given by its name.
+        As for ``distance_matrix``: the distances are its own. ``seed`` is of the method too, where
+        that is given by its name.
     progress
         Called with the number of pairs done and of all pairs.
 
@@ -99,10 +86,9 @@ def cluster(
     >>> found.k, found.assignment
     (2, {'a': 0, 'b': 0, 'c': 1, 'd': 1})
     """
-    grouping = Grouping(
-        k="auto" if k is None else k, affinity=affinity, neighbours=neighbours,
-        resamples=resamples, seed=seed,
-    )  # fmt: skip
+    # None is another word for auto.
+    options = {name: value for name, value in options.items() if (name, value) != ("k", None)}
+    grouping, options = Grouping.split(options)
     if isinstance(holders, Sketches | DistanceMatrix):
         _check_alone(method, labels, options)
         grouping.check_size(len(holders.names))
@@ -110,8 +96,8 @@ def cluster(
             return clustering_of(holders, grouping)
         return _of_sketches(holders, holders.matrix(), grouping)
     if isinstance(method, str):
-        options = {"seed": seed, **options}
-    comparison = comparison_of(holders, method, labels, covariance, options)
+        options = {"seed": grouping.seed, **options}
+    comparison = build_comparison(holders, method, labels, covariance, options)
     grouping.check_size(len(comparison.parties.names))
     released = comparison.released()
     matrix = comparison.matrix(progress, released)
@@ -126,21 +112,21 @@ def _of_sketches(sketches: Sketches, matrix: DistanceMatrix, grouping: Grouping)
 
 
 def _chances(comparison: Comparison, matrix: DistanceMatrix) -> Chances:
-    """Ask holders what chance makes; who refuses is left out."""
-    asked = OwnChances(p=matrix.p, embedding=comparison.method.embedding)
+    """Request sampling noise of holders; who refuses is left out."""
+    question = OwnChances(p=matrix.p, embedding=comparison.method.embedding)
     try:
-        return comparison.parties.run(asked.among(comparison.parties.names))
+        return comparison.parties.run(question.among(comparison.parties.names))
     except SilotError as error:
         error.run = with_earlier(error.run, list(matrix.pairs.values()))
         raise
 
 
 def _check_alone(method: object, labels: object, options: Mapping[str, Any]) -> None:
-    """Raise where it is said how to measure what was measured."""
-    given = [*(["method"] if method != "direct" else []), *(["labels"] if labels else []), *options]
-    if given:
+    """Raise where options say how to measure distances that were measured before."""
+    names = [*(["method"] if method != "direct" else []), *(["labels"] if labels else []), *options]
+    if names:
         raise InputError(
-            f"distances are given, and {given[0]!r} says how to measure them. Leave it out.",
+            f"distances are given, and {names[0]!r} says how to measure them. Leave it out.",
             code="option-unknown",
         )
 

@@ -1,4 +1,4 @@
-"""What releases of several sites tell together."""
+"""Combine releases of several sites."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..federation.recorded import Records, Unanswered, differing
 from ..federation.run import Progress, run
 from ..federation.sealed import read_sealed
 from ._holders import MINE
-from .release import PUBLIC, asking, read_data
+from .release import PUBLIC, build_question, read_data
 
 
 def combine(
@@ -76,33 +76,33 @@ def combine(
     >>> 1.2 < found.distance("north", "south").value < 1.6
     True
     """
-    files = [path for path in paths if not isinstance(path, ReleaseFile)]
-    read = iter(read_releases(files, keys=keys, key=key))
-    releases = [path if isinstance(path, ReleaseFile) else next(read) for path in paths]
-    by_name = distinct(releases)
+    by_name = index_by_site(read_releases(paths, keys=keys, key=key))
     check_alike(by_name)
     return run_releases(by_name, public, validation, progress=progress)
 
 
 def read_releases(
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path | ReleaseFile],
     *,
     keys: str | Path | Keyring | None = None,
     key: str | Path | None = None,
 ) -> list[ReleaseFile]:
-    """Releases of files, their signatures checked."""
+    """Read releases and check their signatures; what was read before stays as it is."""
     ring = keys if isinstance(keys, Keyring) or keys is None else Keyring.load(keys)
     own = None if key is None else Key.load(key)
-    found: list[ReleaseFile] = []
+    releases: list[ReleaseFile] = []
     for path in paths:
+        if isinstance(path, ReleaseFile):
+            releases.append(path)
+            continue
         sealed = read_sealed(path, key=own, keys=ring)
         trusted = "" if ring is None else ring.name_of(sealed.signer)
-        found.append(ReleaseFile.of(sealed, trusted, Path(path).stat().st_size))
-    return found
+        releases.append(ReleaseFile.of(sealed, trusted, Path(path).stat().st_size))
+    return releases
 
 
-def distinct(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
-    """Releases by the names of their sites, one each.
+def index_by_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
+    """Return releases by the names of their sites, one each.
 
     Raises
     ------
@@ -111,24 +111,24 @@ def distinct(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
     """
     if not releases:
         raise InputError("no release is given; one or more are needed.", code="holder-names")
-    seen: dict[tuple[str, object], ReleaseFile] = {}
-    for each in releases:
+    by_mark: dict[tuple[str, object], ReleaseFile] = {}
+    for release in releases:
         marks = (
-            ("name", each.name),
-            ("key", each.sealed.signer),
-            ("noise", each.numbers.tobytes()),
+            ("name", release.name),
+            ("key", release.sealed.signer),
+            ("noise", release.numbers.tobytes()),
         )
         for mark in marks:
-            other = seen.setdefault(mark, each)
-            if other is not each:
-                what = {"name": f"are both of {each.name!r}", "key": "were signed by one key"}
+            other = by_mark.setdefault(mark, release)
+            if other is not release:
+                what = {"name": f"are both of {release.name!r}", "key": "were signed by one key"}
                 raise MismatchError(
-                    f"{other.file} and {each.file} "
+                    f"{other.file} and {release.file} "
                     f"{what.get(mark[0], 'hold the same noisy numbers: one is a copy')}. Give one "
                     "release a site; `silot watch` compares several of one.",
                     code="release-twice",
                 )
-    return {each.name: each for each in releases}
+    return {release.name: release for release in releases}
 
 
 def run_releases(
@@ -138,42 +138,41 @@ def run_releases(
     *,
     progress: Callable[[Progress], None] | None = None,
 ) -> Sketches:
-    """The run whose answers the releases are; they fit together."""
+    """Repeat the run whose answers the releases are; they fit together."""
     first = next(iter(releases.values()))
-    known = public_records(first, public)
+    sample = public_records(first, public)
     own = None
     if validation is not None:
         mine = read_data(validation, first.schema, "validation", first.terms.classes is not None)
         check_schemas({"the releases": first.schema, "validation": mine.schema})
         if mine.columns is not None and first.terms.columns is not None:
-            mine = match_columns({PUBLIC: _head(first), "validation": mine}, ["validation"])[
-                "validation"
-            ]
+            both = {PUBLIC: _build_head(first), "validation": mine}
+            mine = match_columns(both, ["validation"])["validation"]
         own = Own(mine)
-    periods = {name: each.terms.period for name, each in releases.items()}
+    periods = {name: release.terms.period for name, release in releases.items()}
     named = {name: period for name, period in periods.items() if period is not None}
-    protocol = asking(first.terms, known, named or None).among(list(releases), own)
-    records = Records([each.recorded(name) for name, each in releases.items()])
+    protocol = build_question(first.terms, sample, named or None).among(list(releases), own)
+    records = Records([release.recorded(name) for name, release in releases.items()])
     try:
-        found = run(protocol, records, progress=progress)
+        sketches = run(protocol, records, progress=progress)
     except Unanswered as unanswered:
-        raise _other(unanswered, releases) from None
+        raise _find_difference(unanswered, releases) from None
     columns = first.terms.columns
-    warnings = dict.fromkeys(text for each in releases.values() for text in each.warnings)
-    seen = {PUBLIC: known, MINE: None if own is None else own.measure}
-    looked = {name: each for name, each in seen.items() if each is not None}
+    warnings = dict.fromkeys(text for release in releases.values() for text in release.warnings)
+    tables = {PUBLIC: sample, MINE: None if own is None else own.measure}
+    looked = {name: table for name, table in tables.items() if table is not None}
     schemaless = Preflight.of(looked, list(releases)) if first.schema is None else None
-    found = found.with_preflight(schemaless)
+    sketches = sketches.with_preflight(schemaless)
     return replace(
-        found,
+        sketches,
         columns=None if columns is None else tuple(columns),
-        status="; ".join([found.status, *(text.rstrip(".") for text in warnings)]),
+        status="; ".join([sketches.status, *(text.rstrip(".") for text in warnings)]),
         releases=tuple(releases.values()),
     )
 
 
 def public_records(release: ReleaseFile, public: Data | None) -> Measure | None:
-    """The public records of a release, which must be those it was made with."""
+    """Read the public records of a release, which must be those it was made with."""
     terms = release.terms
     if public is None and not terms.public:
         return None
@@ -183,19 +182,19 @@ def public_records(release: ReleaseFile, public: Data | None) -> Measure | None:
             "file (--public).",
             code="public-absent",
         )
-    known = read_data(public, release.schema, PUBLIC, False)
+    records = read_data(public, release.schema, PUBLIC, False)
     if release.schema is not None:
-        check_schemas({release.file: release.schema, PUBLIC: known.schema})
-    if known.columns is not None and terms.columns is not None:
-        if sorted(known.columns) != sorted(terms.columns):
-            raise _other_public(release)
-        known = known.ordered(tuple(terms.columns))
-    if digest_public_records(known, terms.classes is not None) != terms.public:
-        raise _other_public(release)
-    return known
+        check_schemas({release.file: release.schema, PUBLIC: records.schema})
+    if records.columns is not None and terms.columns is not None:
+        if sorted(records.columns) != sorted(terms.columns):
+            raise _other_public_error(release)
+        records = records.ordered(tuple(terms.columns))
+    if digest_public_records(records, terms.classes is not None) != terms.public:
+        raise _other_public_error(release)
+    return records
 
 
-def _other_public(release: ReleaseFile) -> MismatchError:
+def _other_public_error(release: ReleaseFile) -> MismatchError:
     return MismatchError(
         f"{release.file} was made with other public records than those given (digest "
         f"{release.terms.public[:16] or 'none'}). Give the file that the sites had.",
@@ -203,14 +202,14 @@ def _other_public(release: ReleaseFile) -> MismatchError:
     )
 
 
-def _other(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]) -> MismatchError:
-    """Which release answers another question, and what differs."""
+def _find_difference(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]) -> MismatchError:
+    """Return an error that names the release that answers another question."""
     for name, message in unanswered.messages.items():
-        each = releases[name]
-        if each.sealed.question != message:
-            names = ", ".join(differing(message, each.sealed.question))
+        release = releases[name]
+        if release.sealed.question != message:
+            names = ", ".join(differing(message, release.sealed.question))
             return MismatchError(
-                f"{each.file} answers another question than the same public records and options "
+                f"{release.file} answers another question than the same public records and options "
                 f"make here; they differ in {names or 'their form'}. The site runs another version "
                 "of silot or of its libraries: make all releases with the same ones.",
                 code="release-question",
@@ -218,8 +217,8 @@ def _other(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]) -> Misma
     raise unanswered
 
 
-def _head(release: ReleaseFile) -> Measure:
-    """Names of the columns of a release, as of a measure."""
+def _build_head(release: ReleaseFile) -> Measure:
+    """Return a measure with the columns of a release."""
     columns = release.terms.columns or []
     return Measure([[0.0] * len(columns)], columns=columns, schema=release.schema)
 

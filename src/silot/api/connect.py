@@ -1,4 +1,4 @@
-"""Sites of a project as a federation: connected to, their runs kept and gone on with."""
+"""Connect to the sites of a project as a federation, and resume their runs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def connect(
         with silot.connect("kit") as sites:
             print(silot.distance("north", "south", method="fedwad", federation=sites))
     """
-    return opened(kit, names, timeout=timeout, schema=Schema.coerce(schema))
+    return open_connection(kit, names, timeout=timeout, schema=Schema.coerce(schema))
 
 
 def resume(
@@ -105,10 +105,10 @@ def resume(
     """
     loaded = Run.load(run)
     kit, names, read = loaded.request.kit, loaded.request.names, Schema.coerce(schema)
-    return opened(kit, names, timeout=timeout, run=loaded, schema=read)
+    return open_connection(kit, names, timeout=timeout, run=loaded, schema=read)
 
 
-def opened(
+def open_connection(
     kit: str | Path,
     names: Collection[str] | None = None,
     *,
@@ -118,7 +118,7 @@ def opened(
     files: Mapping[str, str] | None = None,
     schema: Schema | None = None,
 ) -> Connection:
-    """A connection for a new run, of a command line or not, or for one that goes on."""
+    """Open a connection for a new run, of a command line or not, or resume one."""
     loaded = Kit.load(kit, Role.ASKER)
     chosen = loaded.project.sites if names is None else tuple(names)
     unknown = [name for name in chosen if name not in loaded.project.sites]
@@ -173,7 +173,7 @@ class Connection(SecureSites):
 
     @property
     def schema(self) -> Schema | None:
-        """By which the caller's data were read: that of the sites, where they have one."""
+        """Schema by which the caller's data were read."""
         return self._schemas.own
 
     @property
@@ -183,37 +183,37 @@ class Connection(SecureSites):
 
     @property
     def folder(self) -> Path:
-        """Folder of the run, which is begun by that."""
+        """Folder of the run; reading it begins the run."""
         return self._begin().place
 
     def exchange(
         self, messages: Mapping[str, bytes], clock: Clock
     ) -> Mapping[str, Reply | Failure]:
-        """As ``Sites``, the run being kept from its first question on.
+        """Exchange messages as ``Sites`` does, and keep the run from its first question on.
 
         Raises
         ------
         MismatchError
             Sites have other schemas (``schema-mismatch``); none of them was asked.
         """
-        told = self._compared(messages, clock)
+        statements = self._compare_schemas(messages, clock)
         self._begin()
         self._keep_absences()
         absent: dict[str, Reply | Failure] = {}
-        for name, reply in told.items():
+        for name, reply in statements.items():
             if isinstance(reply, Failure):
                 absent[name] = reply
             elif self._journal is not None and isinstance(reply.payload, bytes):
                 self._journal.keep(name, _SCHEMA, reply.payload)
-        there = {name: message for name, message in messages.items() if name not in absent}
-        replies = absent | dict(super().exchange(there, clock))
+        reachable = {name: message for name, message in messages.items() if name not in absent}
+        replies = absent | dict(super().exchange(reachable, clock))
         self._note_absences(messages, absent)
         return {name: replies[name] for name in messages}
 
-    def _compared(
+    def _compare_schemas(
         self, messages: Mapping[str, bytes], clock: Clock
     ) -> Mapping[str, Reply | Failure]:
-        """What sites say of their schemas, which fit, or why they say nothing.
+        """Request the schemas of sites and compare them; failures are values.
 
         Who is not asked anything, for the journal has it, is not asked that either.
         """
@@ -233,14 +233,14 @@ class Connection(SecureSites):
             name for name in new
             if name not in self._schemas and not self.is_kept(name, messages[name])
         ]  # fmt: skip
-        told = exchange(dict.fromkeys(fresh, b""), ask, clock, self._limits, self._cancelled)
-        for name, reply in told.items():
+        statements = exchange(dict.fromkeys(fresh, b""), ask, clock, self._limits, self._cancelled)
+        for name, reply in statements.items():
             if isinstance(reply, Reply) and isinstance(reply.payload, bytes):
                 self._schemas.add(name, reply.payload)
-        return told
+        return statements
 
     def close(self, state: str = DONE) -> None:
-        """Leave; the run ended so."""
+        """End the run in a state."""
         if self._held is not None:
             if state == DONE:
                 # The result is there, whether a later resume can repeat it or not.
@@ -287,7 +287,7 @@ class Connection(SecureSites):
             self._held.close()
             self._held = None
             raise
-        self._kept, self._cancelled = run, _Cancelled(run)
+        self._kept, self._cancelled = run, _CancelFlag(run)
         return run
 
 
@@ -341,8 +341,8 @@ def encode_schema(facts: Mapping[str, Any]) -> bytes:
     return f"{digest} {title}".encode()
 
 
-class _Cancelled(threading.Event):
-    """Set by this process, or by whoever cancels the run from another."""
+class _CancelFlag(threading.Event):
+    """An event that this process sets, or whoever cancels the run from another."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The short way to a few points that stand for the records of several holders."""
+"""Compute a few points that stand for the records of several holders."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ..distances.sketches.release_options import read_public_classes
 from ..distances.worth.fedbary import allot
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
-from ..options import check_known
+from ..options import check_known, taking
 from ..teaching.federated.coreset import Condensing, Coreset, of_released, released
-from ._holders import Holders, Parties, side_named
-from .sketch import Spending, of_release, run_sketches
+from ._holders import Holders, Parties, check_method, check_side
+from .sketch import Spending, prepare_release, run_sketches
 
 _OWN = ("weights", "rounds", "tol")
 
 
+@taking(Condensing)
 def coreset(
     holders: Holders | Sequence[str],
     size: int = 100,
@@ -61,9 +62,7 @@ def coreset(
     progress
         Called after every exchange.
     **options
-        ``weights``, ``rounds`` and ``tol``; ``active`` (holders asked a round) and ``quorum`` with
-        ``"fedbary"``; options of ``silot.sketches`` such as ``public`` and ``privacy_epsilon``
-        with ``"sketch"``.
+        With ``"sketch"`` also those of ``silot.sketches``, such as ``public``.
 
     Returns
     -------
@@ -86,8 +85,7 @@ def coreset(
     >>> found.size, round(found.objective, 6)
     (2, 4.0)
     """
-    if method not in ("fedbary", "sketch"):
-        raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
+    check_method(method, "fedbary", "sketch")
     if test is not None and not labels:
         raise InputError(
             "test= needs a classifier, and points without labels are none. Give labels=True.",
@@ -95,12 +93,12 @@ def coreset(
         )
     parties, public = _parties(holders, labels, test, federation), None
     if method == "sketch":
-        found, public = _of_sketches(parties, size, seed, progress, options)
+        result, public = _of_sketches(parties, size, seed, progress, options)
     else:
         check_known(Condensing, options, "coreset")
         fit = Condensing(size=size, labels=bool(labels), seed=seed, **options)
-        found = parties.run(fit.among(parties.names), progress)
-    return found if test is None else found.tested(parties.trusted.measure, public)
+        result = parties.run(fit.among(parties.names), progress)
+    return result if test is None else result.tested(parties.trusted.measure, public)
 
 
 def _parties(
@@ -109,10 +107,10 @@ def _parties(
     test: Data | None,
     federation: Federation | Runtime | None,
 ) -> Parties:
-    """Who takes part: all that were given, or some holders of a federation by their names."""
+    """Return who takes part: all holders, or those of a federation by their names."""
     if federation is None:
         return Parties.of(cast("Holders", holders), labels, test)
-    names = tuple(side_named(name) for name in cast("Sequence[object]", holders))
+    names = tuple(check_side(name) for name in cast("Sequence[object]", holders))
     return replace(Parties.of(federation, labels, test), names=names)
 
 
@@ -123,7 +121,7 @@ def _of_sketches(
     progress: Callable[[Progress], None] | None,
     options: dict[str, Any],
 ) -> tuple[Coreset, Measure | None]:
-    """The coreset of what was released, by the same rounds, and the public records."""
+    """Compute the coreset of releases by the same rounds; return the public records too."""
     own = {name: options[name] for name in _OWN if name in options}
     more = {name: value for name, value in options.items() if name not in own}
     # Checked before anything is released.
@@ -131,15 +129,15 @@ def _of_sketches(
     fit.among(parties.names)
     public = _public(parties, size, more)
     sketches = run_sketches(replace(parties, own=None), seed=seed, progress=progress, **more)
-    found = run(fit.among(sketches.names), released(sketches))
-    return of_released(found, sketches).with_run(sketches), public
+    result = run(fit.among(sketches.names), released(sketches))
+    return of_released(result, sketches).with_run(sketches), public
 
 
 def _public(parties: Parties, size: int, options: Mapping[str, Any]) -> Measure | None:
-    """The public records; an error where their classes are more than points, for no release."""
-    spending, more = Spending.parted(options)
-    given = of_release(parties, more, spending)
-    public, classes = given.get("public"), given.get("classes")
+    """Return the public records, or raise where they have more classes than points."""
+    spending, more = Spending.split(options)
+    own = prepare_release(parties, more, spending)
+    public, classes = own.get("public"), own.get("classes")
     if parties.labels and (public is not None or classes is not None):
         allot(np.ones(len(read_public_classes(public, classes))), size)
     return public if isinstance(public, Measure) else None

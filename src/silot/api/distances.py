@@ -1,4 +1,4 @@
-"""The short way: measures in, results out, through a local federation."""
+"""Compute distances between holders through a local federation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..distances.sketches.release_options import Private
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known
-from ._holders import MINE, Holders, Parties, measure_named, shares_of, side_named
-from ._methods import Comparison, Pairwise, Secure, chosen, find_method
+from ._holders import MINE, Holders, Parties, check_method, check_side, read_measure, read_shares
+from ._methods import Comparison, Pairwise, Secure, find_method, read_method
 
 
 @overload
@@ -101,9 +101,9 @@ def distance(
     >>> round(distance(x, x + [3.0, 4.0]).value, 6)
     5.0
     """
-    name, options = chosen(method, options)
+    name, options = read_method(method, options)
     if federation is not None:
-        parties, sides = Parties.of(federation, labels), (side_named(x), side_named(y))
+        parties, sides = Parties.of(federation, labels), (check_side(x), check_side(y))
     elif "ledgers" in options and issubclass(find_method(name), Private):
         raise InputError(
             "distance names its two sides x and y, which is no name for a ledger. Use "
@@ -154,18 +154,18 @@ def distance_matrix(
            [1., 0., 2.],
            [3., 2., 0.]])
     """
-    return comparison_of(holders, method, labels, covariance, options).matrix(progress)
+    return build_comparison(holders, method, labels, covariance, options).matrix(progress)
 
 
-def comparison_of(
+def build_comparison(
     holders: Holders,
     method: str | Pairwise,
     labels: bool | str,
     covariance: Covariance,
     options: Mapping[str, Any],
 ) -> Comparison:
-    """What distances between all pairs of holders are found by."""
-    name, options = chosen(method, options)
+    """Build the comparison that computes distances between all pairs of holders."""
+    name, options = read_method(method, options)
     parties = Parties.of(holders, labels)
     if len(parties.names) < 2:
         raise InputError(
@@ -221,16 +221,12 @@ def pooled_distance(
     True
     """
     column = labels if isinstance(labels, str) else None
-    parties = Parties.of(sellers, labels, measure_named(MINE, buyer, column))
+    parties = Parties.of(sellers, labels, read_measure(MINE, buyer, column))
     embedding = covariance if labels else "none"
-    options |= shares_of(shares, parties, method)
-    if method == "secure":
-        protocol = Secure(embedding=embedding, **options).among(parties.names, parties.trusted)
-    elif method == "trianglewad":
+    options |= read_shares(shares, parties, method)
+    check_method(method, "trianglewad", "secure")
+    if method == "trianglewad":
         check_known(Pooled, options, "pooled_distance")
-        protocol = Pooled(embedding=embedding, **options).among(parties.names, parties.trusted)
-    else:
-        raise InputError(
-            f"method is {method!r}; give 'trianglewad' or 'secure'.", code="option-method"
-        )
+    kind = Secure if method == "secure" else Pooled
+    protocol = kind(embedding=embedding, **options).among(parties.names, parties.trusted)
     return parties.run(protocol, progress)

@@ -1,4 +1,4 @@
-"""What this installation computes with, and what a problem of some size would take."""
+"""Report what this installation computes with, and what a problem would take."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Checkup:
-    """What ``silot doctor`` found.
+    """Findings of ``silot doctor``.
 
     Attributes
     ----------
@@ -126,7 +126,8 @@ def checkup(n: int | None = None, m: int | None = None, dim: int = 64) -> Checku
         used,
         sets,
         reason,
-        {"Python": platform.python_version()} | {name: _version(name) for name in _LIBRARIES},
+        {"Python": platform.python_version()}
+        | {name: metadata.version(name) for name in _LIBRARIES},
         _threads(),
         os.cpu_count() or 1,
         _gpu(),
@@ -153,15 +154,11 @@ def _kernels() -> tuple[str, tuple[str, ...], str]:
     )
 
 
-def _version(name: str) -> str:
-    return metadata.version(name)
-
-
 def _threads() -> tuple[str, ...]:
     libraries = cast("list[dict[str, Any]]", threadpool_info())
     lines = {
-        f"{each['num_threads']} of {each['internal_api']} {each.get('version') or ''}".strip()
-        for each in libraries
+        f"{item['num_threads']} of {item['internal_api']} {item.get('version') or ''}".strip()
+        for item in libraries
     }
     return tuple(sorted(lines))
 
@@ -170,13 +167,13 @@ def _gpu() -> str:
     if find_spec("torch") is None:
         return "none: torch is not installed"
     # Builds for the host alone say so, and importing one to ask takes seconds.
-    if _version("torch").endswith("+cpu"):
-        return f"none: torch {_version('torch')} is built without"
+    if metadata.version("torch").endswith("+cpu"):
+        return f"none: torch {metadata.version('torch')} is built without"
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:
-        return f"none: torch {_version('torch')} finds no CUDA device"
+        return f"none: torch {metadata.version('torch')} finds no CUDA device"
     return ", ".join(torch.cuda.get_device_name(k) for k in range(count))
 
 
@@ -235,7 +232,7 @@ def _bytes(count: float) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in cast("dict[Any, Any]", value).items()}
+        return {str(key): _plain(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in cast("Sequence[Any]", value)]
+        return [_plain(item) for item in cast("Sequence[Any]", value)]
     return None if isinstance(value, float) and not np.isfinite(value) else value

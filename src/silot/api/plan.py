@@ -1,4 +1,4 @@
-"""What would help most, the short way."""
+"""Advise on holders: which to combine, split or exclude, what to drop, what to request."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ..records.result import RecordScores
 from ..render.words import listed
 from ..teaching.federated.clustering import Clustering, OwnChances, clustering_of
 from ..teaching.federated.groups import Grouping
-from ._holders import Holders, Parties
+from ._holders import Holders, Parties, check_method
 from .advice.case import LEVEL, MOST_FLAGGED, Case
 from .advice.gathering import Gathering
-from .advice.pool import Pool, as_read
+from .advice.pool import Pool, with_columns_of
 from .advice.result import Plan
 from .advice.rules import advise
 from .distances import distance_matrix
@@ -39,7 +39,7 @@ Step = Callable[[], None]
 
 
 class Planning(Options):
-    """What a plan may be asked for."""
+    """Options of a plan."""
 
     name = "plan"
 
@@ -124,14 +124,12 @@ def plan(
     >>> found.first.kind, found.first.holders, found.first.sure
     ('leave-out', ('far',), True)
     """
-    if method not in ("exact", "sketch"):
-        raise InputError(f"method is {method!r}; give 'exact' or 'sketch'.", code="option-method")
-    own_options = {name: options.pop(name) for name in ("fdr", "seed") if name in options}
+    check_method(method, "exact", "sketch")
     if method == "exact":
-        check_known(Planning, {**options, **own_options}, "plan")
+        check_known(Planning, options, "plan")
     else:
         check_known(Sketching, options, "plan", own=("fdr", *Spending.options))
-    asked = Planning(**own_options)
+    planning, options = Planning.split(options)
     # None where a caller has none: said in words before anything is asked.
     if validation is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise InputError(
@@ -140,13 +138,13 @@ def plan(
         )
     parties = Parties.of(holders, labels, validation)
     steps = _Steps(progress, 4 + (len(parties.names) if method == "exact" else 0))
-    found = _exact if method == "exact" else _sketched
-    return found(parties, asked, steps, options)
+    compute = _from_records if method == "exact" else _from_sketches
+    return compute(parties, planning, steps, options)
 
 
 @dataclass
 class _Steps:
-    """How far a plan has come."""
+    """Count the steps of a plan."""
 
     progress: Callable[[Progress], None] | None
     most: int
@@ -158,39 +156,46 @@ class _Steps:
             self.progress(Progress("plan", self.done, self.most))
 
 
-def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any]) -> Plan:
-    """From the records of all holders, which are asked for once."""
+def _from_records(
+    parties: Parties, planning: Planning, step: Step, options: dict[str, Any]
+) -> Plan:
+    """Plan from the records of all holders, requested once."""
     gathered = parties.run(Gathering(labels=bool(parties.labels)).among(parties.names))
     step()
     # Of the one run that there was: what follows asks nobody.
     # In one order, whatever order holders were given in.
     own = parties.trusted
-    here = {name: as_read(each, own.measure) for name, each in sorted(gathered.measures.items())}
+    measures = sorted(gathered.measures.items())
+    here = {name: with_columns_of(item, own.measure) for name, item in measures}
     labels = bool(parties.labels)
     clustering, laws = None, dict[str, Chance]()
     if len(here) > 1:
         matrix = distance_matrix(here, labels=labels)
         chances = Parties.of(here).run(_chances(labels).among(tuple(here)))
         laws = dict(chances.laws)
-        clustering = _grouped(_paid(matrix, gathered), laws, asked)
+        clustering = _group(_add_cost(matrix, gathered), laws, planning)
     step()
-    worth = value_holders(here, own.measure, labels=labels, seed=asked.seed)
+    worth = value_holders(here, own.measure, labels=labels, seed=planning.seed)
     step()
-    records, notes = _scored(here, own, labels, asked, step)
+    records, notes = _score_records(here, own, labels, planning, step)
     pool = Pool.of(here, own, labels=labels)
     case = Case(pool, clustering, laws, records)
-    records = {name: replace(each, transcript=None) for name, each in records.items()}
-    return _made(replace(case, records=records), parties, asked, worth, notes, gathered, step)
+    records = {name: replace(scores, transcript=None) for name, scores in records.items()}
+    return _build_plan(
+        replace(case, records=records), parties, planning, worth, notes, gathered, step
+    )
 
 
-def _sketched(parties: Parties, asked: Planning, step: Step, options: dict[str, Any]) -> Plan:
-    """From one release of every holder."""
-    sketches = run_sketches(parties, seed=asked.seed, **options)
+def _from_sketches(
+    parties: Parties, planning: Planning, step: Step, options: dict[str, Any]
+) -> Plan:
+    """Plan from one release of every holder."""
+    sketches = run_sketches(parties, seed=planning.seed, **options)
     step()
     clustering, laws = None, dict[str, Chance]()
     if len(sketches.names) > 1:
         laws = sketch_chances(sketches, sketches.names)
-        clustering = _grouped(sketches.matrix(), laws, asked)
+        clustering = _group(sketches.matrix(), laws, planning)
     step()
     worth = sketches.values("validation")
     step()
@@ -202,14 +207,14 @@ def _sketched(parties: Parties, asked: Planning, step: Step, options: dict[str, 
         "counts broken ones)"
     ]
     case = Case(pool, clustering, laws, {})
-    return _made(case, parties, asked, worth, notes, sketches, step)
+    return _build_plan(case, parties, planning, worth, notes, sketches, step)
 
 
-def _made(
-    case: Case, parties: Parties, asked: Planning, worth: Contributions, notes: list[str],
+def _build_plan(
+    case: Case, parties: Parties, planning: Planning, worth: Contributions, notes: list[str],
     run: Billed, step: Step,
 ) -> Plan:  # fmt: skip
-    """Advice of a case, with the bill of the one run."""
+    """Build the plan of a case, with the cost of its one run."""
     if not parties.labels:
         notes = [*notes, "labels were not compared: no advice on classes"]
     unknown = [] if case.clustering is None else sorted(set(case.pool.names) - set(case.laws))
@@ -220,9 +225,9 @@ def _made(
             "part them for sure",
         ]
     advice = advise(case)
-    whole = case.whole.span
+    total = case.total.span
     have, want = case.pool.shares()
-    sure = sum(each.sure for each in advice)
+    sure = sum(piece.sure for piece in advice)
     exact = case.pool.certified
     status = (
         f"{sure} of {len(advice)} pieces are sure, at {100 * LEVEL:g} % over all"
@@ -230,17 +235,17 @@ def _made(
         else f"nothing is sure, at {100 * LEVEL:g} % over all pieces"
     )
     distance = Distance(
-        value=whole.value,
-        lower=whole.lower if exact else 0.0,
-        upper=whole.upper if exact else math.inf,
+        value=total.value,
+        lower=total.lower if exact else 0.0,
+        upper=total.upper if exact else math.inf,
         method="exact" if exact else "sketch",
         status="converged: exact" if exact else "estimate: of what was released, nothing certified",
         converged=True,
         holders=("pool", COORDINATOR),
         p=2,
-        seed=asked.seed,
+        seed=planning.seed,
     )
-    found = Plan(
+    result = Plan(
         names=parties.names,
         advice=advice,
         method="exact" if exact else "sketch",
@@ -253,47 +258,47 @@ def _made(
         level=LEVEL,
         status="; ".join([status, *notes]),
         converged=worth.converged and (case.clustering is None or case.clustering.converged),
-        seed=asked.seed,
+        seed=planning.seed,
     )
     step()
-    return found.with_run(run)
+    return result.with_run(run)
 
 
 def _chances(labels: bool) -> OwnChances:
     return OwnChances(embedding="diagonal" if labels else "none")
 
 
-def _grouped(matrix: DistanceMatrix, laws: Mapping[str, Chance], asked: Planning) -> Clustering:
-    return clustering_of(matrix, Grouping(seed=asked.seed), laws)
+def _group(matrix: DistanceMatrix, laws: Mapping[str, Chance], planning: Planning) -> Clustering:
+    return clustering_of(matrix, Grouping(seed=planning.seed), laws)
 
 
-def _paid(matrix: DistanceMatrix, run: Billed) -> DistanceMatrix:
-    """The matrix, whose distances were computed from what one run told."""
-    pairs = {pair: each.with_run(run) for pair, each in matrix.pairs.items()}
+def _add_cost(matrix: DistanceMatrix, run: Billed) -> DistanceMatrix:
+    """Return the matrix with the cost of the run that its distances were computed from."""
+    pairs = {pair: distance.with_run(run) for pair, distance in matrix.pairs.items()}
     return replace(matrix, pairs=pairs, shared_bill=run.bill)
 
 
-def _scored(
-    holders: Mapping[str, Measure], own: Own, labels: bool, asked: Planning, step: Step
+def _score_records(
+    holders: Mapping[str, Measure], own: Own, labels: bool, planning: Planning, step: Step
 ) -> tuple[dict[str, RecordScores], list[str]]:
-    """Scores of the records of each holder; why there are none, where there are too few."""
-    found: dict[str, RecordScores] = {}
+    """Score the records of each holder, or say why there are too few."""
+    scored: dict[str, RecordScores] = {}
     notes: list[str] = []
     for name, measure in holders.items():
         try:
-            found[name] = value_records(
-                measure, own, labels=labels, name=name, fdr=asked.fdr, seed=asked.seed
+            scored[name] = value_records(
+                measure, own, labels=labels, name=name, fdr=planning.fdr, seed=planning.seed
             )
         except InputError as error:
             if error.code != "validation-few":
                 raise
             return {}, [f"records were not scored: {error.message.rstrip('.')}"]
         step()
-        if found[name].flagged.mean() > MOST_FLAGGED:
+        if scored[name].flagged.mean() > MOST_FLAGGED:
             notes.append(
                 f"more than half of the records of {name} are flagged: it differs as a whole"
             )
-    return found, notes
+    return scored, notes
 
 
 __all__ = ["Planning", "plan"]

@@ -1,4 +1,4 @@
-"""The short way to suspect records."""
+"""Score how suspect the records of a holder are."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ..data.measure import Data
-from ..errors import InputError
 from ..federation.party import Own
 from ..federation.run import Federation, Progress, Runtime
-from ..options import check_known
+from ..options import check_known, taking
 from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
 from ..records.validation import RecordScreening
-from ._holders import MINE, Parties, measure_named, with_columns
+from ._holders import MINE, Parties, check_method, read_measure, with_columns
 
 
+@taking(RecordScreening)
 def value_records(
     holder: Data | Federation | Runtime,
     validation: Data | Own,
@@ -49,8 +49,7 @@ def value_records(
     progress
         Called after every exchange.
     **options
-        ``fdr``, the share of the flagged records that may be sound; for ``"published"`` ``t``,
-        ``support`` and ``covariance``.
+        For ``"published"`` ``t``, ``support`` and ``covariance``.
 
     Returns
     -------
@@ -70,13 +69,10 @@ def value_records(
     >>> int(value_records(x[:60], x[60:]).worst[0])
     7
     """
-    if method not in ("screening", "published"):
-        raise InputError(
-            f"method is {method!r}; give 'screening' or 'published'.", code="option-method"
-        )
+    check_method(method, "screening", "published")
     column = labels if isinstance(labels, str) else None
     data = validation.measure if isinstance(validation, Own) else validation
-    trusted = measure_named(MINE, data, column)
+    trusted = read_measure(MINE, data, column)
     held = holder if isinstance(holder, Federation | Runtime) else {name: holder}
     parties = Parties.of(held, labels, trusted)
     own = parties.trusted

@@ -24,9 +24,9 @@ from ..federation.policy import Policy
 from ..federation.protocol import failure_error
 from ..federation.question import encode_question
 from ..federation.sealed import Sealed, is_name, write_sealed
-from ..options import Options, anything, check_known, number, option, truth
+from ..options import Options, anything, check_known, number, option, taking, truth
 from ..privacy.ledger import Ledger
-from ._holders import PUBLIC, measure_named
+from ._holders import PUBLIC, read_measure
 from .sketch import budget_policy, check_masses
 
 ASKER = "release"
@@ -34,7 +34,7 @@ ASKER = "release"
 
 
 class Sending(Options):
-    """What a site says of a release beside its question."""
+    """Options of a release beside its question."""
 
     labels: bool = option("Release class by class.", truth(), default=False, flag=False)
     period: str | None = option(
@@ -77,6 +77,7 @@ class Prepared:
     discloses: str
 
 
+@taking(Sending, Sketching)
 def release(
     data: Data,
     path: str | Path,
@@ -113,15 +114,11 @@ def release(
         normal law (and distances have no interval), or ``public_mean`` and ``public_scale``.
     key
         ``NAME.key``; by default the one of that name beside the ledger, made when absent.
-    **options
-        ``labels``, ``period``, ``budget_epsilon`` (or a ``policy``), ``to`` (lock the file for a
-        ``PublicKey``), and options of ``silot.distances.sketches.sketches``: ``privacy_epsilon``,
-        ``privacy_delta``, ``classes``, ``mass_limit``, ``seed``, ``cells``, and ``size``: the
-        public least number of records, by which the cells are chosen; default 2,000.
 
     Returns
     -------
     ReleaseFile
+        Made for 2,000 records at the least where ``size`` is not given.
 
     Raises
     ------
@@ -145,22 +142,19 @@ def release(
     ('north', 48, True)
     """
     check_known(Sketching, options, "release", own=Sending.options)
-    own = {key_: value for key_, value in options.items() if key_ in Sending.options}
-    sending = Sending(**own)
-    rest = {name_: value for name_, value in options.items() if name_ not in own}
+    sending, others = Sending.split(options)
     if not is_name(name):
         raise InputError(
             "a site needs a name: a short printable text. Give name=.", code="holder-names"
         )
     file = Path(path)
     check_whole(file)
-    prepared = prepare(
-        name, read_data(data, Schema.coerce(schema), name, sending.labels), public, sending, **rest
-    )
+    records = read_data(data, Schema.coerce(schema), name, sending.labels)
+    prepared = prepare(name, records, public, sending, **others)
     place = Path(ledger).with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
     fresh = key is None and not place.exists()
     signer = Key.new() if fresh else Key.load(place)
-    reply = _answered(name, prepared, sending, ledger)
+    reply = _answer(name, prepared, sending, ledger)
     if fresh:
         # Where nothing was released, nothing was written.
         signer.save(place)
@@ -181,38 +175,38 @@ def release(
 def prepare(
     name: str, records: Measure, public: Data | None, sending: Sending, **options: Any
 ) -> Prepared:
-    """The question of a release, of public things alone."""
+    """Build the question of a release from public things alone."""
     check_masses({name: records}, options.get("mass_limit"))
     schema = records.schema
-    known = None if public is None else read_data(public, schema, PUBLIC, False)
-    if known is not None:
-        records, known = _matched(name, records, known)
-        options["public"] = known
+    sample = None if public is None else read_data(public, schema, PUBLIC, False)
+    if sample is not None:
+        records, sample = _match_columns(name, records, sample)
+        options["public"] = sample
     elif schema is not None and options.get("public_mean") is None:
         # Four standard deviations a range: most of a law lies within.
         options["public_mean"] = (0.5 * (schema.low + schema.high)).tolist()
         options["public_scale"] = (0.25 * (schema.high - schema.low)).tolist()
     if sending.labels and options.get("classes") is None:
-        options["classes"] = _classes(schema, known)
-    asked = Sketching(labels=sending.labels, **options)
-    least = asked.size
-    cells = asked.cells or count_cells(len(asked.sample), least or ASSUMED, asked.mu)
+        options["classes"] = _classes(schema, sample)
+    sketching = Sketching(labels=sending.labels, **options)
+    least = sketching.size
+    cells = sketching.cells or count_cells(len(sketching.sample), least or ASSUMED, sketching.mu)
     terms = Terms(
-        privacy_epsilon=float(asked.privacy_epsilon),
-        privacy_delta=float(asked.privacy_delta),
+        privacy_epsilon=float(sketching.privacy_epsilon),
+        privacy_delta=float(sketching.privacy_delta),
         cells=cells,
-        seed=asked.seed,
-        mass_limit=None if asked.mass_limit is None else float(asked.mass_limit),
+        seed=sketching.seed,
+        mass_limit=None if sketching.mass_limit is None else float(sketching.mass_limit),
         period=sending.period,
-        classes=list(read_public_classes(known, asked.classes)) if sending.labels else None,
+        classes=list(read_public_classes(sample, sketching.classes)) if sending.labels else None,
         columns=None if records.columns is None else list(records.columns),
         schema_hash="" if schema is None else schema.hash,
-        public="" if known is None else digest_public_records(known, sending.labels),
-        public_records=0 if known is None else known.size,
-        public_mean=_numbers(asked.public_mean),
-        public_scale=_numbers(asked.public_scale),
+        public="" if sample is None else digest_public_records(sample, sending.labels),
+        public_records=0 if sample is None else sample.size,
+        public_mean=_numbers(sketching.public_mean),
+        public_scale=_numbers(sketching.public_scale),
     )
-    protocol = asking(terms, known).among([name])
+    protocol = build_question(terms, sample).among([name])
     question = next(protocol.start())[name]
     if question.centres.shape[1] != records.dimension:  # pyright: ignore[reportAttributeAccessIssue]
         raise MismatchError(
@@ -220,20 +214,20 @@ def prepare(
             "Give public records of the same features.",
             code="dimension-mismatch",
         )
-    return Prepared(records, terms, encode_question(question), _disclosed(terms))
+    return Prepared(records, terms, encode_question(question), _describe_disclosure(terms))
 
 
-def asking(
+def build_question(
     terms: Terms, public: Measure | None, periods: Mapping[str, str] | None = None
 ) -> Sketching:
-    """What all releases of the same terms answer."""
+    """Build the question that all releases of the same terms answer."""
     options = terms.options
     period = periods if periods is not None else terms.period
     return Sketching(public=public, period=period, **options)
 
 
-def _answered(name: str, prepared: Prepared, sending: Sending, ledger: str | Path) -> bytes:
-    """The holder's answer, charged to its ledger."""
+def _answer(name: str, prepared: Prepared, sending: Sending, ledger: str | Path) -> bytes:
+    """Return the holder's answer, charged to its ledger."""
     delta = prepared.terms.privacy_delta
     policy = sending.policy or budget_policy(sending.budget_epsilon, delta)
     with Ledger(ledger) as account:
@@ -245,10 +239,10 @@ def _answered(name: str, prepared: Prepared, sending: Sending, ledger: str | Pat
 
 
 def read_data(data: Data, schema: Contract | None, name: str, labels: bool) -> Measure:
-    """Data as a measure, by the schema where there is one and they are not read yet."""
+    """Read data as a measure, by the schema unless they are read already."""
     if schema is not None and not isinstance(data, Measure):
         return read_frame(data, schema).measure
-    measure = measure_named(name, data, None)
+    measure = read_measure(name, data, None)
     if schema is not None:
         check_schemas({"schema": schema, name: measure.schema})
     if labels and not measure.labelled:
@@ -256,11 +250,11 @@ def read_data(data: Data, schema: Contract | None, name: str, labels: bool) -> M
     return measure
 
 
-def _matched(name: str, records: Measure, public: Measure) -> tuple[Measure, Measure]:
-    """Records with their columns in the order of the public ones, which all sites have."""
+def _match_columns(name: str, records: Measure, public: Measure) -> tuple[Measure, Measure]:
+    """Put the columns of records in the order of the public ones, which all sites have."""
     check_schemas({name: records.schema, PUBLIC: public.schema})
-    found = match_columns({PUBLIC: public, name: records}, [name])
-    return found[name], found[PUBLIC]
+    tables = match_columns({PUBLIC: public, name: records}, [name])
+    return tables[name], tables[PUBLIC]
 
 
 def _classes(schema: Contract | None, public: Measure | None) -> list[str]:
@@ -273,7 +267,7 @@ def _numbers(values: Any) -> list[float] | None:
     return None if values is None else [float(value) for value in values]
 
 
-def _disclosed(terms: Terms) -> str:
+def _describe_disclosure(terms: Terms) -> str:
     by = " and class" if terms.classes else ""
     return (
         f"Noisy counts of records in {terms.cells} public cells{by}, their noisy mean offset from "

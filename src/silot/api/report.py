@@ -1,4 +1,4 @@
-"""How every kind of result is shown: on a terminal, in a notebook, and as one HTML file.
+"""Show results on a terminal, in a notebook, and as one HTML file.
 
 A result declares its content once, and marks what only a terminal or only a page shows. The file
 needs nothing beside itself, and no network.

@@ -1,4 +1,4 @@
-"""Schemas of tables: drafted from the records of one site, and tried on those of another."""
+"""Draft a schema from the records of one site, and check the tables of others."""
 
 from __future__ import annotations
 

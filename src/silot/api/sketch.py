@@ -18,12 +18,47 @@ from ..errors import FileError, InputError, MismatchError, RefusedError
 from ..federation.policy import Policy
 from ..federation.protocol import Protocol, Questions
 from ..federation.run import B, Progress
-from ..options import Options, anything, check_known, number, option
+from ..options import Options, anything, check_known, number, option, taking
 from ..privacy.accounting import ROUNDING, compose, epsilon_of
 from ..privacy.ledger import Ledger
-from ._holders import PUBLIC, Holders, Parties, measure_named
+from ._holders import PUBLIC, Holders, Parties, read_measure
 
 
+class Spending(Options):
+    """Ledgers that releases are charged to, on the machine of who owns the data."""
+
+    ledgers: str | Path | None = option(
+        "Folder with a durable ledger for each holder. ``NAME.ledger``. A release is charged to "
+        "it, and refused when all releases together would exceed ``budget_epsilon``. Without a "
+        "folder nothing remembers the run, and what several runs spend adds up.",
+        anything("path, or None"),
+        default=None,
+    )
+    budget_epsilon: float = option(
+        "Epsilon of all releases in a ledger together.",
+        number(above=0),
+        default=1.0,
+        code="option-budget",
+    )
+
+    def policy(self, delta: float) -> Policy:
+        """Return rules that allow releases alone, up to the budget."""
+        return budget_policy(self.budget_epsilon, delta)
+
+    def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
+        """Return the parties behind ledgers, if any, that allow these first questions."""
+        if self.ledgers is None:
+            return parties
+        delta, policy = private.privacy_delta, self.policy(private.privacy_delta)
+        kept = open_ledgers(parties.measures, self.ledgers)
+        for name, question in first.items():
+            # All of the run or none of it: a count alone would be charged, and serve nothing.
+            if kept[name].find(question.key) is None:
+                check_budget(name, kept[name].spent, private.mu, policy.budget_mu or 0.0, delta)
+        return parties.behind(policy, kept)
+
+
+@taking(Sketching, Spending)
 def sketches(
     holders: Holders,
     validation: Data | None = None,
@@ -48,13 +83,6 @@ def sketches(
         names must be public: those of ``public``, or ``classes``.
     progress
         Called after every exchange.
-    **options
-        Options of ``silot.distances.sketches.sketches``: ``public`` (or ``public_mean`` and
-        ``public_scale``), ``privacy_epsilon``, ``privacy_delta``, ``size``, ``cells``,
-        ``classes``, ``mass_limit`` and ``seed``. And ``ledgers``: a folder with a durable
-        ledger for each holder, ``NAME.ledger``, that the release is charged to, and refused when
-        all releases together would exceed ``budget_epsilon`` (default 1). Without it nothing
-        remembers the run, and what several runs spend adds up.
 
     Returns
     -------
@@ -84,44 +112,6 @@ def sketches(
     return run_sketches(parties, covariance=covariance, progress=progress, **options)
 
 
-class Spending(Options):
-    """Ledgers that releases are charged to, on the machine of who owns the data."""
-
-    ledgers: str | Path | None = option(
-        "Folder with a durable ledger for each holder. ``NAME.ledger``.",
-        anything("path, or None"),
-        default=None,
-    )
-    budget_epsilon: float = option(
-        "Epsilon of all releases in a ledger together.",
-        number(above=0),
-        default=1.0,
-        code="option-budget",
-    )
-
-    @classmethod
-    def parted(cls, options: Mapping[str, Any]) -> tuple[Spending, dict[str, Any]]:
-        """What of some options is said of ledgers, and the others."""
-        own = {name: value for name, value in options.items() if name in cls.options}
-        return cls(**own), {name: value for name, value in options.items() if name not in own}
-
-    def policy(self, delta: float) -> Policy:
-        """Rules under which releases alone are told, up to the budget."""
-        return budget_policy(self.budget_epsilon, delta)
-
-    def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
-        """The parties behind ledgers, if there are any, that allow these first questions."""
-        if self.ledgers is None:
-            return parties
-        delta, policy = private.privacy_delta, self.policy(private.privacy_delta)
-        kept = ledgers_of(parties.measures, self.ledgers)
-        for name, question in first.items():
-            # All of the run or none of it: a count alone would be charged, and serve nothing.
-            if kept[name].find(question.key) is None:
-                check_budget(name, kept[name].spent, private.mu, policy.budget_mu or 0.0, delta)
-        return parties.behind(policy, kept)
-
-
 def run_private(
     parties: Parties,
     protocol: Protocol[B],
@@ -143,58 +133,60 @@ def run_sketches(
     **options: Any,
 ) -> Sketches:
     """Sketch parties whose data, where they are the caller's, were checked."""
-    spending, options = Spending.parted(options)
-    options = of_release(parties, options, spending)
+    spending, options = Spending.split(options)
+    options = prepare_release(parties, options, spending)
     check_method_options(Sketch, options)
     if options.pop("p", 2) != 2:
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
     embedding: Embedding = covariance if parties.labels else "none"
     release = Sketching(embedding=embedding, **options)
     protocol = release.among(parties.names, parties.own)
-    found = run_private(parties.beside(options), protocol, release, spending, progress)
-    return replace(found, columns=parties.columns)
+    result = run_private(parties.beside(options), protocol, release, spending, progress)
+    return replace(result, columns=parties.columns)
 
 
-def of_release(parties: Parties, options: Mapping[str, Any], spending: Spending) -> dict[str, Any]:
-    """Options of a release, its public records in the holders' order of features."""
+def prepare_release(
+    parties: Parties, options: Mapping[str, Any], spending: Spending
+) -> dict[str, Any]:
+    """Return options of a release, its public records in the holders' order of features."""
     if spending.ledgers is not None:
         parties.check_owned("ledgers=", "option-ledgers")
     check_masses(parties.measures, options.get("mass_limit"))
-    found = dict(options)
-    if found.get("public") is not None:
-        classes = found.get("classes")
+    own = dict(options)
+    if own.get("public") is not None:
+        classes = own.get("classes")
         column = parties.labels if isinstance(parties.labels, str) and classes is None else None
-        found["public"] = public_of(found["public"], column, parties.measures)
-    return found
+        own["public"] = read_public(own["public"], column, parties.measures)
+    return own
 
 
-def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
-    """Public records with their features in the order of the holders'."""
+def read_public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
+    """Read public records, with their features in the order of the holders'."""
     name = PUBLIC
-    found = measure_named(name, public, labels)
+    records = read_measure(name, public, labels)
     if not measures:
         # Holders of a federation see for themselves whether theirs fit.
-        return found
-    match_columns({**measures, name: found})
+        return records
+    match_columns({**measures, name: records})
     first, measure = next(iter(measures.items()))
-    if found.dimension != measure.dimension:
+    if records.dimension != measure.dimension:
         raise MismatchError(
             f"{first!r} has {measure.dimension} features and the public records have "
-            f"{found.dimension}. Give both the same features.",
+            f"{records.dimension}. Give both the same features.",
             code="dimension-mismatch",
         )
-    order = next((each.columns for each in measures.values() if each.columns), None)
-    return found if order is None else found.ordered(order)
+    order = next((item.columns for item in measures.values() if item.columns), None)
+    return records if order is None else records.ordered(order)
 
 
-def check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
-    """Raise where a ledger does not allow what is asked."""
-    if compose([spent, asked]) <= budget * (1 + ROUNDING):
+def check_budget(name: str, spent: float, cost: float, budget: float, delta: float) -> None:
+    """Raise where a ledger does not allow the cost of a run."""
+    if compose([spent, cost]) <= budget * (1 + ROUNDING):
         return
-    left = max(budget**2 - spent**2, 0.0) ** 0.5
+    remaining = max(budget**2 - spent**2, 0.0) ** 0.5
     figures = ", ".join(
         f"{word} epsilon {epsilon_of(mu, delta):.4g}"
-        for word, mu in (("spent", spent), ("asked", asked), ("left", left))
+        for word, mu in (("spent", spent), ("asked", cost), ("left", remaining))
     )
     raise RefusedError(
         f"the ledger of {name!r} does not allow the run ({figures}), and nothing was charged. Give "
@@ -204,12 +196,12 @@ def check_budget(name: str, spent: float, asked: float, budget: float, delta: fl
 
 
 def budget_policy(epsilon: float, delta: float) -> Policy:
-    """Rules under which releases alone are told, up to a budget."""
+    """Return rules that allow releases alone, up to a budget."""
     return Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
 
 
-def ledgers_of(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
-    """Ledgers on the disk that releases are charged to, one file for each holder."""
+def open_ledgers(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
+    """Open the ledgers on disk that releases are charged to, one file for each holder."""
     numbered = measures and set(measures) == {str(k) for k in range(len(measures))}
     if numbered or "/" in "".join(measures):
         # A name that depends on who else is in the run would find another holder's ledger.

@@ -1,4 +1,4 @@
-"""How many records are broken, told with noise, of data the caller owns."""
+"""Count faulty records with noise, of data the caller owns."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from ..federation.party import Holder, Own
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Progress
-from ..options import check_known
+from ..options import check_known, taking
 from ..privacy.ledger import Ledger
 from ..records.counts import BrokenCounts, Screener
 from ..records.result import RecordScores
 from ..records.suspects import CountBroken
-from ._holders import PUBLIC, Holders, Parties, measure_named, with_columns
-from .sketch import Spending, budget_policy, check_masses, ledgers_of, public_of
+from ._holders import PUBLIC, Holders, Parties, read_measure, with_columns
+from .sketch import Spending, budget_policy, check_masses, open_ledgers, read_public
 
 
+@taking(CountBroken, Spending)
 def count_broken(
     holders: Holders,
     validation: Data | None = None,
@@ -45,7 +46,8 @@ def count_broken(
         federation (as for ``distance_matrix``) has ledgers of its holders' own.
     validation
         Data that are trusted, of the coordinator: what is told of them is charged as what is told
-        of a holder. Without, public records are trusted as they are.
+        of a holder, to ``coordinator.ledger`` among the ``ledgers`` (of a federation that one
+        alone). Without, public records are trusted as they are.
     public
         Public records, of the law records should have and of nobody's: 50 or more, 1000 for good.
         With ``labels`` their labels are right, and their classes public.
@@ -53,14 +55,6 @@ def count_broken(
         Whether labels may be wrong too; for data frames the name of their column.
     progress
         Called after every exchange.
-    **options
-        ``fdr``: the share of the flagged records that may be sound. ``privacy_epsilon`` and
-        ``privacy_delta``: what one record may change in this run, for each holder and for the
-        validation data. ``mass_limit``: for weighted records the largest weight, public.
-        ``seed``. ``ledgers``: a folder with a durable ledger for each holder, ``NAME.ledger``, and
-        for the validation data, ``coordinator.ledger`` (of a federation that one alone); without it
-        nothing remembers the run, and what several runs spend adds up. ``budget_epsilon``: of all
-        releases in a ledger together.
 
     Returns
     -------
@@ -87,13 +81,13 @@ def count_broken(
     True
     """
     check_known(CountBroken, options, "count_broken", own=Spending.options)
-    spending, options = Spending.parted(options)
+    spending, options = Spending.split(options)
     parties = Parties.of(holders, labels, validation)
     if spending.ledgers is not None and parties.own is None:
         parties.check_owned("ledgers=", "option-ledgers")
     column = labels if isinstance(labels, str) else None
     trusted = {} if parties.own is None else {COORDINATOR: parties.own.measure}
-    sample = public_of(public, column, parties.measures or trusted)
+    sample = read_public(public, column, parties.measures or trusted)
     if labels and not sample.labelled:
         raise InputError(
             "the public records have no labels. Give a labelled Measure, or leave the label "
@@ -108,39 +102,39 @@ def count_broken(
         own = Holder(parties.own.measure, policy, ledgers[COORDINATOR])
     if parties.measures:
         parties = parties.behind(policy, ledgers)
-    found = parties.beside({"public": sample}).run(protocol.among(parties.names, own), progress)
-    return replace(found, screener=_Owner(found.screener, sample, column))
+    counts = parties.beside({"public": sample}).run(protocol.among(parties.names, own), progress)
+    return replace(counts, screener=_Owner(counts.screener, sample, column))
 
 
 def _accounts(
     parties: Parties, trusted: Mapping[str, Measure], spending: Spending, private: Private
 ) -> tuple[Policy, dict[str, Ledger]]:
-    """Rules and ledgers of holders of the caller's data, and of its validation data."""
+    """Return rules and ledgers of holders of the caller's data, and of its validation data."""
     delta = private.privacy_delta
     if spending.ledgers is None:
         fresh = {name: Ledger() for name in (*parties.measures, *trusted)}
         return budget_policy(private.privacy_epsilon, delta), fresh
-    kept = ledgers_of(parties.measures, spending.ledgers)
-    return spending.policy(delta), kept | ledgers_of(trusted, spending.ledgers)
+    kept = open_ledgers(parties.measures, spending.ledgers)
+    return spending.policy(delta), kept | open_ledgers(trusted, spending.ledgers)
 
 
 @dataclass(frozen=True)
 class _Owner:
-    """Models that screen data of whoever calls."""
+    """Screen a holder's own data with the models of a run."""
 
     inner: Screener
     public: Measure
     labels: str | None
 
     def screen(self, data: Data, name: str, fdr: float) -> RecordScores:
-        given = measure_named(name, data, self.labels)
-        if given.dimension != self.public.dimension:
+        measure = read_measure(name, data, self.labels)
+        if measure.dimension != self.public.dimension:
             raise MismatchError(
-                f"{name!r} has {given.dimension} features and the public records have "
+                f"{name!r} has {measure.dimension} features and the public records have "
                 f"{self.public.dimension}. Give both the same features.",
                 code="dimension-mismatch",
             )
-        if self.public.columns is not None and given.columns is not None:
-            given = match_columns({PUBLIC: self.public, name: given}, (name,))[name]
-        found = with_columns(self.inner.screen(Own(given), name, fdr), self.public)
-        return found.with_preflight(Preflight.of({name: given, PUBLIC: self.public}))
+        if self.public.columns is not None and measure.columns is not None:
+            measure = match_columns({PUBLIC: self.public, name: measure}, (name,))[name]
+        scores = with_columns(self.inner.screen(Own(measure), name, fdr), self.public)
+        return scores.with_preflight(Preflight.of({name: measure, PUBLIC: self.public}))

@@ -1,4 +1,4 @@
-"""The short way to a model that holders train together."""
+"""Train models of several holders' data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..errors import InputError
 from ..federation.party import Own
 from ..federation.result import Billed
 from ..federation.run import Federation, Progress, Runtime
-from ..options import check_known
+from ..options import check_known, taking
 from ..records.result import RecordScores
 from ..teaching.federated.clustering import Clustering
 from ..teaching.federated.federated import FederatedTraining
 from ..teaching.federated.federated_result import FederatedModels
-from ._holders import Holders, Parties, checked_measures, named_holders
+from ._holders import Holders, Parties, check_measures, name_holders
 from .cluster import cluster
 from .records import value_records
 from .value import value_holders
@@ -28,6 +28,7 @@ Groups = Clustering | Mapping[str, int] | Literal["auto"] | int
 Weights = Contributions | Mapping[str, float] | Literal["worth"]
 
 
+@taking(FederatedTraining)
 def train(
     holders: Holders,
     validation: Data | None = None,
@@ -77,10 +78,6 @@ def train(
         Seed of everything random.
     progress
         Called after every exchange of the training.
-    **options
-        Of ``silot.teaching.federated.FederatedTraining``: ``model``, ``shape``, ``rounds``,
-        ``active``, ``passes``, ``batch``, ``rate``, ``momentum``, ``held_out``, ``alone``,
-        ``classes``, ``quorum``.
 
     Returns
     -------
@@ -134,123 +131,84 @@ def train(
             code="validation-absent",
         )
     parties = Parties.of(holders, labels, validation)
-    tests = None if test is None else _beside(test, parties, labels)
+    tests = None if test is None else _read_test(test, parties, labels)
     fixed: dict[str, Any] = {"algorithm": algorithm, "seed": seed, **options}
-    asked = _Asked(holders, parties, labels, seed)
-    given = {
-        "groups": _numbers(groups),
-        "weights": _masses(weights),
-        "flagged": _flags(drop_flagged),
-    }
-    # Checked before anybody is asked for anything.
-    FederatedTraining(**fixed, **given).among(parties.names)
-    if _is_number(groups):
-        given["groups"] = asked.groups(groups)
+    by_distance = groups == "auto" or (isinstance(groups, int) and not isinstance(groups, bool))
+    own: dict[str, Any] = {
+        "groups": None
+        if groups is None or by_distance
+        else _read_by_holder(
+            "groups", groups, Clustering, "assignment",
+            "'auto', a number of groups, what silot.cluster found, or numbers by holder",
+            code="option-groups",
+        ),
+        "weights": None
+        if weights is None or weights == "worth"
+        else _read_by_holder(
+            "weights", weights, Contributions, "shares",
+            "'worth', what silot.value_holders found, or numbers by holder",
+            code="option-weights",
+        ),
+        "flagged": None if isinstance(drop_flagged, bool) else _read_flags(drop_flagged),
+    }  # fmt: skip
+    # Checked before any holder receives a question.
+    FederatedTraining(**fixed, **own).among(parties.names)
+    clustering: Clustering | None = None
+    runs: list[Billed] = []
+    shared: dict[str, Any] = {"labels": labels, "seed": seed}
+    if by_distance:
+        clustering = cluster(holders, k=cast("Any", groups), **shared)
+        own["groups"] = clustering.assignment
     if weights == "worth":
-        given["weights"] = asked.worth()
+        worth = value_holders(holders, parties.trusted.measure, **shared)
+        runs.append(worth)
+        own["weights"] = worth.shares
     if drop_flagged is True:
-        given["flagged"] = asked.flags()
-    kind = FederatedTraining(**fixed, **given)
+        scores = _score_records(holders, parties, **shared)
+        runs += scores.values()
+        own["flagged"] = {name: item.flagged for name, item in scores.items()}
+    kind = FederatedTraining(**fixed, **own)
     trained = parties.run(kind.among(parties.names), progress)
     if tests is not None:
         trained = trained.tested(tests)
-    return replace(trained, clustering=asked.clustering, beside=tuple(asked.runs))
+    return replace(trained, clustering=clustering, beside=tuple(runs))
 
 
-def _beside(test: Data, parties: Parties, labels: bool | str) -> Measure:
-    """Test records, their columns in the order of the holders'."""
+def _read_test(test: Data, parties: Parties, labels: bool | str) -> Measure:
+    """Read test records, their columns in the order of the holders'."""
     named = {**parties.measures, _TEST: test}
-    return checked_measures(named, labels, last=(_TEST,))[_TEST]
+    return check_measures(named, labels, last=(_TEST,))[_TEST]
 
 
-def _is_number(groups: object) -> bool:
-    """Whether it is left to the distances who is in which group."""
-    return groups == "auto" or (isinstance(groups, int) and not isinstance(groups, bool))
+def _read_by_holder(
+    name: str, value: object, kind: type, field: str, choices: str, *, code: str
+) -> Mapping[str, Any]:
+    """Read numbers by holder: as they are, or in a field of a result of some kind."""
+    if isinstance(value, kind):
+        return getattr(value, field)
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    raise InputError(f"{name} is {value!r}; give {choices}.", code=code)
 
 
-def _numbers(groups: object) -> Mapping[str, int] | None:
-    """Numbers of groups by holder, where they are given."""
-    if groups is None or _is_number(groups):
-        return None
-    if isinstance(groups, Clustering):
-        return groups.assignment
-    if isinstance(groups, Mapping):
-        return cast("Mapping[str, int]", groups)
-    raise InputError(
-        f"groups is {groups!r}; give 'auto', a number of groups, what silot.cluster found, or "
-        "numbers by holder.",
-        code="option-groups",
+def _read_flags(scores: object) -> Mapping[str, Any]:
+    """Read by holder which records are left out, of flags or scores."""
+    choices = "True, or what silot.value_records found by holder"
+    by_holder = _read_by_holder(
+        "drop_flagged", scores, type(None), "", choices, code="option-flagged"
     )
-
-
-def _masses(weights: object) -> Mapping[str, float] | None:
-    """What holders count for, where it is given."""
-    if weights is None or weights == "worth":
-        return None
-    if isinstance(weights, Contributions):
-        return weights.shares
-    if isinstance(weights, Mapping):
-        return cast("Mapping[str, float]", weights)
-    raise InputError(
-        f"weights is {weights!r}; give 'worth', what silot.value_holders found, or numbers by "
-        "holder.",
-        code="option-weights",
-    )
-
-
-def _flags(drop_flagged: object) -> Mapping[str, Any] | None:
-    """By holder, whether each of its records is left out, where that is given."""
-    if isinstance(drop_flagged, bool):
-        return None
-    if not isinstance(drop_flagged, Mapping):
-        raise InputError(
-            f"drop_flagged is {drop_flagged!r}; give True, or what silot.value_records found by "
-            "holder.",
-            code="option-flagged",
-        )
-    scores = cast("Mapping[str, object]", drop_flagged)
     return {
-        name: each.flagged if isinstance(each, RecordScores) else each
-        for name, each in scores.items()
+        name: item.flagged if isinstance(item, RecordScores) else item
+        for name, item in by_holder.items()
     }
 
 
-class _Asked:
-    """What is asked of holders before the training, and for it."""
-
-    def __init__(self, holders: Holders, parties: Parties, labels: bool | str, seed: int) -> None:
-        self._holders = holders
-        self._parties = parties
-        self._shared: dict[str, Any] = {"labels": labels, "seed": seed}
-        self.clustering: Clustering | None = None
-        self.runs: list[Billed] = []
-
-    def groups(self, k: object) -> Mapping[str, int]:
-        """Numbers of groups by holder, from exact distances."""
-        self.clustering = cluster(self._holders, k=cast("Any", k), **self._shared)
-        return self.clustering.assignment
-
-    def worth(self) -> Mapping[str, float]:
-        """Shares of holders by their distance to the validation data."""
-        worth = value_holders(self._holders, self._parties.trusted.measure, **self._shared)
-        self.runs.append(worth)
-        return worth.shares
-
-    def flags(self) -> Mapping[str, Any]:
-        """By holder, whether each of its records is flagged."""
-        own = Own(self._parties.trusted.measure)
-        found: dict[str, Any] = {}
-        for name in self._parties.names:
-            scores = value_records(self._party(name), own, name=name, **self._shared)
-            self.runs.append(scores)
-            found[name] = scores.flagged
-        return found
-
-    def _party(self, name: str) -> Data | Federation | Runtime:
-        """Where a holder's records are scored."""
-        if isinstance(self._holders, Federation | Runtime):
-            return self._holders
-        return named_holders(self._holders)[name]
+def _score_records(holders: Holders, parties: Parties, **shared: Any) -> dict[str, RecordScores]:
+    """Score the records of each holder against the validation data."""
+    own = Own(parties.trusted.measure)
+    is_federation = isinstance(holders, Federation | Runtime)
+    data = dict.fromkeys(parties.names, holders) if is_federation else name_holders(holders)
+    return {name: value_records(data[name], own, name=name, **shared) for name in parties.names}
 
 
 __all__ = ["train"]

@@ -1,9 +1,11 @@
-"""The short way to what holders and records are worth, and to the measure between holders."""
+"""Value holders for a target, and compute the barycenter of holders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, Literal
 
 from silot_transport._check import flag
 
@@ -11,14 +13,21 @@ from ..data.measure import Data
 from ..distances.worth.contributions import Valuation
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter, Contributions
-from ..errors import InputError
+from ..errors import InputError, SilotError
+from ..federation.disclosure import Disclosure
+from ..federation.party import Own
+from ..federation.result import Bill, Run
 from ..federation.run import Progress
-from ..options import check_known
-from ._holders import Holders, Parties, label_option
-from ._matrix import HolderMap, MapMethod
+from ..options import check_known, taking
+from ..sites.secure._engine import missing_spu
+from ._holders import Holders, Parties, check_method, label_option
+from ._methods import Comparison
 from .sketch import run_sketches
 
+MapMethod = Literal["direct", "sketch", "secure"]
 
+
+@taking(FedBary)
 def barycenter(
     holders: Holders,
     *,
@@ -42,8 +51,7 @@ def barycenter(
     progress
         Called after every exchange.
     **options
-        ``weights``, ``support`` and ``rounds``; other options of ``silot.distances.worth.fedbary``
-        or of ``silot.sketches``.
+        With ``"sketch"`` also those of ``silot.sketches``.
 
     Returns
     -------
@@ -64,15 +72,15 @@ def barycenter(
     parties = Parties.of(holders, labels)
     if method == "sketch":
         own_options = {k: options.pop(k) for k in ("weights", "support", "rounds") if k in options}
-        found = run_sketches(parties, progress=progress, **options)
-        return found.barycenter(**own_options)
-    if method != "fedbary":
-        raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
+        result = run_sketches(parties, progress=progress, **options)
+        return result.barycenter(**own_options)
+    check_method(method, "fedbary", "sketch")
     check_known(FedBary, options, "barycenter")
     protocol = FedBary(labels=bool(labels), **options).among(parties.names)
     return parties.run(protocol, progress)
 
 
+@taking(Valuation)
 def value_holders(
     holders: Holders,
     validation: Data | None = None,
@@ -108,9 +116,7 @@ def value_holders(
         them. progress
         Called after every exchange.
     **options
-        Options of ``silot.distances.worth.contributions``, such as ``method``, ``support``,
-        ``class_tolerance``, ``why``, ``shapley`` and ``seed``. With ``method="sketch"`` those of
-        ``silot.sketches``; labels are then compared as vectors.
+        With ``method="sketch"`` those of ``silot.sketches``; labels are then compared as vectors.
 
     Returns
     -------
@@ -135,10 +141,96 @@ def value_holders(
         shown = {name: options.pop(name) for name in ("why", "shapley") if name in options}
         for name, value in shown.items():
             flag(value, name, f"option-{name}")
-        found = run_sketches(parties, progress=progress, **options)
-        return found.values(map=map is not None, **shown)
+        result = run_sketches(parties, progress=progress, **options)
+        return result.values(map=map is not None, **shown)
     direct = "direct" if map == "direct" else None
     metric = label_option(labels, label_metric)
     check_known(Valuation, options, "value_holders")
     protocol = Valuation(labels=metric, map=direct, **options).among(parties.names, parties.own)
     return mapped.added(parties.run(protocol, progress).named(parties.columns), progress)
+
+
+@dataclass(frozen=True)
+class HolderMap:
+    """How the distances of a map are found beside the worth of holders."""
+
+    method: MapMethod | None
+    options: Mapping[str, Any]
+    parties: Parties
+
+    def check(self, worth: object, label_metric: str) -> None:
+        """Raise where a map cannot be made as asked for, before any question is sent.
+
+        ``worth`` is the method that values the holders.
+        """
+        if self.method not in (None, "direct", "sketch", "secure"):
+            raise InputError(
+                f"map is {self.method!r}; give 'direct', 'sketch', 'secure' or None.",
+                code="option-map",
+            )
+        if worth == "sketch" and self.method not in (None, "sketch"):
+            raise InputError(
+                f"map is {self.method!r}, and with method 'sketch' the sketches tell the distances "
+                "of a map and nothing more is asked. Give map='sketch'.",
+                code="option-map",
+            )
+        apart = self.method in ("sketch", "secure") and worth != "sketch"
+        if self.options and not apart:
+            raise InputError(
+                f"{next(iter(self.options))!r} is an option of a map by 'sketch' or 'secure' "
+                "beside another method. Leave it out, or give map=.",
+                code="option-map",
+            )
+        if apart and self.parties.own is None and self.parties.labels and label_metric == "vectors":
+            raise InputError(
+                f"map is {self.method!r}, and the barycenter of label vectors is no data that it "
+                "could compare. Give validation data, or label_metric='classes'.",
+                code="option-map",
+            )
+        if apart:
+            self._comparison(self.parties)
+        if apart and self.method == "secure" and find_spec("spu") is None:
+            raise missing_spu()
+
+    def added(
+        self, worth: Contributions, progress: Callable[[Progress], None] | None
+    ) -> Contributions:
+        """Add a map made by runs of its own, whose bill and disclosure count.
+
+        Where they fail, the map alone is left out, and the status says so.
+        """
+        if self.method in (None, "direct"):
+            return worth
+        if len(worth.holders) < 2:
+            return worth.with_note("no map of holders: it takes two")
+        parties = replace(self.parties, names=tuple(worth.names))
+        if parties.own is None and worth.barycenter is not None:
+            parties = replace(parties, own=Own(worth.barycenter.measure))
+        steps = progress and (lambda done, of: progress(Progress("map", done, of)))
+        try:
+            between = self._comparison(parties, seed=worth.seed).matrix(steps)
+        except SilotError as error:
+            without = worth.with_note(
+                f"no map of holders: {error.message.rstrip('.')} ({error.code})"
+            )
+            # What it told and charged before it failed is told and charged.
+            run: Run | None = error.run
+            return without if run is None else _with_bill(without, run, run.disclosure)
+        return _with_bill(replace(worth, between=between), between.bill, between.disclosure)
+
+    def _comparison(self, parties: Parties, **options: Any) -> Comparison:
+        return Comparison.of(str(self.method), parties, options={**options, **self.options})
+
+
+def _with_bill(worth: Contributions, more: Run | Bill, disclosure: str) -> Contributions:
+    """Return a result with the cost of another run added."""
+    levels = [Disclosure[level.upper()] for level in (worth.disclosure, disclosure) if level]
+    return replace(
+        worth,
+        rounds=worth.rounds + more.rounds,
+        bytes_sent=worth.bytes_sent + more.bytes_sent,
+        bytes_received=worth.bytes_received + more.bytes_received,
+        seconds=worth.seconds + more.seconds,
+        privacy_mu=worth.privacy_mu + more.privacy_mu,
+        disclosure=str(max(levels)),
+    )

@@ -1,4 +1,4 @@
-"""Drift of one site, by its releases."""
+"""Measure the drift of one site from its releases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..distances.sketches.release_file import ReleaseFile, check_alike
 from ..errors import InputError, MismatchError
 from ..federation.keys import Keyring
 from .combine import public_records, read_releases, run_releases
-from .release import asking
+from .release import build_question
 
 
 def watch(
@@ -62,42 +62,40 @@ def watch(
     >>> [each.drifted for each in found.since], found.since[0].columns[0].column
     ([True, True], 'column 0')
     """
-    files = [path for path in paths if not isinstance(path, ReleaseFile)]
-    read = iter(read_releases(files, keys=keys, key=key))
-    releases = [path if isinstance(path, ReleaseFile) else next(read) for path in paths]
+    releases = read_releases(paths, keys=keys, key=key)
     if len(releases) < 2:
         raise InputError(
             f"{len(releases)} release(s) given; two or more of one site are needed.",
             code="release-few",
         )
-    by_period = _of_one_site(releases)
+    by_period = _index_by_period(releases)
     check_alike(by_period)
     first = releases[0]
     sketches = run_releases(by_period, public)
-    sample = asking(first.terms, public_records(first, public)).sample
+    sample = build_question(first.terms, public_records(first, public)).sample
     return measure_drift(first.name, sketches, sample, progress=progress)
 
 
-def _of_one_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
-    """Releases by their periods, or by their files where they name none."""
-    first, found = releases[0], dict[str, ReleaseFile]()
-    for each in releases:
-        if each.name != first.name or each.sealed.signer != first.sealed.signer:
+def _index_by_period(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
+    """Return releases by their periods, or by their files where they name none."""
+    first, by_period = releases[0], dict[str, ReleaseFile]()
+    for release in releases:
+        if release.name != first.name or release.sealed.signer != first.sealed.signer:
             raise MismatchError(
-                f"{first.file} and {each.file} are of two sites, or were signed by two keys. Drift "
-                "is of one site; `silot combine` compares several.",
+                f"{first.file} and {release.file} are of two sites, or were signed by two keys. "
+                "Drift is of one site; `silot combine` compares several.",
                 code="release-site",
             )
-        period = each.terms.period or each.file
-        copied = any((each.numbers == other.numbers).all() for other in found.values())
-        if period in found or copied:
+        period = release.terms.period or release.file
+        copied = any((release.numbers == other.numbers).all() for other in by_period.values())
+        if period in by_period or copied:
             raise MismatchError(
-                f"{each.file} is given twice, or tells again what another file told: a ledger "
+                f"{release.file} is given twice, or tells again what another file told: a ledger "
                 "answers one question once. Release newer records with another --period.",
                 code="release-twice",
             )
-        found[period] = each
-    return found
+        by_period[period] = release
+    return by_period
 
 
 __all__ = ["watch"]

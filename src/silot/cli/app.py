@@ -14,7 +14,7 @@ import typer
 from .. import __version__
 from ..errors import SilotError
 from ..render.words import format_bytes
-from .console import ERRORS
+from .console import ERRORS, tell
 
 if TYPE_CHECKING:
     from ..federation.result import Run
@@ -34,19 +34,14 @@ COMMANDS = {
     "cluster": ("cluster",),
     "valuation": ("value",),
     "records": ("records",),
-    "barycenter": ("barycenter",),
-    "coreset": ("coreset",),
-    "methods": ("methods",),
-    "doctor": ("doctor",),
-    "explain": ("help",),
-    "audit": ("audit",),
+    "barycenter": ("barycenter", "coreset"),
+    "about": ("methods", "doctor", "help"),
+    "audit": ("audit", "policy"),
     "ledger": ("ledger",),
-    "policy": ("policy",),
     "schema": ("schema",),
     "release": ("release", "combine", "watch", "keys"),
     "secure": ("secure", "secure-keys"),
-    "links": ("links",),
-    "adapt": ("adapt",),
+    "devices": ("links", "adapt"),
     "train": ("train",),
     "distill": ("distill",),
     "deploy": ("deploy",),
@@ -58,35 +53,40 @@ COMMANDS = {
 
 def build(command: str = "all") -> typer.Typer:
     """Return the command line: with the file of one command, with all, or for ``--help`` none."""
-    made = typer.Typer(
+    app = typer.Typer(
         name="silot",
         help="Optimal transport across data silos.",
         epilog=EPILOG,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
-    made.callback()(options)
+    app.callback()(options)
     if command == "--help":
-        _list(made)
-        return made
-    some = [file for file, names in COMMANDS.items() if command in names] or list(COMMANDS)
-    for file in some:
-        import_module(f".{file}", __package__).register(made)
-    return made
+        _add_helps(app)
+        return app
+    # What it imports is slow, and the help of all commands does without.
+    from .generate import add_commands
+
+    files = [file for file, names in COMMANDS.items() if command in names] or list(COMMANDS)
+    for file in files:
+        import_module(f".{file}", __package__)
+        for name in COMMANDS[file]:
+            add_commands(app, name)
+    return app
 
 
-def _list(made: typer.Typer) -> None:
-    """Name the commands with what their docstrings say; what they import is not needed for that."""
+def _add_helps(app: typer.Typer) -> None:
+    """Add commands of which only the docstrings are read, so that ``--help`` imports nothing."""
     for file, names in COMMANDS.items():
         code = ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8"))
-        said = {
+        docstrings = {
             item.name: ast.get_docstring(item)
             for item in code.body
             if isinstance(item, ast.FunctionDef)
         }
         for name in names:
-            text = said[f"{name.replace('-', '_')}_command"]
-            made.command(name, help=text)(lambda: None)
+            text = docstrings[f"{name.replace('-', '_')}_command"]
+            app.command(name, help=text)(lambda: None)
 
 
 def __getattr__(name: str) -> Any:
@@ -113,12 +113,12 @@ def main() -> None:
     """Run the command line; turn errors into a line on stderr and an exit status."""
     try:
         # A shell that completes a line says so in its environment, not in arguments.
-        asked = "all" if "_SILOT_COMPLETE" in os.environ else (sys.argv[1:] or ["--help"])[0]
-        build(asked)()
+        first = "all" if "_SILOT_COMPLETE" in os.environ else (sys.argv[1:] or ["--help"])[0]
+        build(first)()
     except SilotError as error:
-        line = f"error: {error}{_told_before(error.run)}"
-        ERRORS.print(line, markup=False, highlight=False, soft_wrap=True)
-        # Whoever reads it at a terminal is told more; a program gets the one line.
+        line = f"error: {error}{_describe_disclosure(error.run)}"
+        tell(line)
+        # A person at a terminal gets a second line with a hint, a program the one line.
         if ERRORS.is_terminal:
             ERRORS.print(f"silot help {error.code}", style="dim", highlight=False)
         sys.exit(error.exit_status)
@@ -128,7 +128,7 @@ def main() -> None:
             "error: [memory-short] memory is used up; nothing was written. Take fewer records, or "
             "method 'sketch'."
         )
-        ERRORS.print(words, markup=False, highlight=False, soft_wrap=True)
+        tell(words)
         sys.exit(11)
     except KeyboardInterrupt as interrupted:
         _interrupted(interrupted)
@@ -140,8 +140,8 @@ def main() -> None:
         raise
 
 
-def _told_before(run: Run | None) -> str:
-    """What sites had told when a run failed, and what was charged: that is not taken back."""
+def _describe_disclosure(run: Run | None) -> str:
+    """Say what sites had disclosed and charged when a run failed, which stays so."""
     elsewhere = any(word.partition("=")[0] == "--sites" for word in sys.argv)
     if run is None or not run.disclosure or not (elsewhere or run.privacy_mu):
         return ""
@@ -154,5 +154,5 @@ def _told_before(run: Run | None) -> str:
 
 def _interrupted(interrupted: KeyboardInterrupt) -> NoReturn:
     words = str(interrupted) or "nothing was written"
-    ERRORS.print(f"interrupted; {words}", markup=False, highlight=False, soft_wrap=True)
+    tell(f"interrupted; {words}")
     sys.exit(130)

@@ -1,117 +1,77 @@
-"""``silot audit``."""
+"""``silot audit`` and ``silot policy``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json as json_
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, cast
 
-import typer
-
+from ..audits.policy import audit_policy
 from ..audits.run import audit
 from ..errors import InputError
+from ..federation import Holder, Policy
 from ..federation.transcript import Transcript
-from .console import OUT, progress_bar, show, write_report
-from .generate import Flags, taking
-from .options import (
-    Columns,
-    JsonOption,
-    ReportOption,
-    SeedOption,
-)
-from .policy import show_policy_audit
+from .console import OUT, counting, print_json, write_report
+from .generate import Flags, argument, command, flag, group
+from .options import Columns, JsonOption, Results, SeedOption, drop_none
 
 
-@dataclass(frozen=True, kw_only=True)
 class Knowledge(Columns):
-    """What who looks knows beside the messages."""
+    """What the attacker knows beside the messages."""
 
-    truth: Annotated[
-        list[str] | None,
-        typer.Option(help="True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."),
-    ] = None
-    outsiders: Annotated[
-        Path | None,
-        typer.Option(help="Records that were not in the data (labelled, for predictions)."),
-    ] = None
-    public: Annotated[
-        Path | None,
-        typer.Option(help="Labelled records of neither kind, to train shadow models on."),
-    ] = None
-    vocabulary: Annotated[
-        Path | None, typer.Option(help="Word vectors: .npz with words and vectors.")
-    ] = None
-    image_shape: Annotated[
-        str | None, typer.Option(help="Shape of a record as a picture, such as 28x28.")
-    ] = None
-    hide_t: Annotated[
-        bool, typer.Option("--hide-t", help="Attack as if the parameter t had not been seen.")
-    ] = False
-    time_limit: Annotated[
-        float | None,
-        typer.Option(help="Seconds after which attacks on a run are given up. Default: none are."),
-    ] = None
+    truth: list[str] | None = flag(
+        "True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."
+    )
+    outsiders: Path | None = flag("Records that were not in the data (labelled, for predictions).")
+    public: Path | None = flag("Labelled records of neither kind, to train shadow models on.")
+    vocabulary: Path | None = flag("Word vectors: .npz with words and vectors.")
+    image_shape: str | None = flag("Shape of a record as a picture, such as 28x28.")
+    hide_t: bool = flag("Attack as if the parameter t had not been seen.", default=False)
+    time_limit: float | None = flag(
+        "Seconds after which attacks on a run are given up. Default: none are."
+    )
 
     def read(self) -> dict[str, Any]:
-        """As an audit takes them."""
-        options: dict[str, Any] = {"hide_t": self.hide_t, "time_limit": self.time_limit}
-        if self.outsiders is not None:
-            options["outsiders"] = self.measure(self.outsiders)
-        if self.public is not None:
-            options["public"] = self.measure(self.public)
-        if self.vocabulary is not None:
-            options["vocabulary"] = load_vocabulary(self.vocabulary)
+        """Load the files, and return the options as ``audit`` takes them."""
         files = named_files(self.truth or [])
-        options["truth"] = {name: self.measure(path) for name, path in files.items()}
-        if self.image_shape is not None:
-            options["image_shape"] = shape_of(self.image_shape)
-        return options
+        return drop_none(
+            hide_t=self.hide_t,
+            outsiders=None if self.outsiders is None else self.measure(self.outsiders),
+            public=None if self.public is None else self.measure(self.public),
+            vocabulary=None if self.vocabulary is None else load_vocabulary(self.vocabulary),
+            truth={name: self.measure(path) for name, path in files.items()},
+            image_shape=None if self.image_shape is None else read_shape(self.image_shape),
+            time_limit=self.time_limit,
+        )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Rules(Flags):
     """A holder's rules, in place of a run."""
 
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of a run: a holder's rules, against which a malicious coordinator is "
-            "played. Needs --data."
-        ),
-    ] = None
-    data: Annotated[
-        Path | None,
-        typer.Option(help="The holder's records, for --policy; without it the default rules."),
-    ] = None
-    questions: Annotated[
-        int, typer.Option(min=1, help="Most questions of a strategy, for --policy.")
-    ] = 100
+    policy: Path | None = flag(
+        "Instead of a run: a holder's rules, against which a malicious coordinator is played."
+        " Needs --data."
+    )
+    data: Path | None = flag("The holder's records, for --policy; without it the default rules.")
+    questions: int = flag("Most questions of a strategy, for --policy.", default=100, min=1)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command("audit")(taking()(audit_command))
-
-
+@command("audit")
 def audit_command(
-    messages: Annotated[
-        Path | None,
-        typer.Argument(metavar="[TRANSCRIPT]", help="Messages of a run, saved by --transcript."),
-    ] = None,
+    messages: Path | None = argument(
+        "Messages of a run, saved by --transcript.", default=None, metavar="[TRANSCRIPT]"
+    ),
     *,
-    viewpoint: Annotated[
-        str,
-        typer.Option(
-            "--as",
-            help="Who looks: coordinator, a holder, several with commas between who put together "
-            "what they saw, or eavesdropper (sizes and times only).",
-        ),
-    ] = "coordinator",
+    viewpoint: str = flag(
+        "Who looks: coordinator, a holder, several with commas between who put together what "
+        "they saw, or eavesdropper (sizes and times only).",
+        "--as",
+        default="coordinator",
+    ),
     knowledge: Knowledge,
     rules: Rules,
-    report: ReportOption = None,
     seed: SeedOption = 0,
-    json: JsonOption = False,
+    outputs: Results,
 ) -> None:
     """What a party of a run could compute from its messages, or get under a holder's policy."""
     if (messages is None) == (rules.data is None):
@@ -119,47 +79,36 @@ def audit_command(
             "give a transcript of a run, or --data (and --policy) of a holder.", code="audit-what"
         )
     if rules.data is not None:
-        show_policy_audit(
-            rules.policy, knowledge.measure(rules.data), questions=rules.questions, seed=seed,
-            report=report, json=json,
-        )  # fmt: skip
-        return
-    assert messages is not None
-    if rules.policy is not None:
-        raise InputError("--policy goes with --data, not with a run.", code="audit-what")
-    transcript = Transcript.load(messages)
-    options = knowledge.read()
-    with progress_bar("audit") as bar:
-        task = bar.add_task("attacks")
-        result = audit(
-            transcript,
-            viewpoint,
-            seed=seed,
-            progress=lambda done, of: bar.update(task, completed=done, total=of, refresh=True),
-            **options,
-        )
-    write_report(report, result)
-    if json:
-        OUT.print(result.to_json(), markup=False, highlight=False, soft_wrap=True)
+        policy, measure = _load_policy(rules.policy), knowledge.measure(rules.data)
+        with counting("audit", "strategies") as progress:
+            result = audit_policy(
+                policy, measure, questions=rules.questions, seed=seed, progress=progress
+            )
     else:
-        show(result)
+        if rules.policy is not None:
+            raise InputError("--policy goes with --data, not with a run.", code="audit-what")
+        transcript, options = Transcript.load(cast("Path", messages)), knowledge.read()
+        with counting("audit", "attacks") as progress:
+            result = audit(transcript, viewpoint, seed=seed, progress=progress, **options)
+    write_report(outputs.report, result)
+    outputs.print(result)
 
 
-def named_files(given: list[str]) -> dict[str, Path]:
-    """Files by holder: ``HOLDER=FILE``, or a file whose name is the holder's."""
-    found: dict[str, Path] = {}
-    for text in given:
+def named_files(texts: list[str]) -> dict[str, Path]:
+    """Return files by holder, of ``HOLDER=FILE`` or of a file whose name is the holder's."""
+    files: dict[str, Path] = {}
+    for text in texts:
         name, sign, path = text.partition("=")
         if not sign:
             name, path = Path(text).name.split(".")[0], text
-        if name in found:
+        if name in files:
             raise InputError(f"the truth of {name!r} is given twice.", code="audit-truth")
-        found[name] = Path(path)
-    return found
+        files[name] = Path(path)
+    return files
 
 
-def shape_of(text: str) -> tuple[int, ...]:
-    """A shape from ``28x28`` or ``32x32x3``."""
+def read_shape(text: str) -> tuple[int, ...]:
+    """Read a shape such as ``28x28`` or ``32x32x3``."""
     parts = text.lower().split("x")
     if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
         raise InputError(
@@ -170,7 +119,7 @@ def shape_of(text: str) -> tuple[int, ...]:
 
 
 def load_vocabulary(path: Path) -> tuple[list[str], Any]:
-    """Words and their vectors from an ``.npz``."""
+    """Load words and their vectors from an ``.npz`` file."""
     import numpy as np
 
     from ..errors import FileError
@@ -186,3 +135,39 @@ def load_vocabulary(path: Path) -> tuple[list[str], Any]:
             "arrays 'words' and 'vectors' is needed.",
             code="file-unreadable",
         ) from None
+
+
+@group("policy")
+def policy_command() -> None:
+    """A holder's rules."""
+
+
+@command("policy explain")
+def explain_command(
+    policy: Path | None = argument(
+        "Rules, .yml or .json; without it the default ones.", default=None
+    ),
+    *,
+    data: Path | None = flag("The records they are meant for: figures, not only rules."),
+    columns: Columns,
+    json: JsonOption = False,
+) -> None:
+    """What askers could learn at most under a policy, in plain sentences."""
+    rules = _load_policy(policy)
+    limits = None if data is None else Holder(columns.measure(data), rules).limits
+    text = rules.explain(limits)
+    if json:
+        body = {
+            "policy": json_.loads(rules.model_dump_json()),
+            "numbers": None if limits is None else rules.chosen(limits),
+            "explanation": text.split("\n"),
+        }
+        print_json(body)
+        return
+    for line in text.split("\n"):
+        OUT.print(f"- {line}", markup=False, highlight=False)
+
+
+def _load_policy(path: Path | None) -> Policy:
+    """Load a holder's rules; without a file they are the default ones."""
+    return Policy() if path is None else Policy.load(path)

@@ -1,121 +1,105 @@
-"""``silot barycenter``."""
+"""``silot barycenter`` and ``silot coreset``: a few points that stand for all records."""
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import typer
-
+from ..api.coreset import coreset
 from ..api.value import barycenter
-from ..data.files import write_whole
+from ..data.measure import Measure
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter
-from ..errors import FileError, InputError
-from .console import (
-    check_figure,
-    save_figure,
-    save_transcript,
-    say_where,
-    show,
-    steps,
-    write_report,
-)
-from .generate import Flags, taking
+from ..errors import InputError
+from ..teaching.federated.coreset import Condensing, Coreset
+from .console import check_archive, check_figure, save_arrays, save_plot, steps
+from .generate import Flags, command, flag
 from .options import HoldersArgument, Outputs, Release, Tables
 from .sites import Where, names_of
 
-
-class BarycenterMethod(StrEnum):
-    """How the barycenter is found."""
-
-    fedbary = "fedbary"
-    sketch = "sketch"
+if TYPE_CHECKING:
+    from ..api.connect import Connection
 
 
-@dataclass(frozen=True, kw_only=True)
 class Atoms(Flags):
-    """Files of what was found itself."""
+    """How points are computed, and the files that they are written to."""
 
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Save the atoms to this .npz file.")
-    ] = None
-    plot: Annotated[Path | None, typer.Option(help="Draw the objective by round to this file.")] = (
-        None
+    method: Literal["fedbary", "sketch"] = flag(
+        "FedBary, or private sketches.", "-m", default="fedbary"
     )
+    weights: str | None = flag("Weight of each holder, comma separated, in their order.")
+    out: Path | None = flag("Save the atoms to this .npz file.", "-o")
+    plot: Path | None = flag("Draw the objective by round to this file.")
+
+    def read(self, loaded: Mapping[str, Measure] | Connection) -> dict[str, Any]:
+        """Return the options about the holders that were loaded."""
+        weights = read_weights(self.weights, list(names_of(loaded)))
+        return {"method": self.method, "weights": weights}
 
     def check(self) -> None:
         """Raise where a file has a name of another kind."""
-        if self.out is not None and self.out.suffix != ".npz":
-            raise FileError(
-                f"{self.out.name} is no .npz file. Give --out NAME.npz.", code="file-kind"
-            )
-        if self.plot is not None:
-            check_figure(self.plot)
+        check_archive(self.out, "--out")
+        check_figure(self.plot)
 
-    def save(self, result: Barycenter) -> None:
-        """Write what was asked for."""
+    def save(self, result: Barycenter | Coreset) -> None:
+        """Write the points and the figure where paths name their files."""
         if self.out is not None:
-            _save_atoms(result, self.out)
-        if self.plot is not None:
-            from matplotlib.figure import Figure
-
-            figure = Figure(figsize=(6, 4), layout="constrained")
-            result.plot(figure.add_subplot())
-            save_figure(figure, self.plot)
+            labels = {} if result.labels is None else {"y": result.labels}
+            save_arrays(self.out, {"X": result.points, "w": result.weights, **labels})
+        save_plot(result, self.plot, height=4)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command("barycenter")(taking([FedBary])(barycenter_command))
-
-
+@command("barycenter", [FedBary])
 def barycenter_command(
     holders: HoldersArgument = None,
     *,
-    method: Annotated[
-        BarycenterMethod, typer.Option("--method", "-m", help="FedBary, or private sketches.")
-    ] = BarycenterMethod.fedbary,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Weight of each holder, comma separated, in their order."),
-    ] = None,
+    atoms: Atoms,
     where: Where,
     tables: Tables,
     release: Release,
-    atoms: Atoms,
     outputs: Outputs,
     **options: Any,
 ) -> None:
     """Barycenter of the holders, and how far each of them is from it."""
     atoms.check()
     loaded, _ = where.load(tables, holders)
-    options |= release.read(tables)
+    options |= release.read(tables) | atoms.read(loaded) | {"labels": tables.labels}
     with steps("barycenter") as progress:
-        result = barycenter(
-            loaded,
-            method=method.value,
-            labels=tables.labels,
-            weights=weights_of(weights, list(names_of(loaded))),
-            progress=progress,
-            **options,
-        )
-    save_transcript(result, outputs.transcript)
+        result = barycenter(loaded, progress=progress, **options)
     atoms.save(result)
-    write_report(outputs.report, result)
-    if outputs.json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    say_where(report=outputs.report)
+    outputs.finish(result)
 
 
-def weights_of(text: str | None, names: list[str]) -> dict[str, float] | None:
-    """Weights by the holders' names, of a flag."""
+@command("coreset", [Condensing])
+def coreset_command(
+    holders: HoldersArgument = None,
+    *,
+    atoms: Atoms,
+    test: Path | None = flag("Labelled records to test the 1-nearest-neighbour classifier on."),
+    where: Where,
+    tables: Tables,
+    release: Release,
+    outputs: Outputs,
+    **options: Any,
+) -> None:
+    """A few points that stand for the holders' records, and a classifier on them."""
+    atoms.check()
+    if test is not None and not tables.labels:
+        raise InputError(
+            "--test needs a classifier, and points without labels are none. Give --labels.",
+            code="labels-absent",
+        )
+    loaded, mine = where.load(tables, holders, test)
+    options |= release.read(tables) | atoms.read(loaded) | {"labels": tables.labels}
+    with steps("coreset") as progress:
+        result = coreset(loaded, test=mine, progress=progress, **options)
+    atoms.save(result)
+    outputs.finish(result)
+
+
+def read_weights(text: str | None, names: list[str]) -> dict[str, float] | None:
+    """Read weights by the holders' names from the text of a flag."""
     if text is None:
         return None
     try:
@@ -128,12 +112,3 @@ def weights_of(text: str | None, names: list[str]) -> dict[str, float] | None:
             code="option-weights",
         )
     return dict(zip(names, values, strict=True))
-
-
-def _save_atoms(result: Barycenter, path: Path) -> None:
-    arrays: dict[str, Any] = {"X": result.points, "w": result.weights}
-    if result.labels is not None:
-        arrays["y"] = result.labels
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    write_whole(path, buffer.getvalue())

@@ -1,15 +1,19 @@
-"""Where output goes."""
+"""Write results: to the terminal, to files, and as JSON."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 
 from ..data.files import check_whole, write_whole
 from ..errors import FileError
@@ -18,7 +22,6 @@ from ..render import Content, facts, terminal, written
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..federation.result import Billed
     from ..federation.run import Progress as Step
 
 OUT = Console()
@@ -54,10 +57,20 @@ def steps(title: str) -> Iterator[Callable[[Step], None]]:
         yield step
 
 
-def save_transcript(result: Billed, path: Path | None) -> None:
-    """Save the messages of a run, where that was asked for."""
-    if path is not None and result.transcript is not None:
-        result.transcript.save(path)
+@contextmanager
+def counting(title: str, what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar over things that are counted: call what it yields with done and total."""
+    with progress_bar(title) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total, refresh=True)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Callable[[float], None]]:
+    """A progress bar over a file: call what it yields with the share that was read."""
+    with progress_bar(f"reading {path.name}") as bar:
+        task = bar.add_task("read", total=100)
+        yield lambda share: bar.update(task, completed=round(100 * share))
 
 
 def show(result: Any, **options: Any) -> None:
@@ -77,8 +90,30 @@ def show_rows(rows: Mapping[str, str]) -> None:
     show_blocks(facts(rows))
 
 
+def print_json(body: object) -> None:
+    """Print a JSON document on one line."""
+    typer.echo(json.dumps(body, allow_nan=False))
+
+
+def print_line(text: str) -> None:
+    """Print a line as it is: not wrapped, and nothing in it coloured."""
+    OUT.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_table(columns: Mapping[str, Mapping[str, Any]], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows, if any, under the names of columns, each laid out as rich takes it."""
+    if not (cells := list(rows)):
+        return
+    table = Table(box=None, expand=False)
+    for name, layout in columns.items():
+        table.add_column(name, **layout)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    OUT.print(table, highlight=False)
+
+
 def write_report(path: Path | None, result: Any, **options: Any) -> None:
-    """Write the page of a result, where that was asked for."""
+    """Write the page of a result where a path names it."""
     if path is not None:
         # Slow to import: it draws.
         from ..api.report import write
@@ -90,7 +125,7 @@ def say_where(**paths: Path | None) -> None:
     """Say where files are, by what they are."""
     for what, path in paths.items():
         if path is not None:
-            OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
+            print_line(f"{what} in {path}")
 
 
 def tell(sentence: str) -> None:
@@ -133,8 +168,10 @@ def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> No
         )
 
 
-def check_figure(path: Path) -> None:
+def check_figure(path: Path | None) -> None:
     """Raise before a long computation whose figure could not be saved."""
+    if path is None:
+        return
     check_writable(path)
     if path.suffix.lower() not in _FIGURES:
         raise FileError(
@@ -148,3 +185,28 @@ def save_figure(figure: Figure, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix.lstrip(".").lower(), dpi=150)
     write_whole(path, buffer.getvalue())
+
+
+def save_plot(result: Any, path: Path | None, height: int = 5) -> None:
+    """Draw a result by its ``plot``, where a path names the figure."""
+    if path is not None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6, height), layout="constrained")
+        result.plot(figure.add_subplot())
+        save_figure(figure, path)
+
+
+def check_archive(path: Path | None, flag: str) -> None:
+    """Raise where a file of arrays has a name of another kind."""
+    if path is not None and path.suffix != ".npz":
+        raise FileError(f"{path.name} is no .npz file. Give {flag} NAME.npz.", code="file-kind")
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Any], *, private: bool = False) -> None:
+    """Write arrays whole or not at all to an .npz file."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    write_whole(path, buffer.getvalue(), private=private)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import typer
 
 from ..api.distances import distance_matrix
@@ -25,83 +24,18 @@ from ..federation.party import Own
 from ..render import Column, Table, plain_table, texts, written
 from ..render.words import first_word, format_bytes, short_bounds, short_number
 from .console import OUT, progress_bar, save_figure, show_blocks
+from .generate import command, flag
+from .options import JsonOption, SeedOption
 
 
-def demo_holders(seed: int = 0) -> dict[str, Measure]:
-    """Five holders of handwritten digits (scikit-learn, 8 x 8 pixels scaled to 0..1).
+def _draw_digits(seed: int) -> tuple[dict[str, Measure], Measure]:
+    """Draw five holders of handwritten digits (scikit-learn, 8 x 8 pixels scaled to 0..1).
 
     ``iid-a`` and ``iid-b`` are draws from the same images; ``skewed`` holds digits 0 to 2 only;
     ``noisy`` has normal noise of standard deviation .25 on every pixel; ``inverted`` has black
-    and white exchanged. No image is in two holders, and their numbers differ.
-
-    Parameters
-    ----------
-    seed
-        Seed of the draw.
-
-    Returns
-    -------
-    dict
-        Labelled measures by name.
-
-    Examples
-    --------
-    >>> [holder.size for holder in demo_holders().values()]
-    [200, 200, 160, 240, 200]
+    and white exchanged. No image is in two holders, and their numbers differ. The second value
+    has 300 clean digits of no holder: what a coordinator might trust.
     """
-    return {
-        name: Measure(pixels, labels=labels)
-        for name, (pixels, labels) in _draw_digits(seed)[0].items()
-    }
-
-
-def demo_validation(seed: int = 0) -> Measure:
-    """Digits in no holder of ``demo_holders``, clean: what a coordinator might trust.
-
-    Parameters
-    ----------
-    seed
-        Seed of the draw.
-
-    Returns
-    -------
-    Measure
-        300 labelled images.
-
-    Examples
-    --------
-    >>> demo_validation().size
-    300
-    """
-    pixels, labels = _draw_digits(seed)[1]
-    return Measure(pixels, labels=labels)
-
-
-def demo_images(seed: int = 0) -> dict[str, npt.NDArray[np.float64]]:
-    """Records of ``demo_holders`` as images (n, 8, 8), for thumbnails.
-
-    Parameters
-    ----------
-    seed
-        Seed of the draw.
-
-    Returns
-    -------
-    dict
-        Arrays by holder.
-
-    Examples
-    --------
-    >>> demo_images()["skewed"].shape
-    (160, 8, 8)
-    """
-    return {name: pixels.reshape(-1, 8, 8) for name, (pixels, _) in _draw_digits(seed)[0].items()}
-
-
-_Labelled = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
-
-
-def _draw_digits(seed: int) -> tuple[dict[str, _Labelled], _Labelled]:
     rng = np.random.default_rng(seed)
     # Slow to import, and needed for the demonstration only.
     from sklearn.datasets import load_digits
@@ -110,20 +44,19 @@ def _draw_digits(seed: int) -> tuple[dict[str, _Labelled], _Labelled]:
     images = pixels / 16.0
     order = rng.permutation(len(images))
     low = order[labels[order] <= 2][:160]
-    rest = order[~np.isin(order, low)]
-    parts = np.split(rest[:840], [200, 400, 640])
-    a, b, noisy, inverted = parts
+    a, b, noisy, inverted, _ = np.split(order[~np.isin(order, low)], [200, 400, 640, 840])
     noise = rng.normal(scale=0.25, size=images[noisy].shape)
-    holders = {
-        "iid-a": (images[a], labels[a]),
-        "iid-b": (images[b], labels[b]),
-        "skewed": (images[low], labels[low]),
-        "noisy": (images[noisy] + noise, labels[noisy]),
-        "inverted": (1.0 - images[inverted], labels[inverted]),
+    pictures = {
+        "iid-a": (a, images[a]),
+        "iid-b": (b, images[b]),
+        "skewed": (low, images[low]),
+        "noisy": (noisy, images[noisy] + noise),
+        "inverted": (inverted, 1.0 - images[inverted]),
     }
-    left = np.flatnonzero(~np.isin(np.arange(len(images)), np.concatenate([low, rest[:840]])))
-    chosen = rng.permutation(left)[:300]
-    return holders, (images[chosen], labels[chosen])
+    held = np.concatenate([rows for rows, _ in pictures.values()])
+    clean = rng.permutation(np.flatnonzero(~np.isin(np.arange(len(images)), held)))[:300]
+    holders = {name: Measure(x, labels=labels[rows]) for name, (rows, x) in pictures.items()}
+    return holders, Measure(images[clean], labels=labels[clean])
 
 
 # Pixels lie between 0 and 1, which everybody knows: a reference of that size.
@@ -134,17 +67,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command("demo")(demo_command)
-
-
+@command("demo", checked=False)
 def demo_command(
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the JSON file.")] = Path(
-        "silot-demo"
-    ),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+    out: Path = flag("Folder for the picture and the JSON file.", default=Path("silot-demo")),
+    seed: SeedOption = 0,
+    json: JsonOption = False,
 ) -> None:
     """Five holders of digits: distances by every method, what their data are worth, a report."""
     try:
@@ -154,7 +81,7 @@ def demo_command(
             f"{out} cannot be made a folder ({type(error).__name__}). Give another --out.",
             code="file-unwritable",
         ) from None
-    holders = demo_holders(seed)
+    holders, validation = _draw_digits(seed)
     pairs = len(holders) * (len(holders) - 1) // 2
     with progress_bar("silot demo") as bar:
         task = bar.add_task("pairs", total=pairs * len(_OPTIONS))
@@ -172,7 +99,7 @@ def demo_command(
     save_figure(_draw_distances(results), picture)
     text = jsonlib.dumps([result.to_dict() for result in results], allow_nan=False)
     write_whole(record, text.encode())
-    worth = _value(holders, page, seed)
+    worth = _value(holders, validation, page, seed)
     broken = out / "audit.html"
     audited = _audit(results[-1], holders, broken, seed)
     if json:
@@ -195,12 +122,13 @@ def demo_command(
     )
 
 
-def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
+def _value(
+    holders: dict[str, Measure], validation: Measure, page: Path, seed: int
+) -> Contributions:
     """Value the holders and their records, and write the report."""
     # Slow to import: it draws.
     from ..api.report import write
 
-    validation = demo_validation(seed)
     worth = value_holders(holders, validation, labels=True, map="direct", seed=seed)
     trusted = Own(validation)
     scored = {
@@ -211,22 +139,22 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
         page,
         worth,
         records=scored,
-        images=demo_images(seed),
+        images={name: measure.points.reshape(-1, 8, 8) for name, measure in holders.items()},
         title="Five holders of digits",
     )
     return worth
 
 
 def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed: int) -> Audit:
-    """What a reader of one pair's messages computes from them."""
+    """Audit what a reader of one pair's messages computes from them, and write the report."""
     from ..api.report import write
 
     a, b = next(iter(result.pairs))
     transcript = result[a, b].transcript
     assert transcript is not None
-    found = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
-    write(page, found)
-    return found
+    finding = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
+    write(page, finding)
+    return finding
 
 
 def _table(results: list[DistanceMatrix]) -> Table:

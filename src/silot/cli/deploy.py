@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,8 @@ from ..sites.authority import Role
 from ..sites.deployment import Deployment, Issued, check_port, write_template
 from ..sites.kit import Kit
 from ..sites.project import Project
-from .console import OUT, check_writable, say_where, show_rows
+from .console import OUT, check_writable, print_json, print_line, say_where, show_rows
+from .generate import argument, command, flag, group
 from .options import JsonOption
 
 _SOON = timedelta(days=30)
@@ -27,26 +27,14 @@ _SKEW, _PATIENCE = 60.0, 20.0
 FolderArgument = Annotated[Path, typer.Argument(help="Folder of `silot deploy provision`.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    group = typer.Typer(help=deploy_command.__doc__, no_args_is_help=True)
-    group.callback()(deploy_command)
-    group.command("init")(init_command)
-    group.command("provision")(provision_command)
-    group.command("sign")(sign_command)
-    group.command("renew")(renew_command)
-    group.command("revoke")(revoke_command)
-    group.command("run")(run_command)
-    group.command("check")(check_command)
-    app.add_typer(group, name="deploy")
-
-
+@group("deploy")
 def deploy_command() -> None:
     """A project of real sites: its server and certificates, for its coordinator."""
 
 
+@command("deploy init")
 def init_command(
-    project: Annotated[Path, typer.Argument(help="File to write, .yml.")],
+    project: Path = argument("File to write, .yml."),
 ) -> None:
     """Write a project's file with comments, to fill in."""
     write_template(project)
@@ -54,11 +42,10 @@ def init_command(
     _print_next(f"edit it, then: silot deploy provision {project}")
 
 
+@command("deploy provision", checked=False)
 def provision_command(
-    project: Annotated[Path, typer.Argument(help="The project's file.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="New folder. Default: the project's name.")
-    ] = None,
+    project: Path = argument("The project's file."),
+    out: Path | None = flag("New folder. Default: the project's name.", "-o"),
 ) -> None:
     """Make the project's authority and the kit of its server, in a new folder."""
     folder = out or Path(Project.load(project).name)
@@ -80,13 +67,11 @@ def provision_command(
     )
 
 
+@command("deploy sign", checked=False)
 def sign_command(
     folder: FolderArgument,
-    requests: Annotated[list[Path], typer.Argument(help="Requests, NAME.request.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write, of one request. Default: NAME.signed."),
-    ] = None,
+    requests: list[Path] = argument("Requests, NAME.request."),
+    out: Path | None = flag("File to write, of one request. Default: NAME.signed.", "-o"),
 ) -> None:
     """Certify members: what comes out is sent back, and is not secret."""
     if out is not None and len(requests) > 1:
@@ -102,6 +87,7 @@ def sign_command(
         _print_issued(issued, file)
 
 
+@command("deploy renew")
 def renew_command(folder: FolderArgument) -> None:
     """Certify the server anew, for the key it has; its members are those of the project's file."""
     deployment = Deployment.load(folder)
@@ -112,9 +98,10 @@ def renew_command(folder: FolderArgument) -> None:
     _print_next(f"at the server: {put}start it anew")
 
 
+@command("deploy revoke")
 def revoke_command(
     folder: FolderArgument,
-    names: Annotated[list[str], typer.Argument(help="Members whose certificates end.")],
+    names: list[str] = argument("Members whose certificates end."),
 ) -> None:
     """End the certificates of members. All who remain must be given the list."""
     deployment = Deployment.load(folder)
@@ -129,8 +116,9 @@ def revoke_command(
     _print_next(f"{whose}: silot site revoke KIT {file}")
 
 
+@command("deploy run")
 def run_command(
-    kit: Annotated[Path, typer.Argument(help="The server's kit: FOLDER/server.")],
+    kit: Path = argument("The server's kit: FOLDER/server."),
 ) -> None:
     """Run the server until it is ended (Ctrl-C). It passes on messages that it cannot read."""
     server = Kit.load(kit, Role.SERVER)
@@ -154,9 +142,8 @@ def start_engine(kit: Kit, check: Callable[[], None] = lambda: None) -> None:
     os.execv(words[0], words)
 
 
-def check_command(
-    kit: Annotated[Path, typer.Argument(help="An asker's kit.")], json: JsonOption = False
-) -> None:
+@command("deploy check")
+def check_command(kit: Path = argument("An asker's kit."), json: JsonOption = False) -> None:
     """Whether the server and each site can be reached, and what they are; status 6 if not."""
     from ..federation.exchange import Limits
     from ..sites.checks import find_server_fault
@@ -180,7 +167,7 @@ def check_command(
         "until": until.isoformat(), "sites": statements,
     }  # fmt: skip
     if json:
-        typer.echo(json_.dumps(body))
+        print_json(body)
     else:
         rows = {
             "server": f"{body['server']}, reached",
@@ -236,8 +223,3 @@ def _print_next(*lines: str) -> None:
     print_line("next:")
     for line in lines:
         print_line(f"  {line}")
-
-
-def print_line(text: str) -> None:
-    """Print a line as it is: not wrapped, and nothing in it coloured."""
-    OUT.print(text, highlight=False, markup=False, soft_wrap=True)

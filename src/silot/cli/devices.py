@@ -1,43 +1,59 @@
-"""Devices from data files: their records, what sending costs them, and one run over them."""
+"""``silot links`` and ``silot adapt``: devices, and what sending costs them."""
 
 from __future__ import annotations
 
+import json as jsonlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from ..api._holders import Holders
 from ..api.adapt import adapt
 from ..data.documents import read_fields
 from ..data.measure import Measure
 from ..errors import FileError, InputError, SilotError
+from ..federation.result import Array
 from ..teaching.adapt import Adapt
-from ..teaching.network import as_rows
+from ..teaching.network import Network, as_rows
 from ..teaching.result import Adaptation
-from .audit import shape_of
-from .console import steps
-from .generate import Flags
-from .options import ColumnsOption, LabelColumnOption, Tables
+from ..teaching.solve import Links, links
+from .audit import read_shape
+from .console import (
+    check_archive,
+    check_outputs,
+    print_json,
+    progress_bar,
+    save_arrays,
+    say_where,
+    show_blocks,
+    steps,
+    write_report,
+)
+from .generate import Flags, argument, command, flag
+from .options import ColumnsOption, LabelColumnOption, Outputs, Results, Tables
 from .sites import Where
 
 _TEST = ".test."
 _FIELDS = ("rates_mbit", "power_dbm", "model_bits")
+_NETWORKS = (".json", ".yml", ".yaml")
+_DATA = (".npz", ".csv", ".csv.gz", ".parquet")
+# Options of an adaptation that `silot links` does not offer, and those of a network.
+_UNUSED = ("budget", "rule", "prior", "iterations")
+_NETWORK_FIELDS = ("phi", "constants")
+# Fields of an adaptation about its plan, and about models that `silot links` does not return.
+_OMITTED = ("plan", "accuracies", "accuracy", "unevaluated", "rule")
+_OBJECTIVE = "Of data files, as in adapt. Default: coverage, or bound with --method gp or --mixing."
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeviceFiles(Flags):
     """How the files of devices are read, and what sending costs them."""
 
     label_column: LabelColumnOption = None
     columns: ColumnsOption = None
-    energy: Annotated[
-        Path | None,
-        typer.Option("--network", help="File with rates_mbit, power_dbm and model_bits."),
-    ] = None
+    energy: Path | None = flag("File with rates_mbit, power_dbm and model_bits.", "--network")
 
     def adapt(
         self,
@@ -49,11 +65,11 @@ class DeviceFiles(Flags):
         """Run ``adapt`` over devices; ``tests`` are files of evaluation records by device."""
         options = dict(options)
         if "shape" in options:
-            options["shape"] = shape_of(options["shape"])
+            options["shape"] = read_shape(options["shape"])
         if where.sites is not None:
             where.refuse(label_column=self.label_column, columns=self.columns)
-            there = where.connected(paths)
-            return self._adapted(there, there.names, options)
+            connection = where.connected(paths)
+            return self._adapted(connection, connection.names, options)
         tables = Tables(label_column=self.label_column, columns=self.columns)
         loaded = tables.load(paths, options.get("unlabelled", ""))
         marker = options["unlabelled"] if "unlabelled" in options else _marker(loaded)
@@ -73,36 +89,36 @@ class DeviceFiles(Flags):
     ) -> Adaptation:
         numbers = {} if self.energy is None else energy_numbers(self.energy, names)
         with steps("adapt") as progress:
-            chosen: dict[str, Any] = {**numbers, **options}
-            return adapt(devices, Adapt(**chosen), evaluation=truth, progress=progress)
+            how = Adapt(**{**numbers, **options})
+            return adapt(devices, how, evaluation=truth, progress=progress)
 
 
 def evaluation_files(
     paths: Sequence[Path], folder: Path | None
 ) -> tuple[list[Path], dict[str, Path]]:
-    """Files of devices, and of their evaluation records by the name of the device.
+    """Return files of devices, and of their evaluation records by the name of the device.
 
     Those are files of the same names in a folder, or ``NAME.test.npz`` beside ``NAME.npz``.
     """
     devices = [path for path in paths if _TEST not in path.name]
     stems = [path.name.split(".")[0] for path in devices]
-    found: dict[str, Path] = {}
+    evaluation: dict[str, Path] = {}
     for stem, path in zip(stems, devices, strict=True):
         end = path.name.removeprefix(stem)
         beside = path.with_name(f"{stem}.test{end}") if folder is None else folder / path.name
         if beside.is_file():
-            found[stem if stems.count(stem) == 1 else str(path)] = beside
-    if folder is not None and not found:
+            evaluation[stem if stems.count(stem) == 1 else str(path)] = beside
+    if folder is not None and not evaluation:
         raise FileError(
             f"{folder} has no file named as one of the devices'. Give evaluation records the "
             "names of the devices' own files.",
             code="file-missing",
         )
-    return devices, found
+    return devices, evaluation
 
 
 def energy_numbers(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Options of ``adapt`` about energy, from a file."""
+    """Read the options of ``adapt`` about energy from a file."""
     body = read_fields(path)
     strange = sorted(set(body) - set(_FIELDS))
     if strange:
@@ -111,9 +127,9 @@ def energy_numbers(path: Path, names: Sequence[str]) -> dict[str, Any]:
             f"{', '.join(_FIELDS)}.",
             code="network-unknown-field",
         )
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if "rates_mbit" in body:
-        found["rates"] = _rates(path, body["rates_mbit"], names)
+        options["rates"] = _rates(path, body["rates_mbit"], names)
     if "power_dbm" in body:
         powers = body["power_dbm"]
         if isinstance(powers, dict):
@@ -124,16 +140,16 @@ def energy_numbers(path: Path, names: Sequence[str]) -> dict[str, Any]:
                     f"{strange[0][:40]!r} is not in both lists.",
                     code="network-field",
                 )
-            found["powers"] = {k: _number(path, "power_dbm", v) for k, v in powers.items()}
+            options["powers"] = {k: _number(path, "power_dbm", v) for k, v in powers.items()}
         else:
-            found["powers"] = _number(path, "power_dbm", powers)
+            options["powers"] = _number(path, "power_dbm", powers)
     if "model_bits" in body:
-        found["model_bits"] = _number(path, "model_bits", body["model_bits"])
-    return found
+        options["model_bits"] = _number(path, "model_bits", body["model_bits"])
+    return options
 
 
 def _number(path: Path, name: str, value: Any) -> float:
-    """A number; YAML reads 1.0e6 as text."""
+    """Read a number; YAML reads 1.0e6 as text."""
     try:
         if not isinstance(value, bool):
             return float(value)
@@ -155,7 +171,7 @@ def _rates(path: Path, value: Any, names: Sequence[str]) -> Any:
 
 
 def _marker(loaded: Mapping[str, Measure]) -> str:
-    """The empty label, unless another one may stand for none as well."""
+    """Return the empty label, unless another one may stand for none as well."""
     labels = {name for measure in loaded.values() if measure.names is not None
               for name in np.unique(measure.names).tolist()}  # fmt: skip
     if "-1" in labels:
@@ -165,3 +181,154 @@ def _marker(loaded: Mapping[str, Measure]) -> str:
             code="option-unlabelled",
         )
     return ""
+
+
+@command("links", [Adapt], without=_UNUSED, help={"objective": _OBJECTIVE})
+def links_command(
+    network: list[Path] | None = argument(
+        "A network (.json, .yml, .yaml), or a data file for each device; or sites, by default all.",
+        default=None,
+    ),
+    *,
+    where: Where,
+    files: DeviceFiles,
+    outputs: Results,
+    **options: Any,
+) -> None:
+    """Which devices train, which receive, and over which links with which weights."""
+    if where.sites is None and _is_network(network := where.named(network)):
+        if (
+            len(network) > 1
+            or options.keys() - {*_NETWORK_FIELDS, *Links.options}
+            or files != DeviceFiles()
+        ):
+            raise InputError(
+                "a network file comes alone, and without options about data files.",
+                code="option-network",
+            )
+        _of_network(network[0], options, outputs)
+        return
+    paths = (network or []) if where.sites else evaluation_files(network or [], None)[0]
+    if len(paths) < 2 and not where.sites:
+        raise InputError(
+            f"{len(paths)} data file is given; give one for each device, two or more, or a network "
+            "as .json, .yml or .yaml.",
+            code="holder-names",
+        )
+    plain = options.get("method", "exact") == "exact" and options.get("mixing", "none") == "none"
+    # Slow to import, and not needed for a network.
+    from ..teaching.view import measured_sections
+
+    options = {"objective": "coverage" if plain else "bound", **options}
+    result = files.adapt(where, paths, {}, options)
+    write_report(outputs.report, result, title="Who can teach whom")
+    if outputs.json:
+        measured = {name: value for name, value in result.to_dict().items() if name not in _OMITTED}
+        print_json({**result.plan.to_dict(), "measured": measured})
+        return
+    show_blocks(measured_sections(result, assumed=files.energy is None))
+    say_where(report=outputs.report)
+
+
+def _is_network(paths: list[Path]) -> bool:
+    alone = len(paths) == 1 and not paths[0].name.lower().endswith(_DATA)
+    return alone or any(path.suffix.lower() in _NETWORKS for path in paths)
+
+
+def _of_network(path: Path, options: dict[str, Any], outputs: Results) -> None:
+    """Plan the links of a network that a file describes."""
+    own = {name: options.pop(name) for name in _NETWORK_FIELDS if name in options}
+    network = Network.load(path).model_copy(update=own)
+    costs = network.costs()
+    with progress_bar("links") as bar:
+        bar.add_task("links", total=None)
+        plan = links(costs, **options)
+    beside = {"costs": costs, "network": network}
+    outputs.finish(plan, body=plan.to_dict(), page=beside, **beside)
+
+
+@command("adapt", [Adapt])
+def adapt_command(
+    devices: list[Path] | None = argument(
+        "Devices: .npz, .csv, .csv.gz or .parquet, see --test too; or sites, by default all.",
+        default=None,
+    ),
+    test: Path | None = flag(
+        "Folder of evaluation records, in files named as the devices'. Default: NAME.test.npz"
+        " beside NAME.npz."
+    ),
+    *,
+    where: Where,
+    files: DeviceFiles,
+    save: Path | None = flag("Save the trained models and the links to this .npz file."),
+    outputs: Outputs,
+    **options: Any,
+) -> None:
+    """Train where labels are, choose links, combine models at the targets, and evaluate them."""
+    check_archive(save, "--save")
+    where.refuse(test=test)
+    paths, tests = (devices or [], {}) if where.sites else evaluation_files(devices or [], test)
+    check_outputs(outputs.report, save, outputs.transcript, inputs=tests.values())
+    if len(paths) < 2 and not where.sites:
+        raise InputError(
+            f"{len(paths)} device(s); give a data file for each, two or more.", code="holder-names"
+        )
+    result = files.adapt(where, paths, tests, options)
+    if save is not None:
+        _save_models(result, save)
+    outputs.finish(result, then={"models": save}, assumed=files.energy is None)
+
+
+def _save_models(result: Adaptation, path: Path) -> None:
+    """Save models of all sources and weights of all links; texts and numbers only."""
+    names = list(result.parameters)
+    arrays: dict[str, Any] = {
+        "devices": np.array(result.names),
+        "classes": np.array(result.classes),
+        "model": np.array(result.spec.to_text()),
+        "rule": np.array(result.rule),
+        "alpha": result.plan.alpha,
+        "psi": result.plan.psi,
+        "trained": np.array(names),
+        "parameters": np.stack([result.parameters[name] for name in names]),
+    }
+    factors = _factors(result)
+    if factors is not None:
+        arrays["factors"] = factors
+    densities = _densities(result)
+    if densities:
+        nothing = np.full(len(next(iter(densities.values()))), np.nan)
+        arrays["densities"] = np.stack([densities.get(name, nothing) for name in names])
+        arrays["density"] = np.array(_describe_density(result))
+    save_arrays(path, arrays, private=True)
+
+
+def _factors(result: Adaptation) -> Array | None:
+    """Return the factors of class probabilities by link, (N, N, C), if a model has any."""
+    plan = result.plan
+    factors = np.ones((*plan.alpha.shape, len(result.classes)))
+    adjusted = False
+    for j, name in enumerate(plan.names):
+        model = result.models.get(name)
+        if model is not None and model.factors is not None:
+            factors[plan.alpha[:, j] > 0, j] = model.factors
+            adjusted = True
+    return factors if adjusted else None
+
+
+def _densities(result: Adaptation) -> dict[str, Array]:
+    """Return densities of the records of sources, where models are combined by these."""
+    plan = result.plan
+    densities: dict[str, Array] = {}
+    for j, target in enumerate(plan.names):
+        model = result.models.get(target)
+        if model is not None and model.densities is not None:
+            senders = [plan.names[i] for i in np.flatnonzero(plan.alpha[:, j] > 0)]
+            densities.update(zip(senders, model.densities, strict=True))
+    return densities
+
+
+def _describe_density(result: Adaptation) -> str:
+    """Describe the densities as JSON."""
+    densities = [model.density for model in result.models.values() if model.density is not None]
+    return jsonlib.dumps(asdict(densities[0]), sort_keys=True)

@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.markup import escape
 
 from ..api.distill import MEMORY, distill, inspect_vectors
 from ..distillation import LabelSpace
 from ..distillation.protocol import distill as ask_teachers
 from ..distillation.result import Distillation
-from ..errors import FileError
 from ..federation.local import Progress
-from .console import (
-    ERRORS,
-    check_outputs,
-    progress_bar,
-    save_transcript,
-    say_where,
-    show,
-    write_report,
-)
+from .console import ERRORS, check_archive, check_outputs, progress_bar
 from .distill_config import Config, FileSource, Fitted, name_field
 from .distill_data import Records, read
-from .generate import taking
-from .options import JsonOption, ReportOption, TranscriptOption
+from .generate import argument, command, flag
+from .options import Outputs
 from .sites import Where
 
 if TYPE_CHECKING:
@@ -38,37 +28,20 @@ if TYPE_CHECKING:
 Tell = Callable[[str, int, int, float], None]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command("distill")(taking()(distill_command))
-
-
+@command("distill")
 def distill_command(
-    config: Annotated[
-        Path,
-        typer.Argument(help="Labels, models and data, as .yml or .json; see docs/distillation.md."),
-    ],
+    config: Path = argument("Labels, models and data, as .yml or .json; see docs/distillation.md."),
     *,
     where: Where,
-    report: ReportOption = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the trained model to this .npz file.")
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Folder that keeps every step: run the same again to go on."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of everything random. Default: the file's, 0.")
-    ] = None,
-    transcript: TranscriptOption = None,
-    json: JsonOption = False,
+    save: Path | None = flag("Save the trained model to this .npz file."),
+    checkpoint: Path | None = flag("Folder that keeps every step: run the same again to go on."),
+    seed: int | None = flag("Seed of everything random. Default: the file's, 0.", min=0),
+    outputs: Outputs,
 ) -> None:
     """Train one model on what teachers predict; their data and parameters stay where they are."""
-    if save is not None and save.suffix != ".npz":
-        raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
+    check_archive(save, "--save")
     body = Config.load(config, at_sites=where.sites is not None)
-    check_outputs(report, save, transcript, inputs=body.files(config.parent))
+    check_outputs(outputs.report, save, outputs.transcript, inputs=body.files(config.parent))
     if seed is not None:
         body = body.model_copy(update={"seed": seed})
     try:
@@ -77,8 +50,7 @@ def distill_command(
         if checkpoint is None:
             raise
         raise KeyboardInterrupt(f"what was finished is in {checkpoint}") from None
-    save_transcript(result, transcript)
-    if transcript is not None and result.transcript is None:
+    if outputs.transcript is not None and result.transcript is None:
         ERRORS.print(
             "no transcript: predictions are those of the checkpoint, and no message was sent",
             markup=False,
@@ -87,12 +59,7 @@ def distill_command(
         from ..distillation.recipes import save_model
 
         save_model(save, result.model, recipe)
-    write_report(report, result)
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result, notes=notes)
-    say_where(report=report, model=save)
+    outputs.finish(result, then={"model": save}, notes=notes)
 
 
 def _run(

@@ -1,15 +1,15 @@
-"""Flags made of declared options: a command takes those of the methods it offers."""
+"""Register commands, and make their flags of declared options."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum, StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Self, cast, get_type_hints
+from typing import Annotated, Any, Self, TypeVar, cast, dataclass_transform, get_type_hints
 
 import typer
 
@@ -17,6 +17,7 @@ from ..options import Check, Declared, Options, declared
 from .console import check_outputs
 
 Kinds = Iterable[type[Options]]
+Command = TypeVar("Command", bound=Callable[..., None])
 
 # Flags of a command that stand after those of its methods.
 _LAST = ("plot", "report", "transcript", "json")
@@ -24,12 +25,44 @@ _SHORT = {"method": "-m"}
 # Arguments that name files of results; all others may name files that are read.
 _RESULTS = ("out", "save", "csv", "plot", "report", "transcript")
 
+_COMMANDS: dict[str, Callable[..., None]] = {}
+_GROUPS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {}
 
+
+@dataclass(frozen=True)
+class Flag:
+    """What the command line shows of a parameter, and its default, ``...`` where it has none."""
+
+    shown: Any
+    default: Any
+
+
+def flag(help: str, *names: str, default: Any = None, **how: Any) -> Any:
+    """Declare a flag: its help, ``names`` beside or in place of the parameter's, a default.
+
+    It stands as the default of a parameter of a command or of a field of ``Flags``; ``how`` is as
+    of ``typer.Option``. Truth values have no flag that says no.
+    """
+    return Flag(typer.Option(..., *names, help=help, **how), default)
+
+
+def argument(help: str, *, default: Any = ..., **how: Any) -> Any:
+    """Declare an argument of a command as ``flag`` does a flag."""
+    return Flag(typer.Argument(help=help, **how), default)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Flags:
-    """Base of flags that belong together: a frozen dataclass, its fields annotated for typer.
+    """Base of flags that belong together; subclasses become frozen dataclasses of keywords.
 
     A command that has a parameter of such a class has its flags. They are a context of it.
     """
+
+    def __init_subclass__(cls) -> None:
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, Flag):
+                setattr(cls, name, field(default=value.default, metadata={"shown": value.shown}))
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __enter__(self) -> Self:
         return self
@@ -37,8 +70,47 @@ class Flags:
     def __exit__(self, *error: object) -> None:
         return None
 
-    def told(self, files: Iterable[Path]) -> None:
-        """Take note of what the command line names, files or not, beside results."""
+    def values(self, **replaced: Any) -> dict[str, Any]:
+        """Return by name the flags that have a value, some of them ``replaced`` or left out."""
+        values = {item.name: getattr(self, item.name) for item in fields(cast("Any", self))}
+        return {name: value for name, value in (values | replaced).items() if value is not None}
+
+    def note_files(self, files: Iterable[Path]) -> None:
+        """Receive what the command line names, files or not, beside results."""
+
+
+def command(name: str, kinds: Kinds = (), **how: Any) -> Callable[[Command], Command]:
+    """Register a command under a name, such as ``"site join"``, with flags as of ``taking``."""
+
+    def register(function: Command) -> Command:
+        _COMMANDS[name] = taking(kinds, **how)(function)
+        return function
+
+    return register
+
+
+def group(name: str, **how: Any) -> Callable[[Command], Command]:
+    """Register a group of commands; the docstring of the function is its help."""
+
+    def register(function: Command) -> Command:
+        _GROUPS[name] = function, how
+        return function
+
+    return register
+
+
+def add_commands(app: typer.Typer, name: str) -> None:
+    """Add a registered command, or a group with all its commands, to the command line."""
+    if name not in _GROUPS:
+        app.command(name)(_COMMANDS[name])
+        return
+    function, how = _GROUPS[name]
+    inner = typer.Typer(help=function.__doc__, no_args_is_help=True, **how)
+    inner.callback()(function)
+    for path, item in _COMMANDS.items():
+        if path.startswith(f"{name} "):
+            inner.command(path.removeprefix(f"{name} "))(item)
+    app.add_typer(inner, name=name)
 
 
 def choice(name: str, words: Iterable[str]) -> type[StrEnum]:
@@ -53,15 +125,17 @@ def taking(
     among: Iterable[str] = (),
     without: Collection[str] = (),
     help: Mapping[str, str] | None = None,
+    checked: bool = True,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the flags of some methods, in place of its ``**options``, and of its groups.
 
-    The command is called with the options that were given; a method refuses those it has not.
-    Where one is to ``choose``, by default this one, it is told the ``method`` by its name:
-    ``among`` these, or the methods. Options it is ``without`` get no flag, and those that it has
-    another ``help`` of are told by that.
+    The command receives the options of the command line; a method refuses those it does not have.
+    Where ``choose`` names a default, the command also receives the ``method`` by its name:
+    ``among`` these, or the methods. Options it is ``without`` get no flag, and ``help`` replaces
+    the words of some.
 
-    It is not called where its results could not be written, or would be over a file it is given.
+    It is not called where its results could not be written, or would overwrite a file it reads,
+    unless it is not ``checked`` because it makes their folders itself.
     """
     kinds = list(kinds)
     uses = _uses(kinds, without, help or {})
@@ -71,7 +145,7 @@ def taking(
         names = list(among) or [kind.name for kind in kinds]
         flags = {"method": _method(names, choose), **flags}
 
-    def made(command: Callable[..., None]) -> Callable[..., None]:
+    def add_flags(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
         groups: dict[str, type[Flags]] = {}
         own: list[inspect.Parameter] = []
@@ -81,35 +155,36 @@ def taking(
                 groups[name] = hint
                 own += _group(hint)
             elif item.kind is not item.VAR_KEYWORD and name not in flags:
-                own.append(item.replace(annotation=hint))
+                own.append(_parameter(name, hint, item.default))
         first = [item for item in own if item.name not in _LAST]
-        last = [item for item in own if item.name in _LAST]
+        last = [item for name in _LAST for item in own if item.name == name]
         parameters = [
             item.replace(kind=item.KEYWORD_ONLY) for item in [*first, *flags.values(), *last]
         ]
 
         @wraps(command)
-        def called(**values: Any) -> None:
+        def run(**values: Any) -> None:
             results = [values.get(name) for name in _RESULTS]
             inputs = list(_named(values))
-            check_outputs(*results, inputs=inputs)
-            given = {name: values.pop(name) for name in flags}
+            if checked:
+                check_outputs(*results, inputs=inputs)
+            of_methods = {name: values.pop(name) for name in flags}
             with ExitStack() as stack:
                 for name, group in groups.items():
-                    own = {each.name: values.pop(each.name) for each in _group(group)}
+                    own = {item.name: values.pop(item.name) for item in _group(group)}
                     values[name] = stack.enter_context(group(**own))
-                    values[name].told(inputs)
-                command(**values, **_read(given, flags, reads))
+                    values[name].note_files(inputs)
+                command(**values, **_read(of_methods, flags, reads))
 
-        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        called.__annotations__ = {item.name: item.annotation for item in parameters}
-        return called
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {item.name: item.annotation for item in parameters}
+        return run
 
-    return made
+    return add_flags
 
 
 def _named(values: Mapping[str, Any]) -> Iterator[Path]:
-    """What a command line names beside results, as FILE or NAME=FILE, files or not."""
+    """List what a command line names beside results, as FILE or NAME=FILE, files or not."""
     for name, value in values.items():
         for item in value if isinstance(value, (list, tuple)) else [value]:
             if name not in _RESULTS and isinstance(item, (str, Path)) and "\0" not in str(item):
@@ -118,14 +193,24 @@ def _named(values: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def _group(group: type[Flags]) -> list[inspect.Parameter]:
-    """Parameters of the flags that belong together."""
+    """Return the parameters of a group of flags."""
     hints = get_type_hints(group, include_extras=True)
     return [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=hints[name]
-        )
-        for name, item in inspect.signature(group).parameters.items()
+        _parameter(item.name, hints[item.name], Flag(item.metadata.get("shown"), item.default))
+        for item in fields(cast("Any", group))
+        if item.init
     ]
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter as typer reads it; its default may be a ``Flag``."""
+    if isinstance(default, Flag):
+        names = getattr(default.shown, "param_decls", None) or ()
+        if (hint is bool or names) and not any(word.startswith("--") for word in names):
+            default.shown.param_decls = (f"--{name.replace('_', '-')}", *names)
+        hint = hint if default.shown is None else Annotated[hint, default.shown]
+        default = inspect.Parameter.empty if default.default is ... else default.default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def _read(
@@ -133,28 +218,28 @@ def _read(
     flags: dict[str, inspect.Parameter],
     reads: Mapping[str, Callable[[str], Any]],
 ) -> dict[str, Any]:
-    """Options as methods take them, of the flags that were given."""
-    found: dict[str, Any] = {}
+    """Return options as methods take them, of the flags that the command line has."""
+    options: dict[str, Any] = {}
     for name, value in values.items():
         if value is None or (isinstance(value, bool) and value is flags[name].default):
             continue
         if isinstance(value, Enum):
-            found[name] = value.value
+            options[name] = value.value
         else:
-            found[name] = reads[name](value) if isinstance(value, str) else value
-    return found
+            options[name] = reads[name](value) if isinstance(value, str) else value
+    return options
 
 
 def _uses(
     kinds: Kinds, without: Collection[str], help: Mapping[str, str]
 ) -> dict[str, list[tuple[str, Declared]]]:
-    """What any of the methods declare by a name, and which."""
+    """Return by name what methods declare of an option, and the methods that do."""
     uses: dict[str, list[tuple[str, Declared]]] = {}
     for kind in kinds:
         for item in declared(kind):
             if item.flag and item.name not in without:
-                told = replace(item, brief=help.get(item.name, item.brief))
-                uses.setdefault(item.name, []).append((kind.name, told))
+                worded = replace(item, brief=help.get(item.name, item.brief))
+                uses.setdefault(item.name, []).append((kind.name, worded))
     return uses
 
 
@@ -202,14 +287,15 @@ def _kind(name: str, checks: list[Check]) -> Any:
 
 
 def _help(uses: list[tuple[str, Declared]], kinds: int) -> str:
-    """What the option does, and for which methods where not for all."""
+    """Say what the option does, and for which methods where not for all."""
     texts: dict[str, list[str]] = {}
     for_all = len(uses) == kinds and len({item.brief for _, item in uses}) == 1
     for name, item in uses:
-        # What a flag cannot say is said in its words.
-        told = item.default not in (None, "") and not isinstance(item.default, bool)
-        told &= not (item.check.kind in (int, float) and isinstance(item.default, str))
-        text = item.brief.rstrip(".") + (f" (default {_shown(item.default)})" if told else "")
+        # Flags have no default of their own: the help says the option's.
+        has_default = item.default not in (None, "") and not isinstance(item.default, bool)
+        has_default &= not (item.check.kind in (int, float) and isinstance(item.default, str))
+        default = f" (default {_shown(item.default)})" if has_default else ""
+        text = item.brief.rstrip(".") + default
         texts.setdefault(text, []).append(name)
     if for_all and len(texts) == 1:
         return f"{next(iter(texts))}."

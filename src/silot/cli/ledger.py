@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ..privacy.ledger import Ledger, Row
-from .console import OUT, show_rows
+from .console import OUT, print_json, print_table, show_rows
+from .generate import command, flag, group
 from .options import JsonOption
 
 _STATES = {
@@ -24,84 +23,81 @@ _STATES = {
 PathArgument = Annotated[Path, typer.Argument(help="A holder's ledger.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    group = typer.Typer(help=ledger_command.__doc__, no_args_is_help=True)
-    group.callback()(ledger_command)
-    group.command("show")(show_command)
-    group.command("verify")(verify_command)
-    group.command("trust")(trust_command)
-    group.command("forget")(forget_command)
-    app.add_typer(group, name="ledger")
+_FOLDED = {"overflow": "fold"}
+# How the columns of both tables are laid out.
+_LAYOUT: dict[str, dict[str, Any]] = {
+    "when (UTC)": {"no_wrap": True},
+    "who": {**_FOLDED, "max_width": 14},
+    "mechanism": {**_FOLDED, "max_width": 20},
+    "question": {**_FOLDED, "max_width": 20},
+    "mu": {"justify": "right", "no_wrap": True},
+    "total": {"justify": "right", "no_wrap": True},
+    "numbers": {"justify": "right", "no_wrap": True},
+    "state": _FOLDED,
+    "as": _FOLDED,
+}
 
 
+@group("ledger")
 def ledger_command() -> None:
     """What a holder has told and released, and what that has spent."""
 
 
+@command("ledger show")
 def show_command(path: PathArgument, json: JsonOption = False) -> None:
     """List releases, exact answers and refusals: when, to whom, and what they spend."""
     with Ledger(path, create=False, readonly=True) as ledger:
-        rows, spent, head, told = ledger.entries(), ledger.spent, ledger.head, ledger.tally
+        rows, spent, head, tally = ledger.entries(), ledger.spent, ledger.head, ledger.tally
     releases, exact = _releases(rows), _exact(rows)
     if json:
         body = {
             "spent_mu": spent,
             "head": head,
-            "chosen_numbers": dict(told.numbers),
-            "named_numbers": told.named,
+            "chosen_numbers": dict(tally.numbers),
+            "named_numbers": tally.named,
             "releases": releases,
             "exact": exact,
         }
-        typer.echo(json_.dumps(body))
+        print_json(body)
         return
-    table = Table(box=None, title_justify="left", expand=False)
-    table.add_column("when (UTC)", no_wrap=True)
-    table.add_column("who", overflow="fold", max_width=14)
-    table.add_column("mechanism", overflow="fold", max_width=20)
-    table.add_column("mu", justify="right", no_wrap=True)
-    table.add_column("total", justify="right", no_wrap=True)
-    table.add_column("state", overflow="fold")
-    for release in releases:
-        table.add_row(
-            Text(release["time"][:16].replace("T", " ")),
-            Text(release["asker"]),
-            Text(release["mechanism"]),
-            f"{release['mu']:.4g}",
-            f"{release['total']:.4g}",
-            _STATES[release["state"]],
-        )
-    if releases:
-        OUT.print(table, highlight=False)
-    if exact:
-        OUT.print(_exact_table(exact), highlight=False)
-    by = ", ".join(f"{count} to {name}" for name, count in told.numbers.items())
+    _print_answers(
+        releases,
+        ("mechanism", "mu", "total", "state"),
+        lambda item: (
+            item["mechanism"], f"{item['mu']:.4g}", f"{item['total']:.4g}", _STATES[item["state"]],
+        ),
+    )  # fmt: skip
+    _print_answers(
+        exact,
+        ("question", "numbers", "as"),
+        lambda item: (item["question"], str(item["numbers"]), item["account"]),
+    )
+    by = ", ".join(f"{count} to {name}" for name, count in tally.numbers.items())
     show_rows(
         {
             "releases": str(len(releases)),
             "spent": f"mu {spent:.6g}; how much is left, the holder's policy says",
-            "chosen numbers": f"{told.total}{f' ({by})' if by else ''}",
-            "named numbers": str(told.named),
+            "chosen numbers": f"{tally.total}{f' ({by})' if by else ''}",
+            "named numbers": str(tally.named),
             "refusals": str(sum(row.event == "refuse" for row in rows)),
             "head": head,
         }
     )
 
 
+@command("ledger verify")
 def verify_command(
     path: PathArgument,
-    head: Annotated[
-        str | None, typer.Option(help="A head noted earlier, which must be in the chain.")
-    ] = None,
+    head: str | None = flag("A head noted earlier, which must be in the chain."),
 ) -> None:
     """Walk the chain of hashes, and compare with the row noted last; status 4 if broken."""
     with Ledger(path, create=False, readonly=True) as ledger:
-        found = ledger.verify(head=head)
+        last = ledger.verify(head=head)
         ledger.check_place()
         rows, spent = ledger.entries(), ledger.spent
-    held = {"noted head": "part of the chain"} if head is not None else {}
-    show_rows({"rows": f"{len(rows)}, all fit together", "spent": f"mu {spent:.6g}", **held,
-               "head": found})  # fmt: skip
+    noted = {"noted head": "part of the chain"} if head is not None else {}
+    show_rows({"rows": f"{len(rows)}, all fit together", "spent": f"mu {spent:.6g}", **noted,
+               "head": last})  # fmt: skip
     if head is None:
         OUT.print(
             "The last row is the one that was noted outside the file. Whoever can write both\n"
@@ -110,80 +106,66 @@ def verify_command(
         )
 
 
+@command("ledger trust")
 def trust_command(path: PathArgument) -> None:
     """Take the file for the ledger at its place: after a move, or when its note was lost."""
     head = Ledger.trust(path)
     show_rows({"trusted": str(path), "head": head})
 
 
+@command("ledger forget")
 def forget_command(path: PathArgument) -> None:
     """Forget a ledger that is gone, so that a new one (a fresh budget) may be made there."""
-    done = Ledger.forget(path)
-    show_rows({"forgotten": str(path) if done else "nothing: no ledger was known there"})
+    is_forgotten = Ledger.forget(path)
+    show_rows({"forgotten": str(path) if is_forgotten else "nothing: no ledger was known there"})
+
+
+def _print_answers(
+    answers: list[dict[str, Any]],
+    columns: tuple[str, ...],
+    cells: Callable[[dict[str, Any]], tuple[str, ...]],
+) -> None:
+    """Print a table of answers, if any: when and to whom, then what is special to their kind."""
+    if answers:
+        layout = {name: _LAYOUT[name] for name in ("when (UTC)", "who", *columns)}
+        rows = [
+            (item["time"][:16].replace("T", " "), item["asker"], *cells(item)) for item in answers
+        ]
+        print_table(layout, rows)
 
 
 def _exact(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One exact answer or refusal each."""
-    found: dict[str, dict[str, Any]] = {}
+    """List exact answers and refusals."""
+    answers: dict[str, dict[str, Any]] = {}
     for row in rows:
-        exact = row.event in ("count", "again", "refuse")
-        parameters = json_.loads(row.parameters) if exact else {}
-        if row.event == "count":
-            found[row.key] = {
-                "time": row.time,
-                "asker": row.asker,
-                "question": parameters["question"],
-                "account": row.mechanism,
-                "numbers": parameters["numbers"],
-                "told": row.mechanism == "record",
-            }
-        elif row.event == "told":
-            found[row.key]["told"] = True
-        elif row.event == "again":
-            found[row.key] = {
-                "time": row.time,
-                "asker": row.asker,
-                "question": parameters["question"],
-                "account": f"{row.mechanism}, told before",
-                "numbers": parameters["numbers"],
-                "told": True,
-            }
-        elif row.event == "refuse":
-            found[row.key] = {
-                "time": row.time,
-                "asker": row.asker,
-                "question": parameters["question"],
-                "account": f"refused: {parameters['code']}",
-                "numbers": 0,
-                "told": False,
-            }
-    return list(found.values())
-
-
-def _exact_table(exact: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, title_justify="left", expand=False)
-    table.add_column("when (UTC)", no_wrap=True)
-    table.add_column("who", overflow="fold", max_width=14)
-    table.add_column("question", overflow="fold", max_width=20)
-    table.add_column("numbers", justify="right", no_wrap=True)
-    table.add_column("as", overflow="fold")
-    for each in exact:
-        table.add_row(
-            Text(each["time"][:16].replace("T", " ")),
-            Text(each["asker"]),
-            Text(each["question"]),
-            str(each["numbers"]),
-            Text(each["account"]),
-        )
-    return table
+        if row.event == "told":
+            answers[row.key]["told"] = True
+        if row.event not in ("count", "again", "refuse"):
+            continue
+        parameters = json_.loads(row.parameters)
+        is_refused = row.event == "refuse"
+        account = {
+            "count": row.mechanism,
+            "again": f"{row.mechanism}, told before",
+            "refuse": f"refused: {parameters.get('code')}",
+        }
+        answers[row.key] = {
+            "time": row.time,
+            "asker": row.asker,
+            "question": parameters["question"],
+            "account": account[row.event],
+            "numbers": 0 if is_refused else parameters["numbers"],
+            "told": not is_refused and (row.event == "again" or row.mechanism == "record"),
+        }
+    return list(answers.values())
 
 
 def _releases(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One release each, with how far it came."""
-    found: dict[str, dict[str, Any]] = {}
+    """List releases, with how far each came."""
+    releases: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row.event == "reserve":
-            found[row.key] = {
+            releases[row.key] = {
                 "time": row.time,
                 "asker": row.asker,
                 "mechanism": row.mechanism,
@@ -193,6 +175,6 @@ def _releases(rows: Iterable[Row]) -> list[dict[str, Any]]:
                 "key": row.key,
                 "state": "reserve",
             }
-        elif row.key in found:
-            found[row.key]["state"] = row.event
-    return list(found.values())
+        elif row.key in releases:
+            releases[row.key]["state"] = row.event
+    return list(releases.values())

@@ -1,11 +1,9 @@
-"""Options that several commands share, and the holders they are given."""
+"""Declare flags that several commands share, and load the files of holders."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,29 +12,17 @@ import typer
 from ..api._holders import RESERVED
 from ..data.loading import column_names, load_measure
 from ..data.matching import match_columns
-from ..data.measure import Measure
+from ..data.measure import Covariance, Measure
 from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
 from ..errors import InputError
-from .console import progress_bar, tell
-from .generate import Flags
-
-
-class Covariance(StrEnum):
-    """Covariance block of the label vectors."""
-
-    diagonal = "diagonal"
-    diagonal_of_root = "diagonal-of-root"
-    full = "full"
-
+from ..federation.result import Billed
+from .console import print_json, reading, say_where, show, tell, write_report
+from .generate import Flags, flag
 
 HoldersArgument = Annotated[
     list[Path] | None,
     typer.Argument(help="Holders: .npz, .csv, .csv.gz or .parquet; or sites, by default all."),
-]
-LabelsOption = Annotated[bool, typer.Option("--labels", help="Compare labelled records.")]
-CovarianceOption = Annotated[
-    Covariance, typer.Option(help="Covariance block of the label vectors.")
 ]
 LabelColumnOption = Annotated[
     str | None, typer.Option(help="Column of a table that holds the labels.")
@@ -44,99 +30,35 @@ LabelColumnOption = Annotated[
 WeightColumnOption = Annotated[
     str | None, typer.Option(help="Column of a table that holds the weights.")
 ]
-IdColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--id-column", help="Column of a table with what the holder calls its records: no feature."
-    ),
-]
 ColumnsOption = Annotated[
     str | None,
     typer.Option(
         help="Feature columns of a table, comma separated; quote names with commas. Default: all."
     ),
 ]
-SchemaOption = Annotated[
-    Path | None, typer.Option(help="Schema by which tables are read: columns, units, labels.")
-]
-SiteOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="With --schema: how a site writes its columns. FILE, or NAME=FILE for one of several."
-    ),
-]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 ReportOption = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
-TranscriptOption = Annotated[
-    Path | None, typer.Option(help="Save all messages of the run to this file.")
-]
-PublicOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="For sketch and private: public records, of the holders' law and of no holder."
-    ),
-]
-EpsilonOption = Annotated[
-    float | None,
-    typer.Option(
-        help="For sketch and private: budget of each holder, 1 by default. For secure: of noise."
-    ),
-]
-DeltaOption = Annotated[
-    float | None,
-    typer.Option(help="For sketch and private: chance that it is exceeded. Default: 1e-5."),
-]
-MassOption = Annotated[
-    float | None,
-    typer.Option(help="For sketch and private, of weighted records: the largest weight, public."),
-]
-LedgersOption = Annotated[
-    Path | None,
-    typer.Option(help="For sketch: folder of the holders' ledgers, which releases are charged to."),
-]
-BudgetOption = Annotated[
-    float | None,
-    typer.Option(
-        "--budget", help="For sketch: epsilon of all releases in a ledger together. Default: 1."
-    ),
-]
-SecureScaleOption = Annotated[
-    float | None,
-    typer.Option("--scale", help="For secure: public length that fits the data. Default: 1."),
-]
 
 
-class AccuracyName(StrEnum):
-    """How close a secure distance comes."""
-
-    normal = "normal"
-    fast = "fast"
-
-
-AccuracyOption = Annotated[
-    AccuracyName | None,
-    typer.Option("--accuracy", help="For secure: fast is usually within 2 %, normal 0.5 %."),
-]
-
-
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given; others keep their defaults."""
+def drop_none(**options: Any) -> dict[str, Any]:
+    """Return the options that have a value; others keep their defaults."""
     return {name: value for name, value in options.items() if value is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Columns(Flags):
     """What the columns of tables are."""
 
     label_column: LabelColumnOption = None
     weight_column: WeightColumnOption = None
     columns: ColumnsOption = None
-    schema: SchemaOption = None
-    site: SiteOption = None
+    schema: Path | None = flag("Schema by which tables are read: columns, units, labels.")
+    site: list[str] | None = flag(
+        "With --schema: how a site writes its columns. FILE, or NAME=FILE for one of several."
+    )
 
-    def told(self, files: Iterable[Path]) -> None:
-        # A site file that no table is read by changes nothing, and what is found looks proven.
+    def note_files(self, files: Iterable[Path]) -> None:
+        # A site file that no table is read by changes nothing, and the result would look proven.
         tables = {path.name.split(".")[0] for path in files if _is_written(path)}
         for text in self.site or ():
             name = text.rpartition("=")[0]
@@ -148,7 +70,7 @@ class Columns(Flags):
                 )
 
     def contract(self) -> Schema | None:
-        """The schema that tables are read by."""
+        """Load the schema that tables are read by, if a flag names one."""
         if self.schema is None:
             if self.site:
                 raise InputError("--site goes with --schema.", code="schema-options")
@@ -161,29 +83,22 @@ class Columns(Flags):
         return Schema.load(self.schema)
 
     def sites(self) -> dict[str, Site]:
-        """How sites write their columns, by the name of the site; ``""`` for all others."""
+        """Load by the site's name how it writes its columns; ``""`` stands for all others."""
         parted = [text.rpartition("=") for text in self.site or ()]
         return {name: Site.load(path) for name, _, path in parted}
 
-    def by_schema(self, path: Path, schema: Schema, *, whole: bool = True) -> Measure:
-        """Records of one file by a schema; what is to be known of them is told on stderr."""
+    def by_schema(self, path: Path, schema: Schema, *, complete: bool = True) -> Measure:
+        """Read records of one file by a schema, and report its problems on stderr."""
         if not _is_table(path):
             return load_measure(path, schema=schema)
         sites = self.sites()
         # Public records are written as the schema says, unless somebody names them.
-        site = sites.get(path.name.split(".")[0], sites.get("") if whole else None)
-        with progress_bar(f"reading {path.name}") as bar:
-            task = bar.add_task("read", total=100)
-            found = read_by_schema(
-                path,
-                schema,
-                site,
-                complete=whole,
-                tell=lambda share: bar.update(task, completed=round(100 * share)),
-            )
-        for problem in found.fit.problems:
+        site = sites.get(path.name.split(".")[0], sites.get("") if complete else None)
+        with reading(path) as progress:
+            records = read_by_schema(path, schema, site, complete=complete, tell=progress)
+        for problem in records.fit.problems:
             tell(f"{path.name}: {problem.sentence}")
-        return found.measure
+        return records.measure
 
     @property
     def identifiers(self) -> str | None:
@@ -191,43 +106,52 @@ class Columns(Flags):
         return None
 
     def chosen(self, path: Path) -> list[str] | None:
-        """Columns of a table that are features; all when ``None``."""
+        """Return the columns of a table that are features; ``None`` for all."""
         if self.columns is None:
             return None
-        there = column_names(path)
-        plain = [name if name in there else name.strip() for name in self.columns.split(",")]
-        if set(plain) <= set(there):
+        names = column_names(path)
+        plain = [name if name in names else name.strip() for name in self.columns.split(",")]
+        if set(plain) <= set(names):
             return plain
         # Names with commas are quoted, as in the table.
         try:
             quoted = next(csv.reader([self.columns], skipinitialspace=True, strict=True), [])
         except csv.Error:
             quoted = plain
-        return [name if name in there else name.strip() for name in quoted] or plain
+        return [name if name in names else name.strip() for name in quoted] or plain
 
     def measure(self, path: Path, *, weights: bool = True) -> Measure:
-        """Records of one file, whether or not it is a table; public ones have no ``weights``."""
+        """Load records of one file; public ones have no ``weights``."""
         schema = self.contract()
         if schema is not None:
-            return self.by_schema(path, schema, whole=weights)
-        table, column = _is_table(path), self.identifiers
+            return self.by_schema(path, schema, complete=weights)
+        column = self.identifiers
+        is_identified = bool(column) and column in column_names(path)
+        return self._load(path, weights=weights, is_identified=is_identified)
+
+    def _load(
+        self, path: Path, *, labels: bool = True, weights: bool = True, is_identified: bool = True,
+        missing_label: str | None = None,
+    ) -> Measure:  # fmt: skip
+        """Load a file, by the column flags where it is a table."""
+        table = _is_table(path)
         return load_measure(
             path,
-            label_column=self.label_column if table else None,
+            label_column=self.label_column if table and labels else None,
             weight_column=self.weight_column if table and weights else None,
-            id_column=column if column and column in column_names(path) else None,
+            id_column=self.identifiers if table and is_identified else None,
             columns=self.chosen(path) if table else None,
+            missing_label=missing_label,
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Tables(Columns):
     """How the files of holders are read."""
 
-    labels: LabelsOption = False
+    labels: bool = flag("Compare labelled records.", default=False)
 
     def load(self, paths: Sequence[Path], missing_label: str | None = None) -> dict[str, Measure]:
-        """Measures by a name: the file's, or its path where two files have one name.
+        """Load measures by the names of files, or by paths where two have one name.
 
         Columns of tables are matched by name, in the order of the first by that name. The column
         of identifiers is no feature of the tables that have it.
@@ -235,8 +159,8 @@ class Tables(Columns):
         names = _names(paths)
         if (schema := self.contract()) is not None:
             return self._all_by_schema(dict(zip(names, paths, strict=True)), schema)
-        given_ = (self.label_column, self.weight_column, self.identifiers, self.columns)
-        if any(given_) and not any(map(_is_table, paths)):
+        flags = (self.label_column, self.weight_column, self.identifiers, self.columns)
+        if any(flags) and not any(map(_is_table, paths)):
             raise InputError(
                 "column options are for tables; an .npz names its arrays X, y and w.",
                 code="option-unknown",
@@ -249,17 +173,16 @@ class Tables(Columns):
         identified = {path for path in paths if column and column in column_names(path)} or paths
         loaded: dict[str, Measure] = {}
         for name, path in zip(names, paths, strict=True):
-            table = _is_table(path)
-            loaded[name] = load_measure(
+            loaded[name] = self._load(
                 path,
-                label_column=self.label_column if table and path not in unlabelled else None,
-                weight_column=self.weight_column if table else None,
-                id_column=column if table and path in identified else None,
-                columns=self.chosen(path) if table else None,
+                labels=path not in unlabelled,
+                is_identified=path in identified,
                 missing_label=missing_label,
             )
             if self.labels and not loaded[name].labelled:
-                cure = "Name the column with --label-column." if table else "Save them as y."
+                cure = "Save them as y."
+                if _is_table(path):
+                    cure = "Name the column with --label-column."
                 raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
         return match_columns(loaded)
 
@@ -273,61 +196,119 @@ class Tables(Columns):
         return match_columns({name: self.by_schema(path, schema) for name, path in paths.items()})
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelledTables(Tables):
     """How the files of holders are read, whose labels are compared as vectors."""
 
-    covariance: CovarianceOption = Covariance.diagonal
+    covariance: Covariance = flag("Covariance block of the label vectors.", default="diagonal")
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """Options of a comparison that say what of labels is compared."""
+        return {"labels": self.labels, "covariance": self.covariance}
 
 
-@dataclass(frozen=True, kw_only=True)
 class NamedTables(Tables):
     """How the files of holders are read, whose records have identifiers."""
 
-    id_column: IdColumnOption = None
+    id_column: str | None = flag(
+        "Column of a table with what the holder calls its records: no feature."
+    )
 
     @property
     def identifiers(self) -> str | None:
         return self.id_column
 
 
-@dataclass(frozen=True, kw_only=True)
 class Spending(Flags):
     """Where releases are charged."""
 
-    public: PublicOption = None
-    ledgers: LedgersOption = None
-    budget: BudgetOption = None
+    public: Path | None = flag(
+        "For sketch and private: public records, of the holders' law and of no holder."
+    )
+    ledgers: Path | None = flag(
+        "For sketch: folder of the holders' ledgers, which releases are charged to."
+    )
+    budget_epsilon: float | None = flag(
+        "For sketch: epsilon of all releases in a ledger together. Default: 1.", "--budget"
+    )
 
     def read(self, tables: Tables) -> dict[str, Any]:
-        """Options that were given, the public records loaded."""
+        """Return the options that have a value, the public records loaded."""
         public = None if self.public is None else tables.measure(self.public, weights=False)
-        return given(public=public, ledgers=self.ledgers, budget_epsilon=self.budget)
+        return self.values(public=public)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Release(Spending):
     """Differentially private releases."""
 
-    privacy_epsilon: EpsilonOption = None
-    privacy_delta: DeltaOption = None
-    mass_limit: MassOption = None
+    privacy_epsilon: float | None = flag(
+        "For sketch and private: budget of each holder, 1 by default. For secure: of noise."
+    )
+    privacy_delta: float | None = flag(
+        "For sketch and private: chance that it is exceeded. Default: 1e-5."
+    )
+    mass_limit: float | None = flag(
+        "For sketch and private, of weighted records: the largest weight, public."
+    )
 
-    def read(self, tables: Tables) -> dict[str, Any]:
-        return super().read(tables) | given(
-            privacy_epsilon=self.privacy_epsilon,
-            privacy_delta=self.privacy_delta,
-            mass_limit=self.mass_limit,
-        )
+
+Files = Mapping[str, Path | None]
+_NONE: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outputs(Flags):
+class Results(Flags):
     """Where a result goes beside the terminal."""
 
     report: ReportOption = None
-    transcript: TranscriptOption = None
     json: JsonOption = False
+
+    def finish(
+        self, result: Any, *, first: Files = _NONE, then: Files = _NONE,
+        body: Mapping[str, Any] | None = None, page: Mapping[str, Any] = _NONE, **shown: Any,
+    ) -> None:  # fmt: skip
+        """Write the report of a result, and print it as JSON or in words.
+
+        Parameters
+        ----------
+        result
+            What a run returned.
+        first, then
+            Other files that were written, to print before and after the report's place.
+        body
+            The JSON document where it is not the result's own.
+        page
+            What the report shows beside the result.
+        **shown
+            What the terminal shows beside it.
+        """
+        write_report(self.report, result, **page)
+        self.print(result, {**first, "report": self.report, **then}, body, **shown)
+
+    def print(
+        self, result: Any, files: Files = _NONE, body: Mapping[str, Any] | None = None, **shown: Any
+    ) -> None:
+        """Print a result as JSON, or in words with the places of its files."""
+        if self.json:
+            typer.echo(result.to_json()) if body is None else print_json(body)
+            return
+        show(result, **shown)
+        say_where(**files)
+
+
+class Outputs(Results):
+    """Where a result of a run and its messages go beside the terminal."""
+
+    transcript: Path | None = flag("Save all messages of the run to this file.")
+
+    def save_messages(self, result: Billed) -> None:
+        """Save the messages of a run where a path names the file."""
+        if self.transcript is not None and result.transcript is not None:
+            result.transcript.save(self.transcript)
+
+    def finish(self, result: Any, **how: Any) -> None:
+        """Save the messages of the run first."""
+        self.save_messages(result)
+        super().finish(result, **how)
 
 
 def _is_table(path: Path) -> bool:
@@ -353,7 +334,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _without(label_column: str, paths: Sequence[Path]) -> set[Path]:
-    """Tables without the label column, where another has it: their records have no labels."""
+    """Return tables without the label column, where another has it."""
     tables = {path: column_names(path) for path in paths}
     tables = {path: names for path, names in tables.items() if names}
     absent = {path for path, names in tables.items() if label_column not in names}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-import typer
 from rich.table import Table
 
 from ..api.records import value_records
+from ..api.suspects import count_broken
 from ..data.files import write_whole
 from ..data.loading import load_identifiers, load_images
 from ..data.measure import Measure
@@ -23,54 +22,29 @@ from ..records.gradients import RecordGradients
 from ..records.result import Contents, RecordScores, records_csv
 from ..records.validation import RecordScreening, check_enough, fitted
 from ..render.words import printable
-from .console import OUT, progress_bar, save_transcript, say_where, show, steps, write_report
-from .generate import Flags, taking
-from .options import (
-    NamedTables,
-    Outputs,
-    Release,
-    given,
-)
+from .console import OUT, progress_bar, steps, write_report
+from .generate import Flags, argument, command, flag
+from .options import NamedTables, Outputs, Release, drop_none
 from .sites import Where, names_of
-from .suspects import count_suspects
+
+if TYPE_CHECKING:
+    from ..api.connect import Connection
+
+Method = Literal["screening", "published", "private"]
 
 
-class RecordMethod(StrEnum):
-    """How records are scored."""
-
-    screening = "screening"
-    published = "published"
-    private = "private"
-
-
-FdrOption = Annotated[
-    float | None,
-    typer.Option(
-        "--fdr", help="Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
-    ),
-]
-CsvOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--csv", help="List flagged records and copies in this file, with values that stand there."
-    ),
-]
-ReportOption = Annotated[
-    Path | None, typer.Option(help="Write an HTML report of what was told to this file.")
-]
-ShapeOption = Annotated[
-    str | None,
-    typer.Option(help="Shape of one record as an image, such as 28x28 or 32x32x3, for the report."),
-]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Listing(Flags):
     """Which records are flagged, and where they are listed and shown."""
 
-    fdr: FdrOption = None
-    csv: CsvOption = None
-    image_shape: ShapeOption = None
+    fdr: float | None = flag(
+        "Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
+    )
+    csv: Path | None = flag(
+        "List flagged records and copies in this file, with values that stand there."
+    )
+    image_shape: str | None = flag(
+        "Shape of one record as an image, such as 28x28 or 32x32x3, for the report."
+    )
 
     def check(self) -> None:
         """Raise where a list of records has an ending that promises something else."""
@@ -81,27 +55,20 @@ class Listing(Flags):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class RecordOutputs(Outputs):
-    """Where a result goes whose report shows what was told alone."""
+    """Where a result goes whose report shows what was disclosed, and nothing else."""
 
-    report: ReportOption = None
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command("records")(taking([RecordGradients])(records_command))
+    report: Path | None = flag("Write an HTML report of what was told to this file.")
 
 
+@command("records", [RecordGradients])
 def records_command(
-    holder: Annotated[Path, typer.Argument(help="The holder whose records are scored.")],
+    holder: Path = argument("The holder whose records are scored."),
     *,
-    validation: Annotated[Path, typer.Option(help="Data that are trusted.")],
+    validation: Path = flag("Data that are trusted.", default=...),
     where: Where,
     tables: NamedTables,
-    method: Annotated[
-        RecordMethod, typer.Option("--method", "-m", help="How records are scored.")
-    ] = RecordMethod.screening,
+    method: Method = flag("How records are scored.", "-m", default="screening"),
     release: Release,
     listing: Listing,
     outputs: RecordOutputs,
@@ -109,11 +76,10 @@ def records_command(
 ) -> None:
     """How suspect each record of a holder is, compared with validation data."""
     listing.check()
-    private_counts = method is RecordMethod.private
     where.refuse(csv=listing.csv, image_shape=listing.image_shape)
-    if private_counts:
+    if method == "private":
         where.refuse(report=outputs.report)
-    options |= given(fdr=listing.fdr)
+    options |= drop_none(fdr=listing.fdr)
     _check_options(method, options)
     loaded, own = where.load(tables, [holder], validation)
     (name,) = names_of(loaded)
@@ -125,9 +91,8 @@ def records_command(
         if outputs.report is not None:
             images = load_pictures({name: holder}, listing.image_shape)
     private = release.read(tables)
-    if private_counts:
-        counted = count_suspects(loaded, trusted, labels=tables.labels, **private, **options)
-        save_transcript(counted, outputs.transcript)
+    if method == "private":
+        counted = _count_broken(loaded, trusted, labels=tables.labels, **private, **options)
         # The coordinator's records stay with it: the nearest good ones are public.
         theirs = None if contents is None else replace(contents, validation=private["public"])
         _show_counts(counted, theirs, images, listing, outputs)
@@ -142,19 +107,33 @@ def records_command(
             loaded[name] if isinstance(loaded, dict) else loaded,
             trusted,
             labels=tables.labels,
-            method=method.value,
+            method=method,
             name=name,
             progress=progress,
             **options,
         )
-    save_transcript(result, outputs.transcript)
+    outputs.save_messages(result)
     beside = {} if contents is None else {name: contents}
     write_outputs(listing.csv, outputs.report, None, {name: result}, beside, images)
-    if outputs.json:
-        typer.echo(result.to_json())
-        return
-    show(result, contents=contents)
-    say_where(list=listing.csv, report=outputs.report)
+    files = {"list": listing.csv, "report": outputs.report}
+    outputs.print(result, files, contents=contents)
+
+
+def _count_broken(
+    holders: Mapping[str, Measure] | Connection, validation: Measure, **options: Any
+) -> BrokenCounts:
+    """Count the broken records of one holder, with noise."""
+    if "public" not in options:
+        raise InputError(
+            "method 'private' needs public records that models are fitted on: give --public.",
+            code="public-absent",
+        )
+    if not isinstance(holders, Mapping) and "ledgers" not in options:
+        # A resumed run repeats its questions, with the noise that was drawn for this run.
+        budget = {"budget_epsilon": options.get("privacy_epsilon", 1.0)}
+        options = {"ledgers": holders.folder, **budget, **options}
+    with steps("suspects") as progress:
+        return count_broken(holders, validation, progress=progress, **options)
 
 
 def _show_counts(
@@ -164,22 +143,19 @@ def _show_counts(
     listing: Listing,
     outputs: Outputs,
 ) -> None:
-    """Show what the coordinator is told, and write what the holder alone sees of its records."""
+    """Show what the coordinator receives, and write what the holder alone sees of its records."""
+    outputs.save_messages(counted)
     name = next(iter(counted.holders))
     if contents is not None and (listing.csv is not None or outputs.report is not None):
         scores = {name: counted.screen(contents.records, name=name)}
         write_outputs(listing.csv, outputs.report, None, scores, {name: contents}, images)
-    if outputs.json:
-        typer.echo(counted.to_json())
-        return
-    show(counted)
-    alone = {"list": listing.csv, "report": outputs.report}
-    say_where(**{f"{what} for {name} alone": path for what, path in alone.items()})
+    files = {"list": listing.csv, "report": outputs.report}
+    outputs.print(counted, {f"{what} for {name} alone": path for what, path in files.items()})
 
 
-def _check_options(method: RecordMethod, options: Mapping[str, object]) -> None:
-    other = ("fdr",) if method is RecordMethod.published else ("support", "t")
-    odd = [name for name in other if name in options]
+def _check_options(method: Method, options: Mapping[str, object]) -> None:
+    others = ("fdr",) if method == "published" else ("support", "t")
+    odd = [name for name in others if name in options]
     if odd:
         raise InputError(f"--method {method} has no option --{odd[0]}.", code="option-unknown")
 
@@ -213,26 +189,26 @@ class Trial:
         return cls(trusted, validation, identifiers, options)
 
     def scores(self, holders: Mapping[str, Measure]) -> dict[str, RecordScores]:
-        """Scores of the records of each holder."""
-        made: dict[str, RecordScores] = {}
+        """Score the records of each holder."""
+        scored: dict[str, RecordScores] = {}
         with progress_bar("records") as bar:
             task = bar.add_task("holders", total=len(holders))
             for name, measure in holders.items():
-                found = value_records(measure, self.trusted, name=name, **self.options)
+                scores = value_records(measure, self.trusted, name=name, **self.options)
                 # Messages of a hundred runs, each with the validation records, are not kept.
-                made[name] = replace(found, transcript=None)
+                scored[name] = replace(scores, transcript=None)
                 bar.advance(task)
-        return made
+        return scored
 
     def contents(self, name: str, measure: Measure) -> Contents:
-        """What stands in the records of a holder."""
+        """Return the values in the records of a holder."""
         return Contents(
             records=measure, validation=self.validation, identifiers=self.identifiers[name]
         )
 
 
 def load_pictures(files: Mapping[str, Path], shape: str | None) -> dict[str, Any]:
-    """Records as pictures, of the holders that have them."""
+    """Load records as pictures, of the holders that have them."""
     size = None
     if shape is not None:
         parts = shape.lower().split("x")
@@ -241,8 +217,8 @@ def load_pictures(files: Mapping[str, Path], shape: str | None) -> dict[str, Any
                 f"--image-shape is {shape!r}; give it as 28x28 or 32x32x3.", code="report-images"
             )
         size = tuple(int(part) for part in parts)
-    found = {name: load_images(file, size) for name, file in files.items()}
-    return {name: images for name, images in found.items() if images is not None}
+    pictures = {name: load_images(file, size) for name, file in files.items()}
+    return {name: images for name, images in pictures.items() if images is not None}
 
 
 def write_outputs(
@@ -253,7 +229,7 @@ def write_outputs(
     contents: Mapping[str, Contents],
     images: Mapping[str, Any],
 ) -> None:
-    """Write the list of records and the report, where they were asked for."""
+    """Write the list of records and the report where paths name their files."""
     if csv is not None:
         text = records_csv(scored, contents, holders=worth is not None)
         # A name that is no text can be a file's.

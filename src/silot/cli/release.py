@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -16,38 +14,26 @@ from ..api.release import release
 from ..api.watch import watch
 from ..data.measure import Measure
 from ..data.reading import Schema
-from ..distances.sketches.release_file import ASSUMED
+from ..distances.sketches.release_file import ASSUMED, ReleaseFile
 from ..distances.sketches.result import Combined
 from ..errors import InputError
 from ..federation.keys import KEY, Key, PublicKey
 from ..federation.policy import Policy
 from .console import (
     check_outputs,
-    progress_bar,
+    counting,
+    print_json,
     say_where,
-    show,
     show_rows,
     steps,
     tell,
     write_report,
 )
-from .generate import Flags, taking
-from .options import (
-    Columns,
-    JsonOption,
-    ReportOption,
-    SeedOption,
-    Tables,
-    given,
-)
+from .generate import Flags, argument, command, flag, group
+from .options import Columns, Results, SeedOption, Tables
 
 _FEWEST_GROUPED = 3
 
-KeysOption = Annotated[
-    Path | None,
-    typer.Option("--keys", help="Folder with the public keys that are trusted, NAME.pub."),
-]
-KeyOption = Annotated[Path | None, typer.Option("--key", help="One's own key, NAME.key.")]
 PublicOption = Annotated[
     Path | None, typer.Option(help="Public records, the same file at all sites.")
 ]
@@ -63,247 +49,179 @@ class WithDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    group = typer.Typer(cls=WithDefault, help=release_command.__doc__, no_args_is_help=True)
-    group.callback()(release_command)
-    group.command("make")(taking()(make_command))
-    group.command("show")(taking()(show_command))
-    app.add_typer(group, name="release")
-    app.command("combine")(taking()(combine_command))
-    app.command("watch")(taking()(watch_command))
-    app.command("keys")(keys_command)
-
-
+@group("release", cls=WithDefault)
 def release_command() -> None:
     """One private sketch of one site, as a signed file. `release FILE` is `release make FILE`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Question(Flags):
     """What a release is made by: public things alone."""
 
     public: PublicOption = None
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "--privacy-epsilon", help="What it spends. Default: 1."),
-    ] = None
-    delta: Annotated[
-        float | None,
-        typer.Option("--delta", "--privacy-delta", help="Chance that it spends more (1e-5)."),
-    ] = None
-    period: Annotated[
-        str | None,
-        typer.Option(help="Public name of the time the records are of, such as 2026-10."),
-    ] = None
-    size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Public least number of records at any site. Default: 2000."),
-    ] = None
-    cells: Annotated[
-        int | None, typer.Option(min=2, max=4096, help="Cells to count in. Default: by --size.")
-    ] = None
-    mass_limit: Annotated[
-        float | None, typer.Option(help="Of weighted records: the largest weight, public.")
-    ] = None
+    privacy_epsilon: float | None = flag(
+        "What it spends. Default: 1.", "--epsilon", "--privacy-epsilon"
+    )
+    privacy_delta: float | None = flag(
+        "Chance that it spends more (1e-5).", "--delta", "--privacy-delta"
+    )
+    period: str | None = flag("Public name of the time the records are of, such as 2026-10.")
+    size: int | None = flag("Public least number of records at any site. Default: 2000.", min=1)
+    cells: int | None = flag("Cells to count in. Default: by --size.", min=2, max=4096)
+    mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
     seed: SeedOption = 0
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Those that were given."""
-        return given(
-            privacy_epsilon=self.epsilon, privacy_delta=self.delta, period=self.period,
-            size=self.size, cells=self.cells, mass_limit=self.mass_limit, seed=self.seed,
-        )  # fmt: skip
 
-
-@dataclass(frozen=True, kw_only=True)
 class Account(Flags):
     """What a release is charged to, and who signs it."""
 
-    ledger: Annotated[
-        Path | None, typer.Option(help="The site's ledger, made when absent. Required.")
-    ] = None
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Epsilon of all releases in the ledger together. Default: 1."),
-    ] = None
-    policy: Annotated[Path | None, typer.Option(help="The site's rules, instead of a budget.")] = (
-        None
+    ledger: Path | None = flag("The site's ledger, made when absent. Required.")
+    budget_epsilon: float | None = flag(
+        "Epsilon of all releases in the ledger together. Default: 1.", "--budget"
     )
-    name: Annotated[
-        str | None, typer.Option(help="What the site is called. Default: the name of the file.")
-    ] = None
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", help="The site's key. Default: NAME.key beside the ledger, made."),
-    ] = None
-    to: Annotated[
-        Path | None, typer.Option("--to", help="Lock the file for the owner of this .pub.")
-    ] = None
+    policy: Path | None = flag("The site's rules, instead of a budget.")
+    name: str | None = flag("What the site is called. Default: the name of the file.")
+    key: Path | None = flag("The site's key. Default: NAME.key beside the ledger, made.")
+    to: Path | None = flag("Lock the file for the owner of this .pub.")
 
     def files(self, name: str) -> list[Path | None]:
-        """What a release reads beside the records; nothing may be written over the key."""
+        """List what a release reads beside the records; the key must not be overwritten."""
         beside = self.ledger and self.ledger.with_name(f"{quote(name, safe='')}{KEY}")
         return [self.ledger, self.policy, self.to, self.key or beside]
 
     def read(self) -> dict[str, Any]:
-        """Options that were given."""
+        """Load the files, and return the options that have a value."""
         if self.ledger is None:
             raise InputError(
                 "a release is charged to a ledger. Give --ledger NAME.ledger.", code="ledger-absent"
             )
-        return given(
-            ledger=self.ledger,
-            budget_epsilon=self.budget,
-            policy=None if self.policy is None else Policy.load(self.policy),
-            key=self.key,
-            to=None if self.to is None else PublicKey.load(self.to),
+        return self.values(
+            name=None,
+            policy=self.policy and Policy.load(self.policy),
+            to=self.to and PublicKey.load(self.to),
         )
 
 
+@command("release make")
 def make_command(
-    data: Annotated[
-        Path, typer.Argument(help="The site's records: .npz, .csv, .csv.gz, .parquet.")
-    ],
+    data: Path = argument("The site's records: .npz, .csv, .csv.gz, .parquet."),
     *,
     tables: Tables,
     question: Question,
     account: Account,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write. Default: NAME.release.")
-    ] = None,
-    report: ReportOption = None,
-    json: JsonOption = False,
+    out: Path | None = flag("File to write. Default: NAME.release.", "-o"),
+    outputs: Results,
 ) -> None:
     """Write a release, charged to the site's ledger."""
     name = account.name or data.name.split(".")[0]
     path = out or Path(f"{name}.release")
-    check_outputs(path, report, inputs=[data, question.public, *account.files(name)])
-    told = account.read()
+    check_outputs(path, outputs.report, inputs=[data, question.public, *account.files(name)])
+    options = account.read()
     records = next(iter(tables.load([data]).values()))
     public = None if question.public is None else tables.measure(question.public, weights=False)
-    made = release(
-        records, path, name=name, public=public, labels=tables.labels, **told, **question.options
-    )
-    write_report(report, made)
-    if json:
-        typer.echo(json_.dumps(made.to_dict()))
+    options |= question.values(public=public)
+    file = release(records, path, name=name, labels=tables.labels, **options)
+    write_report(outputs.report, file)
+    if outputs.json:
+        print_json(file.to_dict())
         return
     show_rows(
         {
-            "release": f"{path}, {made.width} noisy numbers, {made.size} bytes",
-            "charged": f"epsilon {made.epsilon:.4g}, delta {made.terms.privacy_delta:g}"
-            if made.fresh
+            "release": f"{path}, {file.width} noisy numbers, {file.size} bytes",
+            "charged": f"epsilon {file.epsilon:.4g}, delta {file.terms.privacy_delta:g}"
+            if file.fresh
             else "nothing: the answer that the ledger has, of the records of then. Newer records "
             "take another --period",
-            "key": made.fingerprint,
+            "key": file.fingerprint,
         }
     )
-    if made.fresh and records.size < (least := question.size or ASSUMED):
+    if file.fresh and records.size < (least := question.size or ASSUMED):
         # On the site's own terminal alone: the release does not say how many there are.
         tell(
             f"fewer than {least} records: noise weighs more. Sites may agree on a --size by what "
             "is public: no site's count may decide it"
         )
-    for text in made.warnings:
+    for text in file.warnings:
         tell(f"warning: {text}")
-    say_where(report=report)
+    say_where(report=outputs.report)
 
 
-def show_command(
-    path: Annotated[Path, typer.Argument(help="A release.")],
-    *,
-    keys: KeysOption = None,
-    key: KeyOption = None,
-    report: ReportOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Say what is inside a release, and what is not."""
-    found = read_releases([path], keys=keys, key=key)[0]
-    write_report(report, found)
-    if json:
-        typer.echo(json_.dumps(found.to_dict()))
-        return
-    show(found)
-    say_where(report=report)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trust(Flags):
     """Keys of others, and one's own."""
 
-    keys: KeysOption = None
-    key: KeyOption = None
+    keys: Path | None = flag("Folder with the public keys that are trusted, NAME.pub.")
+    key: Path | None = flag("One's own key, NAME.key.")
 
 
+@command("release show")
+def show_command(
+    path: Path = argument("A release."),
+    *,
+    trust: Trust,
+    outputs: Results,
+) -> None:
+    """Say what is inside a release, and what is not."""
+    file = read_releases([path], keys=trust.keys, key=trust.key)[0]
+    outputs.finish(file, body=file.to_dict())
+
+
+@command("combine")
 def combine_command(
-    releases: Annotated[list[Path], typer.Argument(help="Releases, one a site.")],
+    releases: list[Path] = argument("Releases, one a site."),
     *,
     columns: Columns,
     public: PublicOption = None,
-    validation: Annotated[
-        Path | None, typer.Option(help="One's own data, to value the sites by.")
-    ] = None,
-    groups: Annotated[
-        int | None, typer.Option(min=1, help="Groups of sites. Default: 2 of three sites or more.")
-    ] = None,
+    validation: Path | None = flag("One's own data, to value the sites by."),
+    groups: int | None = flag("Groups of sites. Default: 2 of three sites or more.", min=1),
     trust: Trust,
-    report: ReportOption = None,
-    json: JsonOption = False,
+    outputs: Results,
 ) -> None:
     """Distances, worth and groups of sites, from their releases alone."""
-    read = read_releases(releases, keys=trust.keys, key=trust.key)
-    known = records_of(columns, public, read[0].schema, whole=False)
-    mine = records_of(columns, validation, read[0].schema)
+    files, sample = read_files(releases, trust, columns, public)
+    mine = load_records(columns, validation, files[0].schema)
     with steps("combine") as progress:
-        found = combine(read, known, mine, progress=progress)
-    many = 2 if groups is None and len(read) >= _FEWEST_GROUPED else groups
-    result = Combined.of(found, many)
-    write_report(report, result)
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    say_where(report=report)
+        sketches = combine(files, sample, mine, progress=progress)
+    count = 2 if groups is None and len(files) >= _FEWEST_GROUPED else groups
+    outputs.finish(Combined.of(sketches, count))
 
 
+@command("watch")
 def watch_command(
-    releases: Annotated[list[Path], typer.Argument(help="Releases of one site, the oldest first.")],
+    releases: list[Path] = argument("Releases of one site, the oldest first."),
     *,
     columns: Columns,
     public: PublicOption = None,
     trust: Trust,
-    report: ReportOption = None,
-    json: JsonOption = False,
+    outputs: Results,
 ) -> None:
     """Drift of one site: its last release against those before, and what chance would make."""
-    read = read_releases(releases, keys=trust.keys, key=trust.key)
-    known = records_of(columns, public, read[0].schema, whole=False)
-    with progress_bar("watch") as bar:
-        task = bar.add_task("releases", total=len(read) - 1)
-        result = watch(read, known, progress=lambda done, _: bar.update(task, completed=done))
-    write_report(report, result)
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    say_where(report=report)
+    files, sample = read_files(releases, trust, columns, public)
+    with counting("watch", "releases") as progress:
+        result = watch(files, sample, progress=progress)
+    outputs.finish(result)
 
 
-def records_of(
-    columns: Columns, path: Path | None, schema: Schema | None, *, whole: bool = True
+def read_files(
+    paths: list[Path], trust: Trust, columns: Columns, public: Path | None
+) -> tuple[list[ReleaseFile], Measure | None]:
+    """Read releases, and the public records that they were made with."""
+    files = read_releases(paths, keys=trust.keys, key=trust.key)
+    return files, load_records(columns, public, files[0].schema, complete=False)
+
+
+def load_records(
+    columns: Columns, path: Path | None, schema: Schema | None, *, complete: bool = True
 ) -> Measure | None:
-    """Records of one file; by the schema of the releases, where no other is given."""
+    """Load records of one file, by the schema of the releases unless flags name another."""
     if path is None:
         return None
     if columns.schema is not None or schema is None:
-        return columns.measure(path, weights=whole)
-    return columns.by_schema(path, schema, whole=whole)
+        return columns.measure(path, weights=complete)
+    return columns.by_schema(path, schema, complete=complete)
 
 
+@command("keys")
 def keys_command(
-    name: Annotated[Path, typer.Argument(help="Name of the key, with a folder if any.")],
+    name: Path = argument("Name of the key, with a folder if any."),
 ) -> None:
     """Make a key to sign files with: NAME.key to keep, NAME.pub to give away."""
     key = Key.new()

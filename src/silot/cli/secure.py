@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json as json_
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any, Literal
 
 from ..data.measure import Measure
 from ..data.preflight import Preflight
@@ -20,66 +15,41 @@ from ..sites.secure.method import Secure
 from .console import (
     OUT,
     check_outputs,
+    print_json,
     progress_bar,
-    say_where,
-    show,
     show_rows,
     tell_forecast,
     write_report,
 )
-from .console import save_transcript as save
-from .generate import Flags, taking
+from .generate import Flags, argument, command, flag
 from .options import LabelledTables, Outputs
 
-
-class Party(StrEnum):
-    """Computing parties."""
-
-    a = "a"
-    b = "b"
-    third = "third"
+Party = Literal["a", "b", "third"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Account(Flags):
     """The rules of this party, its account, and how long it waits."""
 
-    policy: Annotated[
-        Path | None, typer.Option(help="The owner's rules; below level record with --ledger.")
-    ] = None
-    ledger: Annotated[
-        Path | None, typer.Option(help="The owner's ledger, which the run is charged to.")
-    ] = None
-    timeout: Annotated[
-        float | None, typer.Option(min=1.0, max=86400.0, help="Most seconds from start to end.")
-    ] = None
+    policy: Path | None = flag("The owner's rules; below level record with --ledger.")
+    ledger: Path | None = flag("The owner's ledger, which the run is charged to.")
+    timeout: float | None = flag("Most seconds from start to end.", min=1.0, max=86400.0)
 
     def read(self) -> dict[str, Any]:
         """Load the files, and return them as ``play`` takes them."""
-        return {
-            "policy": None if self.policy is None else Policy.load(self.policy),
-            "ledger": None if self.ledger is None else Ledger(self.ledger),
-            "timeout": self.timeout,
-        }
+        return self.values(
+            policy=self.policy and Policy.load(self.policy),
+            ledger=self.ledger and Ledger(self.ledger),
+        )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    # What is random needs no seed of the user's, and W1 is not computed.
-    app.command("secure")(taking([Secure], without=("p", "seed"))(secure_command))
-    app.command("secure-keys")(secure_keys_command)
-
-
+# What is random needs no seed of the user's, and W1 is not computed.
+@command("secure", [Secure], without=("p", "seed"))
 def secure_command(
     *,
-    role: Annotated[Party, typer.Option(help="Which party this process is.")],
-    peers: Annotated[Path, typer.Option(help="peers.yml: addresses and certificates.")],
-    data: Annotated[
-        Path | None, typer.Option(help="This party's data; a third party may have none.")
-    ] = None,
-    receiver: Annotated[
-        Party | None, typer.Option(help="Who is told the number. Default: third, or a.")
-    ] = None,
+    role: Party = flag("Which party this process is.", default=...),
+    peers: Path = flag("peers.yml: addresses and certificates.", default=...),
+    data: Path | None = flag("This party's data; a third party may have none."),
+    receiver: Party | None = flag("Who is told the number. Default: third, or a."),
     tables: LabelledTables,
     account: Account,
     outputs: Outputs,
@@ -93,57 +63,52 @@ def secure_command(
     failed; 9 not installed.
     """
     linked = Peers.load(peers)
-    check_outputs(outputs.report, outputs.transcript, inputs=linked.files(role.value))
+    check_outputs(outputs.report, outputs.transcript, inputs=linked.files(role))
     measure: Measure | None = None
     if data is not None:
         measure = next(iter(tables.load([data]).values()))
-    elif role is not Party.third:
-        raise InputError(
-            f"{role.value!r} computes on its own data: give --data.", code="secure-data"
-        )
+    elif role != "third":
+        raise InputError(f"{role!r} computes on its own data: give --data.", code="secure-data")
     agreed = SecureOptions(
-        receiver="" if receiver is None else receiver.value,
-        embedding=tables.covariance.value if tables.labels else "none",
+        receiver=receiver or "",
+        embedding=tables.covariance if tables.labels else "none",
         **options,
     )
-    with progress_bar(f"secure distance as {role.value}"):
+    with progress_bar(f"secure distance as {role}"):
         tell = None if outputs.json else tell_forecast
-        played = play(role.value, linked, agreed, measure, tell=tell, **account.read())
+        played = play(role, linked, agreed, measure, tell=tell, **account.read())
     result = played.result
     if result is not None and measure is not None:
         # Only this party's own data can be examined here.
-        others = [name for name in result.holders for name in name.split("+") if name != role.value]
-        result = result.with_preflight(Preflight.of({role.value: measure}, others))
+        others = [name for name in result.holders for name in name.split("+") if name != role]
+        result = result.with_preflight(Preflight.of({role: measure}, others))
     if result is not None:
-        save(result, outputs.transcript)
+        outputs.save_messages(result)
         write_report(outputs.report, result)
     if outputs.json:
         body = {
-            "role": role.value, "receiver": played.receiver, "bytes_sent": played.sent,
+            "role": role, "receiver": played.receiver, "bytes_sent": played.sent,
             "bytes_received": played.received,
             "distance": None if result is None else result.to_dict(),
         }  # fmt: skip
-        typer.echo(json_.dumps(body))
-        return
-    if result is None:
+        print_json(body)
+    elif result is not None:
+        outputs.print(result, {"report": outputs.report})
+    else:
         rows = {
-            "role": role.value,
+            "role": role,
             "status": f"done: the distance was told to {played.receiver!r} alone",
             "bill": f"{played.sent} bytes sent, {played.received} received",
         }
         if outputs.report:
             rows["report"] = "not written: there is no result here"
         show_rows(rows)
-        return
-    show(result)
-    say_where(report=outputs.report)
 
 
+@command("secure-keys")
 def secure_keys_command(
-    folder: Annotated[Path, typer.Argument(help="A new folder.")],
-    port: Annotated[int, typer.Option(min=1, max=65533, help="Port of a; b and third follow.")] = (
-        9310
-    ),
+    folder: Path = argument("A new folder."),
+    port: int = flag("Port of a; b and third follow.", default=9310, min=1, max=65533),
 ) -> None:
     """Make certificates and a peers.yml for a trial on one machine."""
     paths = make_keys(folder, first_port=port)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json as json_
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ..data.files import write_whole
 from ..errors import FileError, InputError, SilotError
@@ -31,9 +27,17 @@ from ..sites.kit import SITE, Kit, begin_kit, complete_kit, read_role
 from ..sites.process_lock import check_unlocked
 from ..sites.project import Signed
 from ..sites.teacher import TeacherFiles, save_teacher
-from .console import OUT, check_writable, progress_bar, say_where, show_rows
-from .deploy import print_line, start_engine
-from .generate import Flags, taking
+from .console import (
+    check_writable,
+    print_json,
+    print_line,
+    print_table,
+    progress_bar,
+    say_where,
+    show_rows,
+)
+from .deploy import start_engine
+from .generate import Flags, argument, command, flag, group
 from .options import JsonOption, LabelColumnOption, WeightColumnOption
 
 _PAGE = 40
@@ -41,6 +45,27 @@ _DECISIONS = {"approve": "approved", "deny": "denied", "allow": "level approved"
               "end": "approval ended", "pause": "paused", "go-on": "goes on"}  # fmt: skip
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=366)
+_UNIT = """\
+[Unit]
+Description={title}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+User={owner}
+{settings}ExecStart={command}
+Restart=on-failure
+RestartSec=5
+# What a restart does not cure: files, rules, packages.
+RestartPreventExitStatus=2 3 4 9
+UMask=0077
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectSystem=strict
+{writes}
+[Install]
+WantedBy=multi-user.target
+"""
 
 KitArgument = Annotated[Path, typer.Argument(help="Folder of `silot site request`.")]
 KitOption = Annotated[
@@ -49,40 +74,16 @@ KitOption = Annotated[
 IdArgument = Annotated[str, typer.Argument(help="Id of `silot site inbox`, or its first digits.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    group = typer.Typer(help=site_command.__doc__, no_args_is_help=True)
-    group.callback()(site_command)
-    group.command("request")(request_command)
-    group.command("join")(taking()(join_command))
-    group.command("run")(run_command)
-    group.command("unit")(unit_command)
-    group.command("check")(check_command)
-    group.command("status")(status_command)
-    group.command("log")(log_command)
-    group.command("console")(console_command)
-    group.command("inbox")(inbox_command)
-    group.command("approve")(approve_command)
-    group.command("deny")(deny_command)
-    group.command("pause")(pause_command)
-    group.command("go-on")(go_on_command)
-    group.command("revoke")(revoke_command)
-    group.command("leave")(leave_command)
-    app.add_typer(group, name="site")
-
-
+@group("site")
 def site_command() -> None:
     """One site of a project, for who runs it; and the kit of an asker."""
 
 
+@command("site request", checked=False)
 def request_command(
-    name: Annotated[str, typer.Argument(help="The member's name, as in the project's file.")],
-    asker: Annotated[bool, typer.Option("--asker", help="Of one who asks, and has no data.")] = (
-        False
-    ),
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="New folder for the kit. Default: NAME.")
-    ] = None,
+    name: str = argument("The member's name, as in the project's file."),
+    asker: bool = flag("Of one who asks, and has no data.", default=False),
+    out: Path | None = flag("New folder for the kit. Default: NAME.", "-o"),
 ) -> None:
     """Make the keys of a kit, here, and a request for its certificate."""
     folder = out or Path(name)
@@ -99,23 +100,16 @@ def request_command(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Answers(Flags):
     """What a site answers with."""
 
-    data: Annotated[Path | None, typer.Option(help="Its records: .npz, .csv or .parquet.")] = None
-    policy: Annotated[Path | None, typer.Option(help="Its rules, .yml. Default: no records.")] = (
-        None
-    )
-    ledger: Annotated[Path | None, typer.Option(help="Its account, made when absent.")] = None
-    schema: Annotated[Path | None, typer.Option(help="Schema by which the table is read.")] = None
-    site: Annotated[Path | None, typer.Option(help="How the site writes its columns.")] = None
-    evaluation: Annotated[
-        Path | None, typer.Option(help="Records with true labels, to evaluate models on.")
-    ] = None
-    teacher: Annotated[
-        Path | None, typer.Option(help="What it teaches with, .yml; see docs/deploy.md.")
-    ] = None
+    data: Path | None = flag("Its records: .npz, .csv or .parquet.")
+    policy: Path | None = flag("Its rules, .yml. Default: no records.")
+    ledger: Path | None = flag("Its account, made when absent.")
+    schema: Path | None = flag("Schema by which the table is read.")
+    site: Path | None = flag("How the site writes its columns.")
+    evaluation: Path | None = flag("Records with true labels, to evaluate models on.")
+    teacher: Path | None = flag("What it teaches with, .yml; see docs/deploy.md.")
     label_column: LabelColumnOption = None
     weight_column: WeightColumnOption = None
 
@@ -129,9 +123,10 @@ class Answers(Flags):
         }
 
 
+@command("site join")
 def join_command(
     kit: KitArgument,
-    signed: Annotated[Path, typer.Argument(help="What the coordinator sent back, NAME.signed.")],
+    signed: Path = argument("What the coordinator sent back, NAME.signed."),
     *,
     answers: Answers,
 ) -> None:
@@ -248,6 +243,7 @@ def _fit_teacher(path: Path) -> Callable[[Kit], TeacherFiles]:
     return lambda kit: save_teacher(kit.own, models, inputs=inputs, size=size, askers=askers)
 
 
+@command("site run")
 def run_command(kit: KitArgument) -> None:
     """Run the site until it is ended (Ctrl-C). It connects to the server, and opens no port."""
     site = load_site(kit)
@@ -264,6 +260,7 @@ def load_site(folder: Path) -> Kit:
     return Kit.load(folder, Role.SITE)
 
 
+@command("site unit")
 def unit_command(kit: KitArgument) -> None:
     """Print a unit of systemd that runs the site, or the server: for /etc/systemd/system."""
     typer.echo(format_unit(Kit.load(kit)), nl=False)
@@ -287,42 +284,25 @@ def format_unit(kit: Kit) -> str:
     }
     if kit.role is Role.SITE:
         writes += [str(SiteConfiguration.load(kit).ledger.parent), str(state_folder())]
-    lines = [
-        "[Unit]",
-        f"Description=silot {kit.role} {kit.name} of {kit.project.name}",
-        "Wants=network-online.target",
-        "After=network-online.target",
-        "",
-        "[Service]",
-        f"User={owner}",
-        *(f'Environment="{name}={_escape(value)}"' for name, value in settings.items()),
-        f'ExecStart="{_escape(str(silot))}" {group} run "{_escape(str(kit.folder))}"',
-        "Restart=on-failure",
-        "RestartSec=5",
-        "# What a restart does not cure: files, rules, packages.",
-        "RestartPreventExitStatus=2 3 4 9",
-        "UMask=0077",
-        "NoNewPrivileges=yes",
-        "PrivateTmp=yes",
-        "ProtectSystem=strict",
-        *(f'ReadWritePaths="{_escape(path)}"' for path in dict.fromkeys(writes)),
-        "",
-        "[Install]",
-        "WantedBy=multi-user.target",
-        "",
-    ]
-    return "\n".join(lines)
+    return _UNIT.format(
+        title=f"silot {kit.role} {kit.name} of {kit.project.name}",
+        owner=owner,
+        settings="".join(f'Environment="{k}={_escape(value)}"\n' for k, value in settings.items()),
+        command=f'"{_escape(str(silot))}" {group} run "{_escape(str(kit.folder))}"',
+        writes="".join(f'ReadWritePaths="{_escape(path)}"\n' for path in dict.fromkeys(writes)),
+    )
 
 
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
 
 
+@command("site check")
 def check_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
     """Look at all a site needs, and read its policy back; status 4 where something is wrong."""
     findings = check_site(load_site(kit))
     if json:
-        typer.echo(json_.dumps([vars(finding) for finding in findings]))
+        print_json([vars(finding) for finding in findings])
     else:
         show_rows({finding.name: _format_finding(finding) for finding in findings})
     if any(finding.state == "wrong" for finding in findings):
@@ -335,11 +315,12 @@ def _format_finding(finding: Finding) -> str:
     return f"{word}{code}{finding.text}"
 
 
+@command("site status")
 def status_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
     """Whether the site runs, what waits, and what is spent."""
     facts = describe_status(load_site(kit))
     if json:
-        typer.echo(json_.dumps(facts))
+        print_json(facts)
         return
     began = facts["running_since"]
     answers = "under its policy"
@@ -362,13 +343,11 @@ def status_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
     )  # fmt: skip
 
 
+@command("site log")
 def log_command(
     kit: KitOption = Path(),
-    last: Annotated[
-        int | None,
-        typer.Option(min=1, help="Lines to show. Default: 40; with --json all."),
-    ] = None,
-    page: Annotated[int, typer.Option(min=1, help="2 for the lines before those, and so on.")] = 1,
+    last: int | None = flag("Lines to show. Default: 40; with --json all.", min=1),
+    page: int = flag("2 for the lines before those, and so on.", default=1, min=1),
     json: JsonOption = False,
 ) -> None:
     """Who asked what, what left (bytes, and mu that was charged), and who decided what."""
@@ -380,10 +359,10 @@ def log_command(
     size = last or (len(lines) if json else _PAGE)
     shown = lines[max(len(lines) - page * size, 0) : max(len(lines) - (page - 1) * size, 0)]
     if json:
-        typer.echo(json_.dumps(shown))
+        print_json(shown)
         return
     names = ("when (UTC)", "who", "question", "level", "bytes", "mu", "outcome")
-    print_table(names, [_format_line(line) for line in shown], "bytes mu")
+    print_table(_lay_out(names, ("bytes", "mu")), [_format_line(line) for line in shown])
     more = f"; {len(shown)} are shown: --last, --page" if len(shown) < len(lines) else ""
     print_line(f"{count(len(questions), 'question')}, {count(len(decisions), 'decision')}{more}")
 
@@ -401,14 +380,13 @@ def _format_line(line: Mapping[str, Any]) -> tuple[str, ...]:
     return (*cells, str(line.get("bytes", 0)), size, outcome)
 
 
+@command("site console")
 def console_command(
-    kit: Annotated[
-        Path, typer.Argument(envvar="SILOT_KIT", help="The site's kit. Default: this folder.")
-    ] = Path(),
+    kit: Path = argument(
+        "The site's kit. Default: this folder.", default=Path(), envvar="SILOT_KIT"
+    ),
     *,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 for any that is free.")
-    ] = 0,
+    port: int = flag("Port on 127.0.0.1; 0 for any that is free.", default=0, min=0, max=65535),
 ) -> None:
     """Show what was asked and told in a browser of this machine, and decide on what waits."""
     from ..sites.console import Console
@@ -424,21 +402,29 @@ def console_command(
         print_line("closed")
 
 
+@command("site inbox")
 def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
     """Questions that wait for a decision, and approvals that stand for a time."""
     with _open_ledger(kit, readonly=True) as ledger:
         waiting = [question for question in ledger.waiting if question.state == "waiting"]
         approvals = ledger.allowed
     if json:
-        body = [vars(question) for question in waiting]
-        typer.echo(json_.dumps(body, default=datetime.isoformat))
+        print_json(
+            [
+                {
+                    name: value.isoformat() if isinstance(value, datetime) else value
+                    for name, value in vars(question).items()
+                }
+                for question in waiting
+            ]
+        )
         return
     rows = [
         (item.id, item.asker, f"{item.question} of {item.run}" if item.run else item.question,
          item.level, format_minute(item.since.isoformat())[5:], f"{item.until:%m-%d}")
         for item in waiting
     ]  # fmt: skip
-    print_table(("id", "who", "question", "level", "since (UTC)", "lapses"), rows)
+    print_table(_lay_out(("id", "who", "question", "level", "since (UTC)", "lapses")), rows)
     print_line(count_waiting(len(rows)))
     for item in approvals:
         print_line(
@@ -447,16 +433,12 @@ def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
         )
 
 
+@command("site approve")
 def approve_command(
     id: IdArgument,
     kit: KitOption = Path(),
-    span: Annotated[
-        str | None,
-        typer.Option("--for", help="And all questions of that level for so long: 30m, 1h, 2d."),
-    ] = None,
-    asker: Annotated[
-        str | None, typer.Option(help="With --for: of this asker. Default: who asked.")
-    ] = None,
+    span: str | None = flag("And all questions of that level for so long: 30m, 1h, 2d.", "--for"),
+    asker: str | None = flag("With --for: of this asker. Default: who asked."),
 ) -> None:
     """Let a question be answered; it is once it is asked again."""
     if asker is not None and span is None:
@@ -477,6 +459,7 @@ def approve_command(
     show_rows(rows)
 
 
+@command("site deny")
 def deny_command(id: IdArgument, kit: KitOption = Path()) -> None:
     """Refuse a question for good; or end an approval for a time, by its id."""
     with _open_ledger(kit) as ledger:
@@ -488,6 +471,7 @@ def deny_command(id: IdArgument, kit: KitOption = Path()) -> None:
     show_rows({"denied": f"{item.id}: {item.question} (level {item.level}), {item.asker}"})
 
 
+@command("site pause")
 def pause_command(kit: KitOption = Path()) -> None:
     """Tell nothing from now on, until `silot site go-on`; the site may run or not."""
     with _open_ledger(kit) as ledger:
@@ -495,6 +479,7 @@ def pause_command(kit: KitOption = Path()) -> None:
     show_rows({load_site(kit).name: "tells nothing until `silot site go-on`"})
 
 
+@command("site go-on")
 def go_on_command(kit: KitOption = Path()) -> None:
     """Answer again."""
     with _open_ledger(kit) as ledger:
@@ -519,15 +504,17 @@ def _parse_span(text: str) -> timedelta:
     return span
 
 
+@command("site revoke")
 def revoke_command(
     kit: KitArgument,
-    list: Annotated[Path, typer.Argument(help="The coordinator's list, revoked.crl.")],
+    list: Path = argument("The coordinator's list, revoked.crl."),
 ) -> None:
     """Take over the list of certificates that are no longer valid; it holds at once."""
     numbers = Kit.load(kit).revoke(read_bytes(list))
     show_rows({"revoked": f"{len(numbers)} certificates in all"})
 
 
+@command("site leave")
 def leave_command(kit: KitOption = Path()) -> None:
     """Destroy the keys of a kit. Data, ledger and log stay; the coordinator is to revoke it."""
     member = Kit.load(kit)
@@ -547,15 +534,13 @@ def format_minute(text: str) -> str:
     return text[:16].replace("T", " ")
 
 
-def print_table(names: tuple[str, ...], rows: list[tuple[str, ...]], right: str = "") -> None:
-    """Print lines under names, the columns in ``right`` aligned to the right."""
-    if not rows:
-        return
-    table = Table(box=None, expand=False)
-    for name in names:
-        is_fixed = name not in ("who", "question", "outcome")
-        justify = "right" if name in right.split() else "left"
-        table.add_column(name, no_wrap=is_fixed, overflow="fold", justify=justify)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    OUT.print(table, highlight=False)
+def _lay_out(names: Sequence[str], right: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Lay out columns: long ones are folded, and those in ``right`` aligned to the right."""
+    return {
+        name: {
+            "no_wrap": name not in ("who", "question", "outcome"),
+            "overflow": "fold",
+            "justify": "right" if name in right else "left",
+        }
+        for name in names
+    }

@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ..data.measure import Measure
 from ..data.reading import Schema
 from ..errors import InputError
-from .generate import Flags
+from .generate import Flags, flag
 from .options import Tables
 
 if TYPE_CHECKING:
@@ -25,14 +23,12 @@ RESUMED: ContextVar[Run | None] = ContextVar("RESUMED", default=None)
 """The run that the command resumes."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Where(Flags):
     """Where holders are: in files of this machine, or sites of a project."""
 
-    sites: Annotated[
-        Path | None,
-        typer.Option(help="Kit of an asker: holders are names of its project's sites, not files."),
-    ] = None
+    sites: Path | None = flag(
+        "Kit of an asker: holders are names of its project's sites, not files."
+    )
     _opened: list[Any] = field(init=False, default_factory=list, repr=False)
     _files: list[Path] = field(init=False, default_factory=list, repr=False)
 
@@ -40,7 +36,7 @@ class Where(Flags):
         for connection in self._opened:
             connection.__exit__(*error)
 
-    def told(self, files: Iterable[Path]) -> None:
+    def note_files(self, files: Iterable[Path]) -> None:
         self._files.extend(files)
 
     def load(
@@ -73,7 +69,7 @@ class Where(Flags):
 
         names = [str(name) for name in holders] if holders else None
         run = RESUMED.get()
-        connection = connect.opened(
+        connection = connect.open_connection(
             self.sites or Path(), names, timeout=connect.TIMEOUT, run=run, words=sys.argv[1:],
             files=None if run else hash_files([*self._files, *files]), schema=schema,
         )  # fmt: skip

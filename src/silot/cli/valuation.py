@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Literal
 
-import typer
-
-from ..api.value import value_holders
+from ..api.value import MapMethod, value_holders
 from ..distances.methods import list_comparisons
 from ..distances.worth.contributions import Valuation
-from ..distances.worth.result import Contributions
 from ..errors import InputError
 from ..records.result import Contents, RecordScores
 from ..render.words import format_bytes
-from .console import (
-    OUT,
-    save_transcript,
-    say_where,
-    show,
-    steps,
-)
-from .generate import taking
-from .options import (
-    AccuracyOption,
-    HoldersArgument,
-    NamedTables,
-    Outputs,
-    Release,
-    SecureScaleOption,
-    given,
-)
+from ..sites.secure.options import Accuracy
+from .console import OUT, print_json, say_where, show, steps
+from .generate import Flags, command, flag
+from .options import HoldersArgument, NamedTables, Outputs, Release, drop_none
 from .records import (
     Listing,
     RecordOutputs,
@@ -49,83 +29,51 @@ from .sites import Where
 _NO_SKETCH = ("class_tolerance", "intervals")
 
 
-class LabelMetric(StrEnum):
-    """How labels are compared."""
-
-    classes = "classes"
-    vectors = "vectors"
-
-
-class MapMethod(StrEnum):
-    """How the distances of a map are found."""
-
-    direct = "direct"
-    sketch = "sketch"
-    secure = "secure"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparing(Release):
+class Comparing(Flags):
     """How labels are compared, and distances between holders found."""
 
-    label_metric: Annotated[LabelMetric, typer.Option(help="How labels are compared.")] = (
-        LabelMetric.classes
+    label_metric: Literal["classes", "vectors"] = flag(
+        "How labels are compared.", default="classes"
     )
-    map: Annotated[
-        MapMethod | None,
-        typer.Option(
-            "--map", help="Distances between holders too, by this; direct discloses records."
-        ),
-    ] = None
-    scale: SecureScaleOption = None
-    accuracy: AccuracyOption = None
+    map: MapMethod | None = flag(
+        "Distances between holders too, by this; direct discloses records."
+    )
+    scale: float | None = flag("For secure: public length that fits the data. Default: 1.")
+    accuracy: Accuracy | None = flag("For secure: fast is usually within 2 %, normal 0.5 %.")
 
     @property
     def apart(self) -> bool:
         """Whether a map is made by runs of its own."""
-        return self.map not in (None, MapMethod.direct)
+        return self.map not in (None, "direct")
 
-    def options(self, method: str, tables: NamedTables) -> dict[str, Any]:
-        """As ``value_holders`` takes them: a release serves the method ``sketch``, or the map."""
-        chosen = None if self.accuracy is None else self.accuracy.value
-        # Never for a report's sake: what holders are asked does not depend on who shows it.
-        of_map = given(scale=self.scale, accuracy=chosen)
-        released = self.read(tables)
-        if method != "sketch":
-            of_map |= released
-        return {
-            "label_metric": self.label_metric.value,
-            "map": None if self.map is None else self.map.value,
-            "map_options": of_map,
-            **(released if method == "sketch" else {}),
-        }
+    def options(self, method: str, released: dict[str, Any]) -> dict[str, Any]:
+        """Return the options as ``value_holders`` takes them, with those of a release.
+
+        A release serves the method ``sketch``, or the map.
+        """
+        # Never for a report's sake: disclosure does not depend on what is shown.
+        of_map = drop_none(scale=self.scale, accuracy=self.accuracy)
+        own = {"label_metric": self.label_metric, "map": self.map}
+        if method == "sketch":
+            return {**own, "map_options": of_map, **released}
+        return {**own, "map_options": of_map | released}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Scoring(Listing):
     """Whether the records of holders are scored too."""
 
-    records: Annotated[
-        bool,
-        typer.Option("--records", help="Score every holder's records: it discloses records."),
-    ] = False
+    records: bool = flag("Score every holder's records: it discloses records.", default=False)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    command = taking([Valuation], choose="target", among=list_comparisons())(value_command)
-    app.command("value")(command)
-
-
+@command("value", [Valuation], choose="target", among=list_comparisons())
 def value_command(
     holders: HoldersArgument = None,
     *,
-    validation: Annotated[
-        Path | None, typer.Option(help="Data of the law that matters. Default: the barycenter.")
-    ] = None,
+    validation: Path | None = flag("Data of the law that matters. Default: the barycenter."),
     method: str,
     where: Where,
     tables: NamedTables,
+    release: Release,
     compared: Comparing,
     scoring: Scoring,
     outputs: RecordOutputs,
@@ -146,16 +94,16 @@ def value_command(
     if scoring.records and own is not None and isinstance(loaded, dict):
         of_holders = dict(zip(loaded, where.named(holders), strict=True))
         images = load_pictures(of_holders, scoring.image_shape)
-        shared = given(fdr=scoring.fdr, seed=options.get("seed"))
+        shared = drop_none(fdr=scoring.fdr, seed=options.get("seed"))
         trial = Trial.of(own, of_holders, tables.identifiers, labels=tables.labels, **shared)
     if method == "sketch":
         options = {name: value for name, value in options.items() if name not in _NO_SKETCH}
-    options |= compared.options(method, tables)
+    options |= compared.options(method, release.read(tables))
     with steps("value") as progress:
         result = value_holders(
             loaded, own, labels=tables.labels, method=method, progress=progress, **options
         )
-    save_transcript(result, outputs.transcript)
+    outputs.save_messages(result)
     scored: dict[str, RecordScores] = {}
     contents: dict[str, Contents] = {}
     if trial is not None and isinstance(loaded, dict):
@@ -163,7 +111,10 @@ def value_command(
         contents = {name: trial.contents(name, loaded[name]) for name in scored}
     write_outputs(scoring.csv, outputs.report, result, scored, contents, images)
     if outputs.json:
-        _print_json(result, list(scored.values()) if scoring.records else None)
+        body = result.to_dict()
+        if scoring.records:
+            body["records"] = [item.to_dict() for item in scored.values()]
+        print_json(body)
         return
     show(result)
     show_summaries(scored)
@@ -177,7 +128,7 @@ def value_command(
 
 
 def _check_records(scoring: Scoring, validation: Path | None, outputs: Outputs) -> None:
-    """Raise where records cannot be scored as asked for, or nobody asked for it."""
+    """Raise where records cannot be scored, or flags about them come without ``--records``."""
     if not scoring.records:
         if scoring.csv is not None or scoring.fdr is not None:
             listed = scoring.csv is not None
@@ -194,11 +145,3 @@ def _check_records(scoring: Scoring, validation: Path | None, outputs: Outputs) 
             "one of them out.",
             code="option-transcript",
         )
-
-
-def _print_json(result: Contributions, scored: Sequence[RecordScores] | None) -> None:
-    """Print the result, and scores of records where they were asked for."""
-    fields = result.to_dict()
-    if scored is not None:
-        fields["records"] = [item.to_dict() for item in scored]
-    typer.echo(json.dumps(fields, allow_nan=False))

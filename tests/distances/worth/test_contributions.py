@@ -470,7 +470,7 @@ def test_a_map_by_secure_distances_asks_for_every_pair_and_the_target(
 
     # The engine is heavy and not everywhere; what it is asked is the same.
     monkeypatch.setattr(Simulation, "__call__", told)
-    monkeypatch.setattr("silot.api._matrix.find_spec", lambda name: name)
+    monkeypatch.setattr("silot.api.value.find_spec", lambda name: name)
     options: dict[str, Any] = {"labels": labels, "support": 12, "rounds": 4}
     plain = silot.value_holders(MARKET, validation, **options)
     found = silot.value_holders(

@@ -153,7 +153,7 @@ def test_with_labels_distances_are_those_of_worth() -> None:
     )
     for name in holders:
         own = np.where(pool.of_holders([name]), pool.masses, 0.0)
-        span = pool.solved(own, told=True).span
+        span = pool.solved(own, own_shares=True).span
         assert span.value == pytest.approx(worth[name].distance.value, rel=1e-7)
         assert span.lower <= worth[name].distance.upper
 

@@ -1,4 +1,4 @@
-"""What other wings told, put together: what advice rests on."""
+"""Collect the results that advice rests on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_FLAGGED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What other wings told, for advice.
+    """Results that advice rests on.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Case:
         By holder, what two samples of its law show.
     records
         By holder, the scores of its records.
-    left
+    excluded
         Holders that were left out before: the pool is that of the others.
     """
 
@@ -53,13 +53,13 @@ class Case:
     clustering: Clustering | None
     laws: Mapping[str, Chance] = field(repr=False)
     records: Mapping[str, RecordScores] = field(repr=False)
-    left: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
     def without(self, names: Sequence[str]) -> Case:
-        """The case of the other holders."""
-        records = {name: each for name, each in self.records.items() if name not in names}
-        left = tuple(sorted({*self.left, *names}))
-        return replace(self, pool=self.pool.without(names), records=records, left=left)
+        """Return the case of the other holders."""
+        records = {name: scores for name, scores in self.records.items() if name not in names}
+        excluded = tuple(sorted({*self.excluded, *names}))
+        return replace(self, pool=self.pool.without(names), records=records, excluded=excluded)
 
     @cached_property
     def matrix(self) -> DistanceMatrix | None:
@@ -71,7 +71,7 @@ class Case:
         return replace(matrix, names=self.pool.names, pairs=pairs)
 
     @cached_property
-    def whole(self) -> Solved:
+    def total(self) -> Solved:
         """From all records to the validation records."""
         return self.pool.solved(self.pool.masses)
 
@@ -81,18 +81,18 @@ class Case:
         return "exact W2, certified bounds" if self.pool.certified else "W2 of releases, estimated"
 
     def apart(self, level: float) -> Flags:
-        """Pairs of holders that are certified to be further apart than chance makes (N, N)."""
+        """Return pairs of holders that are certified further apart than by chance (N, N)."""
         if self.matrix is None:
             return np.zeros((1, 1), dtype=bool)
         levels = chance_levels(self.pool.names, self.laws, self.matrix, level)
         lower = apart_of(self.matrix, levels).lower
-        return self.told & (lower > levels.level)
+        return self.has_chances & (lower > levels.level)
 
     @cached_property
-    def told(self) -> Flags:
-        """Pairs of holders of which both tell what chance makes: few records do not (N, N)."""
-        told = np.isin(self.pool.names, list(self.laws))
-        return np.outer(told, told)
+    def has_chances(self) -> Flags:
+        """Pairs of holders that both report sampling noise; few records do not (N, N)."""
+        is_measured = np.isin(self.pool.names, list(self.laws))
+        return np.outer(is_measured, is_measured)
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -100,26 +100,26 @@ class Case:
         if self.clustering is None:
             return (self.pool.names,)
         if self.clustering.k > 1:
-            groups = (set(each) - set(self.left) for each in self.clustering.groups)
-            return tuple(tuple(sorted(each)) for each in groups if each)
+            groups = (set(members) - set(self.excluded) for members in self.clustering.groups)
+            return tuple(tuple(sorted(members)) for members in groups if members)
         linked, groups = ~self.apart(LEVEL), []
-        left = list(range(len(self.pool.names)))
-        while left:
-            group = {left[0]}
-            while (more := {j for i in group for j in left if linked[i, j]}) - group:
+        remaining = list(range(len(self.pool.names)))
+        while remaining:
+            group = {remaining[0]}
+            while (more := {j for i in group for j in remaining if linked[i, j]}) - group:
                 group |= more
-            left = [j for j in left if j not in group]
+            remaining = [j for j in remaining if j not in group]
             groups.append(tuple(self.pool.names[j] for j in sorted(group)))
         return tuple(groups)
 
     @cached_property
     def flagged(self) -> Flags:
         """Records that are flagged, of holders that do not differ as a whole (n,)."""
-        found = np.zeros(len(self.pool.masses), dtype=bool)
+        flags = np.zeros(len(self.pool.masses), dtype=bool)
         for name, scores in self.records.items():
             if scores.flagged.mean() <= MOST_FLAGGED:
-                found[self.pool.of_holders([name])] = scores.flagged
-        return found
+                flags[self.pool.of_holders([name])] = scores.flagged
+        return flags
 
     def evidence(self, what: str, span: Span) -> Evidence:
         """A distance to the validation records, as evidence."""
@@ -130,19 +130,19 @@ class Case:
 
 
 class Gain(NamedTuple):
-    """What is gained where the pool becomes another one, and what speaks for it."""
+    """Gain of another pool, and its evidence."""
 
     span: Span
     sure: bool
     evidence: tuple[Evidence, ...]
 
 
-def gained(case: Case, first: Solved, then: Solved, level: float | None = None) -> Gain:
-    """What another pool gains, and whether other validation records would, at a ``level``."""
+def measure_gain(case: Case, first: Solved, then: Solved, level: float | None = None) -> Gain:
+    """Measure what another pool gains, and test it against other validation records."""
     luck, gain = case.pool.luck(first, then), first.span.less(then.span)
     if not case.pool.certified:
         gain = Span(gain.value, gain.value - ENDS * luck, gain.value + ENDS * luck)
-    told = (
+    evidence = (
         Evidence(
             what=OTHERS, value=gain.value,
             lower=gain.value - ENDS * luck, upper=gain.value + ENDS * luck,
@@ -151,7 +151,7 @@ def gained(case: Case, first: Solved, then: Solved, level: float | None = None) 
         case.evidence("of the pool", first.span), case.evidence("then", then.span),
     )  # fmt: skip
     sure = gain.lower > 0 and (level is None or gain.value + float(ndtri(level)) * luck > 0)
-    return Gain(gain, sure, told)
+    return Gain(gain, sure, evidence)
 
 
-__all__ = ["ENDS", "LEVEL", "MOST_FLAGGED", "PART", "Case", "Gain", "gained"]
+__all__ = ["ENDS", "LEVEL", "MOST_FLAGGED", "PART", "Case", "Gain", "measure_gain"]

@@ -1,4 +1,4 @@
-"""The records of all holders, asked for once."""
+"""Request the records of all holders once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Gathered(Billed):
 
     def to_dict(self) -> dict[str, Any]:
         """How many records there are, and the bill: no record."""
-        sizes = {name: each.size for name, each in self.measures.items()}
+        sizes = {name: measure.size for name, measure in self.measures.items()}
         return {"records": sizes, "status": self.status, **self._bill_dict()}
 
 
@@ -84,10 +84,10 @@ class Gathering(Joint[Gathered]):
     def _steps(self, names: tuple[str, ...]) -> Steps[Gathered]:
         first = ClassSizes() if self.labels else Describe()
         answers = yield dict.fromkeys(names, first)
-        told = {name: required(answers, name) for name in names}
+        replies = {name: required(answers, name) for name in names}
         classes: list[str] = []
         if self.labels:
-            texts = [str(answer.scalars.get("classes", "")) for answer in told.values()]
+            texts = [str(answer.scalars.get("classes", "")) for answer in replies.values()]
             classes = sorted({kind for text in texts for kind in decode_classes(text)})
         question = LabelledRecords(classes=encode_classes(classes) if classes else "")
         answers = yield dict.fromkeys(names, question)
@@ -103,7 +103,7 @@ class Gathering(Joint[Gathered]):
                     raise build_misfit_error()
                 labels = np.array(classes)[codes]
             measures[name] = Measure(points, read_weights(answer, len(points)), labels)
-        agree_on_dimension({name: each.dimension for name, each in measures.items()})
+        agree_on_dimension({name: measure.dimension for name, measure in measures.items()})
         return Gathered(measures=measures, status=f"the records of {len(names)} holders")
 
 

@@ -1,4 +1,4 @@
-"""The records of all holders together, and how far parts of them are from validation records."""
+"""Measure how far the records of holders are from validation records."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Solved(NamedTuple):
     other: Array
 
 
-def as_read(told: Measure, read: Measure) -> Measure:
-    """Records that were told, with the columns and the schema that all were read by."""
-    return Measure(told.points, told.masses, told.labels, read.columns, schema=read.schema)
+def with_columns_of(sent: Measure, read: Measure) -> Measure:
+    """Return records with the columns and the schema of others."""
+    return Measure(sent.points, sent.masses, sent.labels, read.columns, schema=read.schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +109,14 @@ class Pool:
         labels: bool,
         records: Mapping[str, float] | None = None,
     ) -> Self:
-        """Records of holders, or what was released of so many ``records``."""
+        """Build the pool of holders' records, or of releases of so many ``records``."""
         names = tuple(sorted(holders))
         sizes = records or {name: float(holders[name].size) for name in names}
         target = Target.of_validation(own, "classes" if labels else "none", "none")
         parts = [holders[name] for name in names]
         total = sum(sizes[name] for name in names)
         masses = np.concatenate([holders[name].weights * (sizes[name] / total) for name in names])
-        points = np.concatenate([each.points for each in parts])
+        points = np.concatenate([part.points for part in parts])
         classes, codes = (
             _classes(parts, target) if labels else ((), np.zeros(len(points), dtype=np.int64))
         )
@@ -129,7 +129,7 @@ class Pool:
             within = within + squares[np.ix_(target.codes, target.codes)]
         return cls(
             names,
-            np.repeat(np.arange(len(names)), [each.size for each in parts]),
+            np.repeat(np.arange(len(names)), [part.size for part in parts]),
             codes,
             masses / masses.sum(),
             dict(sizes),
@@ -142,23 +142,23 @@ class Pool:
         )
 
     def without(self, names: Collection[str]) -> Self:
-        """The pool of the other holders."""
+        """Return the pool of the other holders."""
         kept = ~self.of_holders(names)
-        left = tuple(name for name in self.names if name not in names)
-        place = np.cumsum(np.isin(self.names, left)) - 1
+        others = tuple(name for name in self.names if name not in names)
+        place = np.cumsum(np.isin(self.names, others)) - 1
         masses = self.masses[kept]
         return replace(
             self,
-            names=left,
+            names=others,
             holder=place[self.holder[kept]],
             codes=self.codes[kept],
             masses=masses / masses.sum(),
-            records={name: self.records[name] for name in left},
+            records={name: self.records[name] for name in others},
             cost=np.ascontiguousarray(self.cost[kept]),
         )
 
     @property
-    def told(self) -> Array:
+    def target_weights(self) -> Array:
         """Masses of the validation records (m,)."""
         return self.target.weights
 
@@ -171,12 +171,12 @@ class Pool:
     def weights(self) -> Array:
         """Masses of the validation records with the class shares of the pool (m,)."""
         if not self.classes:
-            return self.told
-        known = len(self.target.classes)
+            return self.target_weights
+        classes = len(self.target.classes)
         have, _ = self.shares()
         size = max(round(sum(self.records.values())), 1)
-        found = self.target.reweight(have[:known], size, _TOLERANCE)
-        return found / found.sum()
+        weights = self.target.reweight(have[:classes], size, _TOLERANCE)
+        return weights / weights.sum()
 
     @property
     def size(self) -> float:
@@ -187,34 +187,36 @@ class Pool:
     @property
     def validation(self) -> float:
         """The same of the validation records."""
-        return 1.0 / float(self.told @ self.told)
+        return 1.0 / float(self.target_weights @ self.target_weights)
 
     def of_holders(self, names: Collection[str]) -> Flags:
         """Which records are of these holders (n,)."""
         chosen = [place for place, name in enumerate(self.names) if name in names]
         return np.isin(self.holder, chosen)
 
-    def solved(self, masses: Array, extra: Array | None = None, *, told: bool = False) -> Solved:
-        """From records of these masses (n,) to the validation records.
+    def solved(
+        self, masses: Array, extra: Array | None = None, *, own_shares: bool = False
+    ) -> Solved:
+        """Compute the distance from records of these masses (n,) to the validation records.
 
-        ``extra`` are masses (m,) of copies of the validation records beside them; ``told`` says
-        that these have the class shares they have.
+        ``extra`` are masses (m,) of copies of the validation records beside them;
+        ``own_shares`` leaves these the class shares they have.
         """
         cost = self.cost
         if extra is not None:
             masses, cost = np.concatenate([masses, extra]), np.concatenate([cost, self.within])
-        plan = _solved(cost, masses, self.told if told else self.weights)
+        plan = _solved(cost, masses, self.target_weights if own_shares else self.weights)
         return Solved(self._span(plan), *plan.potentials)
 
     def distance(self, masses: Array) -> Span:
-        """The distance alone."""
+        """Compute the distance without potentials."""
         return self.solved(masses).span
 
     def of_class(self, name: str, code: int) -> Span:
-        """From records of a holder and a class to the validation records of it."""
+        """Compute the distance of a holder's records of a class to the validation records of it."""
         rows, columns = self.of_holders([name]) & (self.codes == code), self.targets == code
         part = np.ascontiguousarray(self.cost[np.ix_(rows, columns)])
-        return self._span(_solved(part, self.masses[rows], self.told[columns]))
+        return self._span(_solved(part, self.masses[rows], self.target_weights[columns]))
 
     def _span(self, plan: ExactPlan) -> Span:
         error = self.rounding + 4.0 * _EPS * max(plan.cost, 0.0)
@@ -222,15 +224,15 @@ class Pool:
         return Span(max(plan.cost, 0.0) ** 0.5, lower**0.5, upper**0.5)
 
     def shares(self) -> tuple[Array, Array]:
-        """Mass of each class in the pool, and among the validation records (C,)."""
-        known = len(self.classes)
-        have = np.bincount(self.codes, self.masses, minlength=known)
-        want = np.bincount(self.targets, self.told, minlength=known)
+        """Compute the mass of each class in the pool and among the validation records (C,)."""
+        classes = len(self.classes)
+        have = np.bincount(self.codes, self.masses, minlength=classes)
+        want = np.bincount(self.targets, self.target_weights, minlength=classes)
         # Sums of masses may be rounded to above 1.
         return np.minimum(have, 1.0), np.minimum(want, 1.0)
 
     def luck(self, first: Solved, then: Solved) -> float:
-        """Standard error of a gain, of other validation records of their law.
+        """Compute the standard error of a gain over other validation records.
 
         The derivative of a squared distance by the validation records is their potential. Class
         shares follow those of the pool: what varies is within classes.
@@ -271,7 +273,7 @@ class Pull(NamedTuple):
 
 
 def pull(pool: Pool, potential: Array, out: Flags, flagged: Flags) -> Pull:
-    """What leaving out some records does, as those that are not ``flagged`` tell (Welch's test)."""
+    """Measure the effect of leaving out records by those not ``flagged`` (Welch's test)."""
     mass = float(pool.masses[out].sum())
     means, errors, sizes = [], [], []
     for side in (out & ~flagged, ~out & ~flagged):
@@ -292,12 +294,10 @@ def _solved(cost: Array, masses: Array, weights: Array) -> ExactPlan:
     return plan_from_cost(cost, masses / masses.sum(), weights / weights.sum())
 
 
-def _classes(parts: list[Measure], target: Target | None) -> tuple[tuple[str, ...], Codes]:
-    """All classes, those of the validation records first, and the classes of all records."""
-    if target is None:
-        return (), np.zeros(sum(each.size for each in parts), dtype=np.int64)
-    told = [each.names for each in parts if each.names is not None]
-    names = np.concatenate(told)
+def _classes(parts: list[Measure], target: Target) -> tuple[tuple[str, ...], Codes]:
+    """List all classes, those of the validation records first, and the class of each record."""
+    labels = [part.names for part in parts if part.names is not None]
+    names = np.concatenate(labels)
     new = sorted(set(names.tolist()) - set(target.classes))
     classes = (*target.classes, *new)
     place = {name: code for code, name in enumerate(classes)}
@@ -305,19 +305,19 @@ def _classes(parts: list[Measure], target: Target | None) -> tuple[tuple[str, ..
 
 
 def _squares(points: Array, masses: Array, codes: Codes, classes: int, target: Target) -> Array:
-    """Squared distances of all classes to one another, as far as validation records tell."""
-    known = len(target.classes)
+    """Compute squared distances between classes, as far as validation records tell."""
+    validated = len(target.classes)
     apart = np.zeros((classes, classes))
-    apart[:known, :known] = target.metric
-    for code in range(known, classes):
+    apart[:validated, :validated] = target.metric
+    for code in range(validated, classes):
         members = (codes == code) & (masses > 0)
         share = masses[members] / masses[members].sum()
         row = distances_to_classes(
             points[members], share, target.atoms, target.weights, target.codes, target.metric,
-            np.zeros(known),
+            np.zeros(validated),
         )  # fmt: skip
-        apart[code, :known] = apart[:known, code] = row
+        apart[code, :validated] = apart[:validated, code] = row
     return apart**2
 
 
-__all__ = ["Pool", "Pull", "Solved", "Span", "as_read", "pull"]
+__all__ = ["Pool", "Pull", "Solved", "Span", "pull", "with_columns_of"]

@@ -1,4 +1,4 @@
-"""What would help most, with evidence."""
+"""Advice and its evidence."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
-        told = {name: value for name, value in asdict(self).items() if name != "evidence"}
+        fields = {name: value for name, value in asdict(self).items() if name != "evidence"}
         for name in ("gain", "lower", "upper"):
-            told[name] = None if told[name] is None else finite(told[name])
+            fields[name] = None if fields[name] is None else finite(fields[name])
         evidence = [
-            asdict(each) | {"lower": finite(each.lower), "upper": finite(each.upper)}
-            for each in self.evidence
+            asdict(item) | {"lower": finite(item.lower), "upper": finite(item.upper)}
+            for item in self.evidence
         ]
-        return told | {"holders": list(self.holders), "evidence": evidence}
+        return fields | {"holders": list(self.holders), "evidence": evidence}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,7 +143,7 @@ class Plan(Billed):
     @property
     def sure(self) -> tuple[Advice, ...]:
         """Pieces that exceed chance."""
-        return tuple(each for each in self.advice if each.sure)
+        return tuple(piece for piece in self.advice if piece.sure)
 
     @property
     def first(self) -> Advice:
@@ -159,13 +159,13 @@ class Plan(Billed):
         groups = self.clustering
         return {
             "names": list(self.names),
-            "advice": [each.to_dict() for each in self.advice],
+            "advice": [item.to_dict() for item in self.advice],
             "method": self.method,
             "distance": self.distance.to_dict(),
             "shares": {name: list(pair) for name, pair in self.shares.items()},
             "clustering": None if groups is None else groups.to_dict(),
             "worth": self.worth.to_dict(),
-            "records": {name: _flagged(each) for name, each in self.records.items()},
+            "records": {name: _flagged(item) for name, item in self.records.items()},
             "notes": list(self.notes),
             "level": self.level,
             "status": self.status,
@@ -175,16 +175,18 @@ class Plan(Billed):
         }
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{each.kind} {'+'.join(each.holders)}".strip() for each in self.advice)
-        return f"Plan({told}; {len(self.sure)} sure)"
+        pieces = ", ".join(
+            f"{piece.kind} {'+'.join(piece.holders)}".strip() for piece in self.advice
+        )
+        return f"Plan({pieces}; {len(self.sure)} sure)"
 
 
 def _flagged(scores: RecordScores) -> dict[str, Any]:
-    """Which records are flagged, and about how many are broken; the scores are too many."""
-    whole = scores.to_dict()
+    """Return flags and estimates without scores, which are too many."""
+    fields = scores.to_dict()
     kept = ("records", "flagged", "fdr", "rule", "status")
-    broken = {name: each.to_dict() for name, each in scores.parts.broken.items()}
-    return {name: whole[name] for name in kept} | {"broken": broken}
+    broken = {name: estimate.to_dict() for name, estimate in scores.parts.broken.items()}
+    return {name: fields[name] for name in kept} | {"broken": broken}
 
 
 __all__ = ["NOT_COMPARABLE", "OTHERS", "UNIT", "Advice", "Evidence", "Plan"]

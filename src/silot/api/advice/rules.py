@@ -1,4 +1,4 @@
-"""Advice from composed results: one small function a kind."""
+"""Derive advice from results: one small function a kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ...render.words import count, listed, number, percent
-from .case import ENDS, LEVEL, PART, Case, Gain, gained
+from .case import ENDS, LEVEL, PART, Case, Gain, measure_gain
 from .pool import Pool, Solved, Span, pull
 from .result import NOT_COMPARABLE, UNIT, Advice, Evidence, Kind
 
@@ -17,17 +17,17 @@ _ORDER: tuple[Kind, ...] = ("nothing", "leave-out", "drop", "ask", "group", "poo
 
 
 def advise(case: Case) -> tuple[Advice, ...]:
-    """All pieces of advice, the most helpful first: sure ones, then those that may be chance."""
+    """Return all advice, the most helpful first: sure pieces, then those that may be chance."""
     pieces = [piece for rule in AS_THEY_ARE for piece in rule(case)]
-    found, rest = leave_out(case), case
+    candidates, remainder = leave_out(case), case
     # Who is far off hides what others lack: it is left out before.
-    while best := sorted((piece for piece in found if piece.sure), key=_rank)[:1]:
+    while best := sorted((piece for piece in candidates if piece.sure), key=_rank)[:1]:
         pieces += best
-        rest = rest.without(best[0].holders)
-        found = leave_out(rest)
-    pieces += [*found, *drop(rest)]
+        remainder = remainder.without(best[0].holders)
+        candidates = leave_out(remainder)
+    pieces += [*candidates, *drop(remainder)]
     # Broken records of who is left out are told too.
-    pieces += [piece for piece in drop(case) if set(piece.holders) & set(rest.left)]
+    pieces += [piece for piece in drop(case) if set(piece.holders) & set(remainder.excluded)]
     if not any(piece.sure for piece in pieces):
         pieces.append(_nothing(case))
     return tuple(sorted(pieces, key=_rank))
@@ -40,31 +40,31 @@ def _rank(piece: Advice) -> tuple[bool, bool, bool, float, int, tuple[str, ...],
 
 
 def leave_out(case: Case) -> list[Advice]:
-    """Holders, or groups, without which the pool is nearer the validation records."""
-    pool, whole = case.pool, case.whole
+    """Advise on holders, or groups, without which the pool is nearer the validation records."""
+    pool, total = case.pool, case.total
     sets = dict.fromkeys([*((name,) for name in pool.names), *case.groups])
     candidates = [names for names in sets if len(names) < len(pool.names)]
     certified = case.apart(PART)
-    found: list[Advice] = []
+    pieces: list[Advice] = []
     for names in candidates:
         out = pool.of_holders(names)
         # A holder with broken records is no other one: those are dropped.
-        first, level = pull(pool, whole.own, out, case.flagged), PART / len(candidates)
+        first, level = pull(pool, total.own, out, case.flagged), PART / len(candidates)
         # By convexity nobody gains more than this: what may be chance is not tried.
         if first.chance * len(candidates) > LEVEL:
             continue
         then = pool.solved(np.where(out, 0.0, pool.masses))
-        gain = gained(case, whole, then, level)
+        gain = measure_gain(case, total, then, level)
         if gain.span.value <= 0:
             continue
         # Noise of releases is not in the error: they must be certified apart from most others.
         inside = np.isin(pool.names, names)
         far = pool.certified or certified[np.ix_(inside, ~inside)].mean() > 0.5
         who, margin = listed(names, 6), first.margin(0.025)
-        found.append(
+        pieces.append(
             _piece(
                 case, "leave-out", names, gain, bool(far) and first.chance <= level,
-                f"Leave out {who}: the pool is {number(whole.span.value)} from the validation "
+                f"Leave out {who}: the pool is {number(total.span.value)} from the validation "
                 f"records, and {number(then.span.value)} without "
                 f"{'it' if len(names) == 1 else 'them'}.",
                 Evidence(
@@ -74,13 +74,13 @@ def leave_out(case: Case) -> list[Advice]:
                 ),
             )
         )  # fmt: skip
-    return found
+    return pieces
 
 
 def drop(case: Case) -> list[Advice]:
-    """Flagged records of a holder."""
-    pool, whole = case.pool, case.whole
-    found: list[Advice] = []
+    """Advise on flagged records of a holder."""
+    pool, total = case.pool, case.total
+    pieces: list[Advice] = []
     for name, scores in sorted(case.records.items()):
         mine = pool.of_holders([name])
         out, size = mine & case.flagged, len(scores.flagged)
@@ -89,7 +89,7 @@ def drop(case: Case) -> list[Advice]:
             continue
         then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
         # Broken records are broken whatever the validation records: those at hand are enough.
-        gained_then = gained(case, whole, then)
+        gained_then = measure_gain(case, total, then)
         # Wrong labels hardly move a distance, and fewer records are further off by chance: what is
         # broken is broken all the same.
         gain = gained_then if gained_then.span.value > 0 else None
@@ -97,15 +97,15 @@ def drop(case: Case) -> list[Advice]:
         own, kept = (pool.distance(np.where(side, pool.masses, 0.0)) for side in sides)
         broken = scores.parts.broken["all"]
         chance = _as_many(flagged, size, pool.validation, scores.fdr or 0.0)
-        made = max(1.0 - kept.value / own.value, 0.0) if own.value > 0 else 0.0
-        found.append(
+        share = max(1.0 - kept.value / own.value, 0.0) if own.value > 0 else 0.0
+        pieces.append(
             _piece(
                 case, "drop", (name,), gain, chance <= level,
                 f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as broken. "
                 + (
-                    f"They make {percent(made)} of its distance ({number(own.value)}, "
+                    f"They make {percent(share)} of its distance ({number(own.value)}, "
                     f"{number(kept.value)} without them)."
-                    if made > 0
+                    if share > 0
                     else "Its distance is no smaller without them: labels hardly move it."
                 ),
                 Evidence(
@@ -116,21 +116,21 @@ def drop(case: Case) -> list[Advice]:
                 ),
             )
         )  # fmt: skip
-    return found
+    return pieces
 
 
 def ask(case: Case) -> list[Advice]:
-    """Classes of which the validation records have more than the pool."""
+    """Advise on classes of which the validation records have more than the pool."""
     pool = case.pool
     have, want = pool.shares()
-    known = np.flatnonzero(want > 0).tolist() if pool.classes else []
-    found: list[Advice] = []
-    for code in known:
+    codes = np.flatnonzero(want > 0).tolist() if pool.classes else []
+    pieces: list[Advice] = []
+    for code in codes:
         chance = _fewer(have[code], pool.size, want[code], pool.validation)
-        if have[code] >= want[code] or chance * len(known) > LEVEL:
+        if have[code] >= want[code] or chance * len(codes) > LEVEL:
             continue
         # Shares are the matter here: those of the validation records are as they are.
-        whole, level = pool.solved(pool.masses, told=True), PART / len(known)
+        total, level = pool.solved(pool.masses, own_shares=True), PART / len(codes)
         then = _with_class(pool, code, have[code], want[code])
         # What lacks is as sure as that anything lacks.
         open_ = ENDS / -float(ndtri(chance)) if chance > 0 else 0.0
@@ -138,7 +138,8 @@ def ask(case: Case) -> list[Advice]:
         holders, words, nearest = _from_whom(case, code)
         piece = _piece(
             case,
-            "ask", holders, gained(case, whole, then, level), pool.certified and chance <= level,
+            "ask", holders, measure_gain(case, total, then, level),
+            pool.certified and chance <= level,
             f"Ask for more of class {kind!r}: it is {percent(want[code])} of the validation "
             f"records and {percent(have[code])} of the pool. "
             f"{_more(have[code], want[code], sum(pool.records.values()))} {words}",
@@ -149,12 +150,12 @@ def ask(case: Case) -> list[Advice]:
             ),
             *nearest,
         )  # fmt: skip
-        found.append(piece)
-    return found
+        pieces.append(piece)
+    return pieces
 
 
 def group(case: Case) -> list[Advice]:
-    """Groups of holders that are certified to be further apart than chance makes."""
+    """Advise on groups of holders that are certified to be further apart than by chance."""
     matrix, names = case.matrix, case.pool.names
     if matrix is None or len(case.groups) < 2:
         return []
@@ -162,42 +163,37 @@ def group(case: Case) -> list[Advice]:
     certified = case.apart(PART)
     sure = all(certified[np.ix_(a, b)].mean() > 0.5 for a, b in combinations(sides, 2))
     across = [(a, b) for x, y in combinations(case.groups, 2) for a in x for b in y]
-    least = min((matrix[pair] for pair in across), key=lambda each: each.value)
+    least = min((matrix[pair] for pair in across), key=lambda distance: distance.value)
     words = "; ".join(listed(members, 6) for members in case.groups)
-    return [
-        Advice(
-            kind="group", holders=names,
-            text=f"Train apart, in {len(case.groups)} groups: {words}. Their data are further "
-            "apart than chance makes.",
-            gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=sure,
-            evidence=(
-                Evidence(
-                    what=f"least distance across groups, {' and '.join(sorted(least.holders))}",
-                    value=least.value, lower=least.lower, upper=least.upper,
-                    by=f"W2 by {matrix.method}{_by_chance(case, across)}",
-                ),
-            ),
-        )
-    ]  # fmt: skip
+    text = (
+        f"Train apart, in {len(case.groups)} groups: {words}. Their data are further apart than "
+        "chance makes."
+    )
+    evidence = Evidence(
+        what=f"least distance across groups, {' and '.join(sorted(least.holders))}",
+        value=least.value, lower=least.lower, upper=least.upper,
+        by=f"W2 by {matrix.method}{_by_chance(case, across)}",
+    )  # fmt: skip
+    return [_piece(case, "group", names, None, sure, text, evidence)]
 
 
 def pool(case: Case) -> list[Advice]:
-    """Holders that are of one law as far as anybody can tell."""
+    """Advise on holders that cannot be told apart."""
     matrix, names, together = case.matrix, case.pool.names, case.pool
     if matrix is None:
         return []
     certified = case.apart(LEVEL)
-    found: list[Advice] = []
+    pieces: list[Advice] = []
     for members in case.groups:
         inside = np.isin(names, members)
         pairs = list(combinations(members, 2))
-        known = case.told[np.ix_(inside, inside)].all()
-        if not pairs or not known or certified[np.ix_(inside, inside)].any():
+        is_measured = case.has_chances[np.ix_(inside, inside)].all()
+        if not pairs or not is_measured or certified[np.ix_(inside, inside)].any():
             continue
         joint, alone = _of(together, members), _alone(together, members)
         gain = alone.less(joint)
-        widest = max((matrix[pair] for pair in pairs), key=lambda each: each.value)
-        found.append(
+        widest = max((matrix[pair] for pair in pairs), key=lambda distance: distance.value)
+        pieces.append(
             Advice(
                 kind="pool", holders=members,
                 text=f"Pool {listed(members, 6)}: as far as anybody can tell they are of one law. "
@@ -214,25 +210,22 @@ def pool(case: Case) -> list[Advice]:
                 ),
             )
         )  # fmt: skip
-    return found
+    return pieces
 
 
 def _piece(
     case: Case, kind: Kind, holders: tuple[str, ...], gain: Gain | None, exceeds: bool, text: str,
     *first: Evidence,
 ) -> Advice:  # fmt: skip
-    """A piece: sure where the test of its kind ``exceeds`` chance and any gain of it is."""
-    if case.left:
-        text += f" Counted without {listed(case.left, 6)}."
-    if gain is None:
-        return Advice(
-            kind=kind, holders=holders, text=text, gain=None, lower=None, upper=None,
-            unit=NOT_COMPARABLE, sure=exceeds, evidence=first,
-        )  # fmt: skip
+    """Build a piece: sure where its test ``exceeds`` chance and any gain of it does."""
+    if case.excluded:
+        text += f" Counted without {listed(case.excluded, 6)}."
+    span = None if gain is None else gain.span
     return Advice(
-        kind=kind, holders=holders, text=text, gain=gain.span.value, lower=gain.span.lower,
-        upper=gain.span.upper, unit=UNIT, sure=exceeds and gain.sure,
-        evidence=(*first, *gain.evidence),
+        kind=kind, holders=holders, text=text, sure=exceeds and (gain is None or gain.sure),
+        gain=span and span.value, lower=span and span.lower, upper=span and span.upper,
+        unit=NOT_COMPARABLE if span is None else UNIT,
+        evidence=first if gain is None else (*first, *gain.evidence),
     )  # fmt: skip
 
 
@@ -242,13 +235,12 @@ AS_THEY_ARE: Sequence[Callable[[Case], list[Advice]]] = (ask, group, pool)
 
 def _nothing(case: Case) -> Advice:
     names = case.pool.names
-    return Advice(
-        kind="nothing", holders=names,
-        text=f"Nothing helps for sure: use the records of {listed(names, 6)} as they are. "
-        "No advice exceeds what chance makes.",
-        gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=False,
-        evidence=(case.evidence("of the pool", case.whole.span),),
-    )  # fmt: skip
+    text = (
+        f"Nothing helps for sure: use the records of {listed(names, 6)} as they are. No advice "
+        "exceeds what chance makes."
+    )
+    evidence = case.evidence("of the pool", case.total.span)
+    return _piece(case, "nothing", names, None, False, text, evidence)
 
 
 def _of(pool: Pool, names: Sequence[str]) -> Span:
@@ -256,21 +248,23 @@ def _of(pool: Pool, names: Sequence[str]) -> Span:
 
 
 def _alone(pool: Pool, names: Sequence[str]) -> Span:
-    """Each by itself: the root of the mean square, which pooling never exceeds."""
-    each = np.array([_of(pool, [name]) for name in names])
+    """Compute the root mean square of holders by themselves, which pooling never exceeds."""
+    distances = np.array([_of(pool, [name]) for name in names])
     shares = np.array([pool.records[name] for name in names])
-    return Span(*np.sqrt(shares @ each**2 / shares.sum()).tolist())
+    return Span(*np.sqrt(shares @ distances**2 / shares.sum()).tolist())
 
 
 def _by_chance(case: Case, pairs: Sequence[tuple[str, str]]) -> str:
-    """What the distances of these pairs stay below by chance."""
+    """Say what the distances of these pairs stay below by chance."""
     levels = {} if case.clustering is None else case.clustering.levels
-    told = [levels[key] for a, b in pairs for key in ((a, b), (b, a)) if key in levels]
-    return f"; by chance up to {number(max(told))}" if told else "; what chance makes is not known"
+    measured = [levels[key] for a, b in pairs for key in ((a, b), (b, a)) if key in levels]
+    if not measured:
+        return "; what chance makes is not known"
+    return f"; by chance up to {number(max(measured))}"
 
 
 def _fewer(have: float, size: float, want: float, other: float) -> float:
-    """Chance that of two samples of one law the first has so few of a class (Fisher's test)."""
+    """Compute the p-value that a sample has so few records of a class (Fisher's test)."""
     n, m = round(size), round(other)
     mine, theirs = round(have * n), round(want * m)
     from scipy.stats import hypergeom  # half a second, that only advice needs
@@ -279,7 +273,7 @@ def _fewer(have: float, size: float, want: float, other: float) -> float:
 
 
 def _as_many(flagged: int, size: int, validation: float, fdr: float) -> float:
-    """Chance that so many flagged records are a holder's, were its records the validation's.
+    """Compute the p-value of so many flagged records, were they like validation records.
 
     Flags are where at most so many validation records score as high as the level allows.
     """
@@ -291,13 +285,15 @@ def _as_many(flagged: int, size: int, validation: float, fdr: float) -> float:
 
 
 def _with_class(pool: Pool, code: int, have: float, want: float) -> Solved:
-    """The pool with as much of a class as the validation records have, the others in proportion."""
+    """Solve for the pool with the validation records' share of a class."""
     ours = pool.codes == code
     others = pool.masses * ((1.0 - want) / max(1.0 - have, 1e-300))
     if have > 0:
-        return pool.solved(np.where(ours, pool.masses * (want / have), others), told=True)
+        return pool.solved(np.where(ours, pool.masses * (want / have), others), own_shares=True)
     # Nobody has it: records like the validation's own are the best there can be.
-    return pool.solved(others, np.where(pool.targets == code, pool.told, 0.0), told=True)
+    return pool.solved(
+        others, np.where(pool.targets == code, pool.target_weights, 0.0), own_shares=True
+    )
 
 
 def _more(have: float, want: float, size: float) -> str:
@@ -308,7 +304,7 @@ def _more(have: float, want: float, size: float) -> str:
 
 
 def _from_whom(case: Case, code: int) -> tuple[tuple[str, ...], str, tuple[Evidence, ...]]:
-    """The holder whose records of a class are nearest the validation's."""
+    """Find the holder whose records of a class are nearest the validation's."""
     pool = case.pool
     ours = (pool.codes == code) & (pool.masses > 0)
     holders = [name for name in pool.names if (pool.of_holders([name]) & ours).any()]

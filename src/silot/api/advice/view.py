@@ -1,4 +1,4 @@
-"""What is shown of advice."""
+"""Declare what is shown of advice."""
 
 from __future__ import annotations
 
