@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from textwrap import wrap
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
-from silot_transport._check import as_order, interval, real, whole
+from silot_transport._check import as_order, integer, interval, real
 from silot_transport._check import flag as truth_value
 
 from .errors import InputError
@@ -65,7 +65,7 @@ def count(least: int = 1, most: int = 10_000_000) -> Check:
     """A whole number between bounds."""
 
     def of(value: Any, name: str, code: str) -> int:
-        return whole(value, name, code, least=least, most=most)
+        return integer(value, name, code, least=least, most=most)
 
     shown = most if most < 10_000_000 else None
     limit = f", at most {most}" if shown else ""

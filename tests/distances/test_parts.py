@@ -50,7 +50,7 @@ def features(table: pl.DataFrame) -> pl.DataFrame:
     return table.drop("diagnosis")
 
 
-def whole(parts: Parts) -> float:
+def integer(parts: Parts) -> float:
     return sum(parts.columns.values()) + (parts.labels or 0.0)
 
 
@@ -59,7 +59,7 @@ def assert_sums(found: silot.Distance, rel: float = 1e-6) -> Parts:
     assert parts is not None
     assert parts.cost == pytest.approx(found.value**2, rel=rel, abs=1e-12)
     expected = 1.0 if parts.cost > 0 else 0.0
-    assert whole(parts) == pytest.approx(expected)
+    assert integer(parts) == pytest.approx(expected)
     assert all(share >= 0 for share in parts.columns.values())
     if parts.classes:
         assert sum(part.share for part in parts.classes.values()) == pytest.approx(expected)
@@ -447,7 +447,7 @@ def test_sketches_tell_parts_of_what_they_told_already(labels: Any) -> None:
     assert plain.parts is None and replace(told, parts=None) == plain
     parts = told.parts
     assert parts is not None and parts.of == "cells" and list(parts.columns) == list(COLUMNS)
-    assert whole(parts) == pytest.approx(1.0)
+    assert integer(parts) == pytest.approx(1.0)
     # Records far beyond the public ones: which columns moved them shows in one direction alone.
     assert parts.beyond == "glucose" and "glucose" in parts.note
     assert (parts.labels is not None) == bool(labels) == bool(parts.classes)

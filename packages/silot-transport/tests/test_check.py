@@ -29,8 +29,8 @@ from silot_transport._check import (
     as_order,
     as_points,
     as_weights,
+    integer,
     interval,
-    whole,
 )
 from silot_transport.errors import InputError, MismatchError, SilotError
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, draw_weights, seeds
@@ -173,14 +173,14 @@ def test_masked_points_are_refused() -> None:
 
 @pytest.mark.parametrize("value", [1, 4, np.int64(4), np.uint8(4)])
 def test_whole_numbers_of_any_integer_type_are_taken(value: Any) -> None:
-    assert whole(value, "count", "option-count") == int(value)
-    assert type(whole(value, "count", "option-count")) is int
+    assert integer(value, "count", "option-count") == int(value)
+    assert type(integer(value, "count", "option-count")) is int
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, 2.5, True, "3", None, [3], np.nan, 10**12])
 def test_counts_that_are_not_whole_numbers_in_range_are_refused(value: Any) -> None:
     assert_refused(
-        lambda: whole(value, "count", "option-count"), InputError, "option-count", quoting="count"
+        lambda: integer(value, "count", "option-count"), InputError, "option-count", quoting="count"
     )
 
 

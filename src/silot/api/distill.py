@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 
 from ..data.measure import Measure
 from ..data.preflight import Preflight
@@ -366,7 +366,7 @@ def _draw_noise(noise_inputs: Any, inputs: Inputs, seed: int) -> Inputs:
     """Return the noise of a caller, or draw so much of it from what the transfer set shows."""
     if noise_inputs is not None and not isinstance(noise_inputs, bool | int | float | np.number):
         return check_inputs(noise_inputs)
-    count = whole(_NOISE if noise_inputs is None else noise_inputs, "noise", "option-noise")
+    count = integer(_NOISE if noise_inputs is None else noise_inputs, "noise", "option-noise")
     if isinstance(inputs, np.ndarray):
         mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
         return noise_vectors(count, inputs.shape[1], mean=mean, scale=scale, seed=seed)

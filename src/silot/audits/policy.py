@@ -141,7 +141,7 @@ def audit_policy(
             results.append(
                 Strategy(
                     name=name,
-                    asked=session.sent,
+                    sent=session.sent,
                     answered=session.answered,
                     refusals=dict(session.refusals),
                     guesses=guesses,

@@ -372,7 +372,7 @@ class Strategy:
 
     name: str
     """Name of the strategy."""
-    asked: int
+    sent: int
     """Number of questions."""
     answered: int
     """Number of answers."""
@@ -427,7 +427,7 @@ class PolicyAudit(Shown):
     @property
     def status(self) -> str:
         """The finding, and what it does not say."""
-        questions = sum(one.asked for one in self.strategies)
+        questions = sum(one.sent for one in self.strategies)
         records = f"{self.recovered} of {self.records} records were found"
         if not self.recovered:
             records = f"these {len(self.strategies)} strategies found no record, others may"

@@ -245,7 +245,7 @@ def _strategies(result: PolicyAudit) -> render.Table:
     rows = [
         (
             strategy.name,
-            strategy.asked,
+            strategy.sent,
             strategy.answered,
             strategy.recovered,
             ", ".join(sorted(strategy.refusals)),

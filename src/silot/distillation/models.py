@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 
 from ..data.label_names import label_name
 from ..errors import ExtraError, FileError, InputError, MismatchError
@@ -552,4 +552,4 @@ def _check_sizes(dropout: float, **sizes: int) -> None:
     if not 0 <= dropout < 1:
         raise InputError("dropout must be from 0 to below 1.", code="option-dropout")
     for name, size in sizes.items():
-        whole(size, name.replace("_", " "), "option-model")
+        integer(size, name.replace("_", " "), "option-model")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 
 from ..errors import InputError, MismatchError
 
@@ -131,7 +131,7 @@ def draw_from(seed: int, device: torch.device | None = None) -> Generator[None, 
 
     Blocks of several threads follow one another, for torch's generator belongs to the process.
     """
-    seed = whole(seed, "seed", "option-seed", least=0, most=2**63 - 1)
+    seed = integer(seed, "seed", "option-seed", least=0, most=2**63 - 1)
     place = [device.index or 0] if device is not None and device.type == "cuda" else []
     with _drawing, torch.random.fork_rng(devices=place):
         # torch.manual_seed would also set the generators of devices that are not in use.

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import flag, whole
+from silot_transport._check import flag, integer
 
 from ..data.label_names import label_name
 from ..errors import HolderError, InputError, MismatchError, WireError
@@ -186,8 +186,8 @@ class _Poll:
                 "the noise is of another kind or dimension than the transfer set.",
                 code="noise-dimension",
             )
-        whole(self.count, "labels", "option-labels", least=2, most=4096)
-        whole(how.min_teachers, "min_teachers", "option-teachers", most=max(len(self.names), 1))
+        integer(self.count, "labels", "option-labels", least=2, most=4096)
+        integer(how.min_teachers, "min_teachers", "option-teachers", most=max(len(self.names), 1))
         if how.private and self.sizes:
             raise InputError(
                 "sizes are exact, and with privacy_epsilon teachers tell nothing exact. Take "

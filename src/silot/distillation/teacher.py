@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 
 from ..errors import InputError, MismatchError, reason
 from ..federation.answer import Answer, Array
@@ -114,7 +114,7 @@ class Teacher(Party):
         self._models = _models_of(predict)
         if isinstance(labels, str) or isinstance(askers, str):
             raise InputError("labels and askers are sequences of texts.", code="label-names")
-        self._size = None if size is None else whole(size, "size", "option-size", most=1 << 62)
+        self._size = None if size is None else integer(size, "size", "option-size", most=1 << 62)
         self._labels = None if labels is None else tuple(str(name) for name in labels)
         super().__init__(
             policy if policy is not None else Policy(level="record"),
@@ -125,7 +125,7 @@ class Teacher(Party):
         self._parts = _parts_of(predict, parts)
         self._inputs: Inputs | None = None if inputs is None else check_inputs(inputs)
         self._digest = "" if self._inputs is None else hash_inputs(self._inputs)
-        self._most = whole(most_inputs, "most_inputs", "option-inputs")
+        self._most = integer(most_inputs, "most_inputs", "option-inputs")
         self._askers = None if askers is None else frozenset(askers)
         self.replaced = 0
         self._model = threading.Lock()
@@ -236,7 +236,7 @@ def _models_of(predict: Predictor | Sequence[Predictor]) -> tuple[Predictor, ...
 
 
 def _parts_of(predict: Predictor | Sequence[Predictor], parts: int) -> int:
-    parts = whole(parts, "parts", "option-parts")
+    parts = integer(parts, "parts", "option-parts")
     if not isinstance(predict, Sequence):
         return parts
     if parts not in (1, len(predict)):

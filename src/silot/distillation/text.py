@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 
 from ..errors import InputError, MismatchError
 
@@ -92,7 +92,7 @@ class Vocabulary:
             )
         if len(set(self.words)) != len(self.words):
             raise InputError("a word is in the vocabulary twice.", code="vocabulary-words")
-        whole(self.buckets, "buckets", "option-buckets", least=0)
+        integer(self.buckets, "buckets", "option-buckets", least=0)
 
     @classmethod
     def build(cls, texts: Iterable[str], *, size: int = 10_000, buckets: int = 1024) -> Vocabulary:

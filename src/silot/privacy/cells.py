@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import Array, as_points, real, whole
+from silot_transport._check import Array, as_points, integer, real
 
 from ..errors import InputError, MismatchError
 
@@ -97,7 +97,7 @@ class Cells:
                 code="public-constant",
             )
         # Fewer than three public records a cell would tell nothing of the scatter within cells.
-        count = min(whole(size, "size", "option-size"), len(points) // 3, len(distinct))
+        count = min(integer(size, "size", "option-size"), len(points) // 3, len(distinct))
         centres, codes = cluster_points(near, count, seed)
         offsets = near - centres[codes]
         # Centres are fitted to these records, so those of holders lie a little further away.

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 
 from ..distances.questions import encode_classes
 from ..distances.shared_options import training_option
@@ -172,7 +172,7 @@ def guessing(trained: dict[str, Trained], devices: Devices, classes: tuple[str, 
 
 
 def _even(value: Any, name: str, code: str) -> int:
-    features = whole(value, name, code, least=2, most=1 << 16)
+    features = integer(value, name, code, least=2, most=1 << 16)
     return features - 1 if features % 2 else features
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 from silot_transport.bounds import line_costs
 
 from ..data.measure import Embedding
@@ -85,7 +85,7 @@ class Devices:
                 f"{len(self.names)} device(s) given; a divergence needs two or more.",
                 code="holder-names",
             )
-        whole(self.quorum, "quorum", "option-quorum", least=2, most=len(self.names))
+        integer(self.quorum, "quorum", "option-quorum", least=2, most=len(self.names))
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -255,7 +255,7 @@ _ROUNDING = 1e-12
 
 
 def _even(features: Any, name: str, code: str) -> int:
-    number = whole(features, name, code, least=2, most=MOST_FEATURES)
+    number = integer(features, name, code, least=2, most=MOST_FEATURES)
     if number % 2:
         raise InputError(
             f"features is {features}; they come in pairs, so an even number is needed.",

@@ -166,7 +166,7 @@ def as_clouds(
     return first, second, as_weights(a, len(first), "a"), as_weights(b, len(second), "b")
 
 
-def whole(value: object, name: str, code: str, *, least: int = 1, most: int = 10_000_000) -> int:
+def integer(value: object, name: str, code: str, *, least: int = 1, most: int = 10_000_000) -> int:
     """Return a whole number between bounds; numpy integers count, truth values do not."""
     try:
         number = operator.index(cast("SupportsIndex", value))

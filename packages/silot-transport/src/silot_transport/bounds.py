@@ -12,8 +12,8 @@ from ._check import (
     as_order,
     as_points,
     as_weights,
+    integer,
     same_dimension,
-    whole,
 )
 from ._solvers import staircase
 from .moments import gelbrich_bound, mean_gap
@@ -89,7 +89,7 @@ def sliced_distance(
     """
     x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
     same_dimension(x, y)
-    directions = whole(directions, "directions", "option-count")
+    directions = integer(directions, "directions", "option-count")
     drawn = rng.standard_normal((directions, x.shape[1]))
     drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
     costs = line_costs(drawn @ x.T, drawn @ y.T, *_weights(x, y, a, b), order)
@@ -130,7 +130,7 @@ def sliced_bound(
     """
     x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
     same_dimension(x, y)
-    frames = whole(frames, "frames", "option-count")
+    frames = integer(frames, "frames", "option-count")
     a, b = _weights(x, y, a, b)
     d = x.shape[1]
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))

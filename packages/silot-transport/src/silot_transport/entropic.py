@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, Weights, as_clouds, as_order, real, whole
+from ._check import Array, Weights, as_clouds, as_order, integer, real
 from ._sweep import Problem, iterate, sweep
 from .cost import build_cost
 from .errors import InputError
@@ -216,7 +216,7 @@ def entropic_plan(
 
     Masses sum to 1, and points of mass zero get their best potentials.
     """
-    max_iterations = whole(max_iterations, "max_iterations", "option-epsilon")
+    max_iterations = integer(max_iterations, "max_iterations", "option-epsilon")
     epsilon = real(epsilon, "epsilon", "option-epsilon")
     tolerance = real(tolerance, "tolerance", "option-epsilon")
     if epsilon < _SMALLEST * max(float(cost.max()), 1e-280) or tolerance <= 0 or penalty <= 0:

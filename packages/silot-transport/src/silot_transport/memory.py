@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from ._check import whole
+from ._check import integer
 from .errors import MemoryShortError
 
 _NUMBER = 8
@@ -66,7 +66,7 @@ def forecast(n: int, m: int, d: int = 1) -> Forecast:
     >>> forecast(30_000, 30_000, 64).cost_bytes
     7200000000
     """
-    n, m, d = (whole(v, name, "option-size") for v, name in ((n, "n"), (m, "m"), (d, "d")))
+    n, m, d = (integer(v, name, "option-size") for v, name in ((n, "n"), (m, "m"), (d, "d")))
     cells = n * m
     beside = _BESIDE_SMALL if cells <= _SMALL else _BESIDE_LARGE
     points = 4 * _NUMBER * (n + m) * (d + 2)

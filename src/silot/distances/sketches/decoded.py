@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from silot_transport import ExactPlan, covariance_root, exact_plan
-from silot_transport._check import whole
+from silot_transport._check import integer
 from silot_transport._threads import on_cores
 
 from ...data.measure import Embedding, Measure
@@ -235,13 +235,13 @@ class DecodedSketches:
             # cells.
             min(self.cells.size, MOST_CELLS)
             if support is None
-            else whole(support, "support", "option-support")
+            else integer(support, "support", "option-support")
         )
         return find_sketch_barycenter(
             {name: self.pages[name].decoded for name in self.names},
             shares,
             count,
-            whole(rounds, "rounds", "option-rounds"),
+            integer(rounds, "rounds", "option-rounds"),
         )
 
     def _measure_barycenter(
@@ -354,7 +354,7 @@ class DecodedSketches:
         """Group the holders by average linkage of their distances."""
         from scipy.cluster.hierarchy import fcluster, linkage
 
-        count = whole(k, "k", "option-clusters", most=len(self.names))
+        count = integer(k, "k", "option-clusters", most=len(self.names))
         if len(self.names) == 1:
             return dict.fromkeys(self.names, 0)
         ordered = sorted(self.names)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import Array, real, whole
+from silot_transport._check import Array, integer, real
 
 from ... import options
 from ...errors import InputError
@@ -263,7 +263,7 @@ def monte_carlo_shapley(
     """
     tolerance = check_not_negative(tolerance, "tolerance", "option-tolerance")
     truncation = check_not_negative(truncation, "truncation", "option-truncation")
-    most = whole(max_permutations, "max_permutations", "option-permutations", least=2)
+    most = integer(max_permutations, "max_permutations", "option-permutations", least=2)
     seed = check_seed(seed, "seed", "option-seed")
     # Orders are drawn over ``game.order``: the order of the caller changes nothing.
     game = Game(players, utility)

@@ -10,7 +10,7 @@ from typing import Any, Generic
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import LARGEST_COORDINATE, Array, real, whole
+from silot_transport._check import LARGEST_COORDINATE, Array, integer, real
 
 from ...errors import InputError, MismatchError
 from .shapley import (
@@ -400,7 +400,7 @@ def gtg_shapley(
     truncation = check_not_negative(truncation, "truncation", "option-truncation")
     between = check_not_negative(round_truncation, "round_truncation", "option-truncation")
     least = 2 * max(len(step.updates) for step in history)
-    most = whole(max_permutations, "max_permutations", "option-permutations", least=least)
+    most = integer(max_permutations, "max_permutations", "option-permutations", least=least)
     seed = check_seed(seed, "seed", "option-seed")
     rng = np.random.default_rng(seed)
     totals: dict[Hashable, float] = dict.fromkeys(list_players(history), 0.0)

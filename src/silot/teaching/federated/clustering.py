@@ -200,8 +200,8 @@ class Clustering(Preflighted):
         By holder, the number of its group: 0 is that of the first holder by name, and so on.
     k
         How many groups; 1 says that there are none.
-    asked
-        How many were asked for, or ``"auto"``.
+    requested
+        How many were requested, or ``"auto"``.
     candidates
         What was tried, with what speaks for it; empty where no distance exceeds chance.
     agreement
@@ -225,7 +225,7 @@ class Clustering(Preflighted):
     names: tuple[str, ...]
     assignment: Mapping[str, int]
     k: int
-    asked: int | Literal["auto"]
+    requested: int | Literal["auto"]
     affinity: str
     candidates: tuple[Candidate, ...]
     agreement: float | None
@@ -284,7 +284,7 @@ class Clustering(Preflighted):
             "assignment": dict(self.assignment),
             "groups": [list(group) for group in self.groups],
             "k": self.k,
-            "asked": self.asked,
+            "asked": self.requested,
             "affinity": self.affinity,
             "silhouette": self.silhouette,
             "candidates": [vars(item) for item in self.candidates],
@@ -355,7 +355,7 @@ def clustering_of(
         names=matrix.names,
         assignment={name: codes[name] for name in matrix.names},
         k=grouped.k,
-        asked=options.k,
+        requested=options.k,
         affinity=options.affinity,
         candidates=grouped.candidates,
         agreement=None if sure is None else sure.groups,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from silot_transport._check import real, whole
+from silot_transport._check import integer, real
 
 from ...errors import InputError, MismatchError
 from .spec import Array, ModelSpec
@@ -59,10 +59,10 @@ class DensitySpec:
     sharpness: float = 1.0
 
     def __post_init__(self) -> None:
-        whole(self.inputs, "inputs", "option-density")
-        whole(self.classes, "classes", "option-density")
-        whole(self.dimensions, "dimensions", "option-density", most=10_000)
-        whole(self.seed, "seed", "option-seed", least=0, most=1 << 62)
+        integer(self.inputs, "inputs", "option-density")
+        integer(self.classes, "classes", "option-density")
+        integer(self.dimensions, "dimensions", "option-density", most=10_000)
+        integer(self.seed, "seed", "option-seed", least=0, most=1 << 62)
         if not 0 < real(self.sharpness, "sharpness", "option-density") <= 1:
             raise InputError(
                 f"sharpness is {self.sharpness}; it must be in (0, 1].", code="option-density"

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from silot_transport._check import real, whole
+from silot_transport._check import integer, real
 
 from ...errors import InputError, MismatchError
 from .spec import Array
@@ -47,14 +47,14 @@ def random_features(points: Array, *, features: int, bandwidth: float, seed: int
     >>> lifted @ lifted.T
     array([[1.]])
     """
-    half, odd = divmod(whole(features, "features", "option-features", most=1 << 16), 2)
+    half, odd = divmod(integer(features, "features", "option-features", most=1 << 16), 2)
     if odd or not real(bandwidth, "bandwidth", "option-bandwidth") > 0:
         raise InputError(
             f"features is {features} and bandwidth {bandwidth}; an even number of features and "
             "a positive bandwidth are needed.",
             code="option-features",
         )
-    whole(seed, "seed", "option-seed", least=0, most=1 << 62)
+    integer(seed, "seed", "option-seed", least=0, most=1 << 62)
     drawn = np.random.default_rng([seed, 3]).standard_normal((points.shape[1], half))
     lifted = np.empty((len(points), 2 * half))
     for at in range(0, len(points), _ROWS):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 
 from ...distances.questions import decode_classes, encode_classes
 from ...distances.shared_options import seed_option
@@ -326,7 +326,7 @@ class Modelling(Labelled):
 
     def fit(self) -> None:
         super().fit()
-        whole(self.seed, "seed", "option-seed", least=0, most=1 << 62)
+        integer(self.seed, "seed", "option-seed", least=0, most=1 << 62)
         if isinstance(self.model, ModelSpec):
             if self.shape is not None:
                 raise InputError("a ModelSpec has a shape: leave shape out.", code="model-shape")

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import real, whole
+from silot_transport._check import integer, real
 
 from ...errors import InputError, WireError
 
@@ -82,7 +82,7 @@ class ModelSpec:
         checked = {
             "shape": _sizes(self.shape, "shape"),
             "hidden": _sizes(hidden, "hidden"),
-            "classes": whole(self.classes, "classes", "model-shape", least=2),
+            "classes": integer(self.classes, "classes", "model-shape", least=2),
             "centre": _columns(self.centre, "centre"),
             "scale": _columns(self.scale, "scale"),
         }
@@ -215,4 +215,4 @@ def _sizes(values: object, name: str) -> tuple[int, ...]:
             code="model-shape",
         )
     entries = cast("list[object]", values)
-    return tuple(whole(value, name, "model-shape", most=LARGEST_MODEL) for value in entries)
+    return tuple(integer(value, name, "model-shape", most=LARGEST_MODEL) for value in entries)

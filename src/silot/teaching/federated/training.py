@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import whole
+from silot_transport._check import integer
 
 from ...errors import InputError, MismatchError
 from ...options import number, part
@@ -111,7 +111,7 @@ def initial(spec: ModelSpec, seed: int) -> Array:
     >>> initial(ModelSpec("logistic", (2,), 3), seed=0)
     array([0., 0., 0., 0., 0., 0., 0., 0., 0.])
     """
-    rng = np.random.default_rng(whole(seed, "seed", "option-seed", least=0, most=1 << 62))
+    rng = np.random.default_rng(integer(seed, "seed", "option-seed", least=0, most=1 << 62))
     if spec.kind == "logistic":
         return np.zeros(spec.size)
     parts: list[Array] = []
@@ -189,10 +189,10 @@ def train(
     rate = number(above=0).of(rate, "rate", "option-training")
     momentum = part("number").of(momentum, "momentum", "option-training")
     passes = number(least=0).of(passes, "passes", "option-training")
-    size = min(whole(batch, "batch", "option-batch"), len(inputs))
-    steps = whole(iterations, "iterations", "option-iterations", least=0)
+    size = min(integer(batch, "batch", "option-batch"), len(inputs))
+    steps = integer(iterations, "iterations", "option-iterations", least=0)
     steps = max(steps, math.ceil(passes * len(inputs) / size))
-    whole(seed, "seed", "option-seed", least=0, most=1 << 62)
+    integer(seed, "seed", "option-seed", least=0, most=1 << 62)
     if steps == 0:
         return start
     order = batches_of(len(inputs), size, steps, seed)
@@ -291,7 +291,7 @@ def cross_predictions(
     """
     inputs = np.asarray(points, dtype=np.float64)
     labels = np.asarray(codes)
-    folds = whole(folds, "folds", "option-folds", least=2, most=max(2, len(inputs)))
+    folds = integer(folds, "folds", "option-folds", least=2, most=max(2, len(inputs)))
     if len(inputs) < folds:
         raise InputError(f"{len(inputs)} record cannot be split.", code="option-folds")
     order = np.random.default_rng([options.get("seed", 0), 4]).permutation(len(inputs))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .._check import Array, as_order, real, whole
+from .._check import Array, as_order, integer, real
 from .._sweep import Sweep, iterate, single_suits
 from ..cost import build_cost
 from ..entropic import entropic_plan
@@ -305,7 +305,7 @@ class Effort:
     """Sweeps over the costs."""
 
     def __post_init__(self) -> None:
-        whole(self.most, "max_iterations", "option-epsilon")
+        integer(self.most, "max_iterations", "option-epsilon")
         for name in ("epsilon", "tolerance"):
             value = getattr(self, name)
             if not real(value, name, "option-epsilon") > 0.0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._check import as_order, whole
+from .._check import as_order, integer
 from ._pairs import Pairs, Weights
 
 
@@ -48,7 +48,7 @@ def sliced_wasserstein(
     4.0
     """
     order, pairs = as_order(p), Pairs.of(x, y, a, b)
-    count = whole(directions, "directions", "option-count")
+    count = integer(directions, "directions", "option-count")
     drawn = torch.randn(
         x.shape[-1], count, generator=generator, device=generator.device, dtype=torch.float64
     )
