@@ -69,14 +69,14 @@ def summary(thing: object) -> str:
 
 
 # Modules of silot that hand on the names of the other package, and where these are defined.
-_FACES = {"silot.transport": "silot_transport", "silot.torch": "silot_transport.torch"}
+FACES = {"silot.transport": "silot_transport", "silot.torch": "silot_transport.torch"}
 
 
 def modules() -> Iterator[str]:
     """Packages that say what is public in them."""
     for found in pkgutil.iter_modules(silot.__path__, "silot."):
         name = found.name.rpartition(".")[2]
-        if name.startswith("_") or name == "cli" or not (found.ispkg or found.name in _FACES):
+        if name.startswith("_") or name == "cli" or not (found.ispkg or found.name in FACES):
             continue
         if getattr(importlib.import_module(found.name), "__all__", None):
             yield found.name
@@ -117,7 +117,7 @@ def api() -> dict[str, str]:
         target = module.partition(".")[2]
         said = summary(importlib.import_module(module))
         packages.append((f"[`{module}`](package-{target}.md)", said))
-        home = _FACES.get(module, module)
+        home = FACES.get(module, module)
         objects = (f"::: {home}.{name}\n{_OBJECT.format(level=2)}" for name in public(module))
         made[f"reference/api/package-{target}.md"] = f"# {module}\n\n{said}\n\n" + "\n".join(
             objects

@@ -26,6 +26,8 @@ def source_files() -> list[Path]:
 _FIRST = {"Failure", "refusal", "Unreached", "_broken"}
 # Calls whose fourth argument is one.
 _FOURTH = {"Finding"}
+# Checks of options that are called by themselves: their third argument is one.
+_THIRD = {"check_not_negative"}
 
 
 @cache
@@ -327,6 +329,7 @@ def _may_fail(name: str, call: ast.Call, known: Package) -> bool:
     return (
         name in _FIRST
         or name in _FOURTH
+        or name in _THIRD
         or any(item.arg == "code" for item in call.keywords)
         or any(
             {"code", "fault"} & {*function.names, *function.keywords}
@@ -359,6 +362,8 @@ def codes() -> dict[str, set[str]]:
                     note(item.value, scope, name)
             if name in _FIRST and call.args:
                 note(call.args[0], scope, name)
+            if name in _THIRD and len(call.args) > 2:
+                note(call.args[2], scope, name)
             if name in _FOURTH and len(call.args) > 3:
                 note(call.args[3], scope, name)
             for function in known.functions.get(name, []):
@@ -384,5 +389,8 @@ def options() -> Iterator[str]:
         for node in ast.walk(module):
             if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
                 own = any(item.arg == "code" for item in node.value.keywords)
-                if _called(node.value) == "option" and not own:
+                # Options that several classes share are made by functions named after them.
+                called = _called(node.value)
+                shared = called.endswith("_option") and called != "training_option"
+                if (called in ("option", "switch") or shared) and not own:
                     yield f"option-{getattr(node.target, 'id', '').replace('_', '-')}"

@@ -63,13 +63,13 @@ def test_the_gpu_is_named_or_why_there_is_none(monkeypatch: pytest.MonkeyPatch) 
     assert "gpu none: torch is not installed" in words(checkup())
     monkeypatch.setattr(doctor, "find_spec", lambda name: object())
     # A build for the host alone is not imported.
-    monkeypatch.setattr(doctor, "_version", lambda name: "2.9.0+cpu")
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: "2.9.0+cpu")
     monkeypatch.setitem(sys.modules, "torch", None)
     assert checkup().gpu == "none: torch 2.9.0+cpu is built without"
     found = SimpleNamespace(
         is_available=lambda: True, device_count=lambda: 2, get_device_name=lambda k: f"card {k}"
     )
-    monkeypatch.setattr(doctor, "_version", lambda name: "2.9.0")
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: "2.9.0")
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=found))
     assert checkup().gpu == "card 0, card 1"
     found.is_available = lambda: False

@@ -493,18 +493,14 @@ def test_every_kind_of_question_and_level_has_its_words() -> None:
 def test_the_command_prints_the_link_and_ends_well(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import typer
-
-    from silot.cli.site import console_command
+    from silot.cli.app import build
 
     def interrupted(console: Console) -> None:
         console.close()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Console, "serve", interrupted)
-    app = typer.Typer()
-    app.command()(console_command)
-    done = CliRunner().invoke(app, [str(kit.folder)])
+    done = CliRunner().invoke(build("site"), ["site", "console", str(kit.folder)])
     assert done.exit_code == 0
     assert re.search(r"http://127\.0\.0\.1:\d+/\w+/enter/\S+\n", done.stdout)
     assert done.stdout.endswith("closed\n")

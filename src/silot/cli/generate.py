@@ -25,7 +25,7 @@ _SHORT = {"method": "-m"}
 # Arguments that name files of results; all others may name files that are read.
 _RESULTS = ("out", "save", "csv", "plot", "report", "transcript")
 
-_COMMANDS: dict[str, Callable[..., None]] = {}
+_COMMANDS: dict[str, Callable[[], Callable[..., None]]] = {}
 _GROUPS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {}
 
 
@@ -83,7 +83,8 @@ def command(name: str, kinds: Kinds = (), **how: Any) -> Callable[[Command], Com
     """Register a command under a name, such as ``"site join"``, with flags as of ``taking``."""
 
     def register(function: Command) -> Command:
-        _COMMANDS[name] = taking(kinds, **how)(function)
+        # The flags are made when a command line is built: methods may be registered until then.
+        _COMMANDS[name] = lambda: taking(kinds, **how)(function)
         return function
 
     return register
@@ -102,14 +103,14 @@ def group(name: str, **how: Any) -> Callable[[Command], Command]:
 def add_commands(app: typer.Typer, name: str) -> None:
     """Add a registered command, or a group with all its commands, to the command line."""
     if name not in _GROUPS:
-        app.command(name)(_COMMANDS[name])
+        app.command(name)(_COMMANDS[name]())
         return
     function, how = _GROUPS[name]
     inner = typer.Typer(help=function.__doc__, no_args_is_help=True, **how)
     inner.callback()(function)
     for path, item in _COMMANDS.items():
         if path.startswith(f"{name} "):
-            inner.command(path.removeprefix(f"{name} "))(item)
+            inner.command(path.removeprefix(f"{name} "))(item())
     app.add_typer(inner, name=name)
 
 
