@@ -123,7 +123,7 @@ def taking(
     kinds: Kinds = (),
     *,
     choose: str = "",
-    among: Iterable[str] = (),
+    among: Callable[[], Iterable[str]] = tuple,
     without: Collection[str] = (),
     help: Mapping[str, str] | None = None,
     checked: bool = True,
@@ -143,7 +143,7 @@ def taking(
     flags = {name: _flag(name, using, len(kinds)) for name, using in uses.items()}
     reads = {name: using[0][1].check.reads for name, using in uses.items()}
     if choose:
-        names = list(among) or [kind.name for kind in kinds]
+        names = list(among()) or [kind.name for kind in kinds]
         flags = {"method": _method(names, choose), **flags}
 
     def add_flags(command: Callable[..., None]) -> Callable[..., None]:

@@ -65,7 +65,7 @@ class Scoring(Listing):
     records: bool = flag("Score every holder's records: it discloses records.", default=False)
 
 
-@command("value", [Valuation], choose="target", among=list_comparisons())
+@command("value", [Valuation], choose="target", among=list_comparisons)
 def value_command(
     holders: HoldersArgument = None,
     *,
