@@ -258,10 +258,10 @@ def audits() -> Iterator[Case]:
 
             yield f"audit {options} as {who}", case
     holder = silot.Measure(cloud(72, 40), labels=kinds(cloud(72, 40)))
-    yield "audit of a policy", lambda: silot.audit_policy(silot.Policy(), holder, questions=20)
+    yield "audit of a policy", lambda: silot.audit_policy(silot.Policy(), holder, draws=50)
     yield (
         "audit of an open policy",
-        lambda: silot.audit_policy(silot.Policy.open(), holder, questions=20),
+        lambda: silot.audit_policy(silot.Policy.open(), holder, draws=50),
     )
 
 
@@ -360,7 +360,7 @@ barycenter a.npz b.npz -m sketch --public p.npz --json
 methods
 audit t.silot --truth a.npz --truth b.npz --report r.html
 audit t.silot --as a --truth b.npz --json
-audit --policy policy.yml --data a.npz --questions 10 --report r.html
+audit --policy policy.yml --data a.npz --draws 50 --report r.html
 policy explain policy.yml
 links network.yml
 links network.yml --mixing variance --report r.html
@@ -410,7 +410,7 @@ def prepared(folder: Path) -> None:
     for k in range(3):
         rows = slice(80 * k, 80 * k + 80)
         np.savez(folder / f"d{k}.npz", X=x[rows], y=np.where(k < 2, y[rows], ""))
-    (folder / "policy.yml").write_text("level: aggregate\n")
+    (folder / "policy.yml").write_text("level: statistics\nquestions: [moments]\n")
     (folder / "network.yml").write_text(_NETWORK)
 
 

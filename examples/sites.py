@@ -139,7 +139,7 @@ def _write_data(folder: Path) -> None:
         np.savez(folder / f"{name}.npz", X=np.clip(rng.normal(0.2, 1.0, (1000, 2)), -4, 4))
     (folder / "north.yml").write_text(POLICY.format(ask="ask: []"))
     (folder / "south.yml").write_text(POLICY.format(ask="ask: [record]"))
-    (folder / "west.yml").write_text("level: sketch\nprivacy_epsilon: 1\n")
+    (folder / "west.yml").write_text("level: private\nprivacy_epsilon: 1\n")
 
 
 def _free_port() -> int:

@@ -143,6 +143,17 @@ def _values(node: ast.AST, name: str) -> Iterator[ast.expr]:
 
 
 @cache
+def _checks() -> frozenset[str]:
+    """Names of checks that modules keep to call them by: ``check_rate = number(above=0).of``."""
+    return frozenset(
+        getattr(item.targets[0], "id", "")
+        for module in modules()
+        for item in module.body
+        if isinstance(item, ast.Assign) and getattr(item.value, "attr", "") == "of"
+    )
+
+
+@cache
 def _returns(function: ast.AST) -> list[ast.expr]:
     """Expressions that a function returns."""
     nodes = (node for node in ast.walk(function) if isinstance(node, ast.Return))
@@ -213,8 +224,9 @@ class Walk(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         # Of all that are called `of`, checks alone take codes.
         owner = getattr(node.func, "value", None)
+        name = "of" if _called(node) in _checks() else _called(node)
         if _called(node) != "of" or getattr(owner, "attr", getattr(owner, "id", "")) == "check":
-            self.package.calls[_called(node)].append((node, Scope(self.module, self.around)))
+            self.package.calls[name].append((node, Scope(self.module, self.around)))
         self.generic_visit(node)
 
 
@@ -384,13 +396,22 @@ def codes() -> dict[str, set[str]]:
 
 
 def options() -> Iterator[str]:
-    """Codes of options that are declared in classes."""
+    """Codes of options that are declared in classes, and name no code of their own."""
+    makers = {"option", *_makers()}
     for module in modules():
         for node in ast.walk(module):
             if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
                 own = any(item.arg == "code" for item in node.value.keywords)
-                # Options that several classes share are made by functions named after them.
-                called = _called(node.value)
-                shared = called.endswith("_option") and called != "training_option"
-                if (called in ("option", "switch") or shared) and not own:
+                if _called(node.value) in makers and not own:
                     yield f"option-{getattr(node.target, 'id', '').replace('_', '-')}"
+
+
+def _makers() -> Iterator[str]:
+    """Names of functions that return an option whose code, if any, is their caller's."""
+    for module in modules():
+        for node in module.body:
+            for value in _returns(node) if isinstance(node, ast.FunctionDef) else ():
+                if isinstance(value, ast.Call) and _called(value) == "option":
+                    held = [item.value for item in value.keywords if item.arg == "code"]
+                    if not any(isinstance(code, ast.Constant) for code in held):
+                        yield node.name

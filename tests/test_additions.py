@@ -46,7 +46,7 @@ class Gaussian(Pairwise):
     """Distance of the Gaussians that have the holders' moments (Gelbrich), a lower bound of W2."""
 
     name = "gaussian"
-    disclosure = Disclosure.AGGREGATE
+    disclosure = Disclosure.STATISTICS
     sends = "mean and covariance"
     needs = "nothing"
     guarantees = "certified lower bound; none above"
@@ -94,7 +94,7 @@ def test_python_has_it() -> None:
     x, y = HOLDERS["a"], HOLDERS["c"]
     exact = silot.distance(x, y).value
     found = silot.distance(x, y, method="gaussian")
-    assert 0 < found.lower <= exact and found.disclosure == "aggregate"
+    assert 0 < found.lower <= exact and found.disclosure == "statistics"
     assert silot.distance(x, y, method="gaussian", slack=0.5).value == found.value / 2
     with pytest.raises(silot.SilotError, match="option-slack"):
         silot.distance(x, y, method="gaussian", slack=-1)
@@ -114,7 +114,7 @@ def test_matrix_and_worth_have_it() -> None:
     assert pairs["a", "b"].value == single.value
     worth = silot.value_holders(HOLDERS, RNG.normal(size=(30, 2)), method="gaussian")
     assert worth.ranking[0].holder == "a" and worth.method == "gaussian"
-    assert worth.disclosure == "aggregate"
+    assert worth.disclosure == "statistics"
 
 
 def test_the_command_line_has_it(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ from typing import ClassVar
 import numpy as np
 
 from silot.federation.answer import Answer
-from silot.federation.disclosure import Account, Disclosure
+from silot.federation.disclosure import Disclosure
 from silot.federation.question import Question, register
 from silot.federation.release import Release
 
@@ -147,19 +147,12 @@ from silot.federation.release import Release
 @dataclass(frozen=True, kw_only=True)
 class Above(Question):
     kind: ClassVar[str] = "ward-above"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    account: ClassVar[Account] = Account.CHOSEN
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     cut: float
 
     def compute(self, points, weights, labels=None):
         return Answer(scalars={"share": float(weights @ (points[:, 0] > self.cut))})
-
-    def moves(self, points, weights, labels, answer):
-        return {"share": float(weights.max())}
-
-    def numbers(self, records, dimension):
-        return 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,19 +188,17 @@ def test_a_question_is_one_class_that_travels_and_that_policies_and_budgets_know
     told = decode_reply(Holder(Measure(HOLDERS["b"]), Policy.open()).reply(asked))
     assert isinstance(told, Answer)
     assert told.scalars["share"] == pytest.approx(np.mean(HOLDERS["b"][:, 0] > 0))
-    refused = decode_reply(
-        Holder(Measure(HOLDERS["b"]), Policy(level="scalar"), Ledger()).reply(asked)
-    )
+    refused = decode_reply(Holder(Measure(HOLDERS["b"]), Policy(), Ledger()).reply(asked))
     assert isinstance(refused, Failure)
-    assert Policy(questions=["ward-above"]).questions == {"ward-above"}
+    trusting = Policy(level="statistics", questions=["ward-above"])
+    named = decode_reply(Holder(Measure(HOLDERS["b"]), trusting, Ledger()).reply(asked))
+    assert isinstance(named, Answer) and named.scalars == told.scalars
 
 
 def test_a_release_is_one_class_that_is_charged_noised_and_told_once(ward: Any) -> None:
     pytest.importorskip("opendp")
     ledger = Ledger()
-    holder = Holder(
-        Measure(HOLDERS["b"]), Policy(level="sketch", privacy_epsilon=1.0), ledger
-    )  # fmt: skip
+    holder = Holder(Measure(HOLDERS["b"]), Policy(), ledger)
     asked = encode_question(ward.NoisyAbove(cut=0.0, privacy_mu=0.1))
     first, second = decode_reply(holder.reply(asked)), decode_reply(holder.reply(asked))
     assert isinstance(first, Answer) and isinstance(second, Answer)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.api.report import render
 from silot.errors import InputError, MismatchError, SilotError
 from silot.federation.answer import decode_reply, encode_reply
@@ -41,12 +41,22 @@ WANTS: dict[str, dict[str, Any]] = {
         "certified": False,
         "drawn": True,
     },
+    "private": {
+        "records": 1400,
+        "extra": "opendp",
+        "options": {"privacy_epsilon": 4.0},
+        "certified": False,
+        "drawn": True,
+    },
     "secure": {"extra": "spu", "certified": False, "near": 1e-6},
 }
+# Methods that compare holders with data of the asker, and no two holders with one another.
+OWN = {"private"}
 ALL = [name for name in silot.METHODS if find_spec(WANTS.get(name, {}).get("extra", "numpy"))]
 # A secure computation takes seconds, and data of a public scale: tests/secure has its bounds.
 CERTIFIED = [name for name in ALL if WANTS.get(name, {}).get("certified", True)]
 ASKING = [name for name in ALL if silot.METHODS[name].asks]
+PAIRED = [name for name in ASKING if name not in OWN]
 X, Y = RNG.normal(size=(1400, 2)), RNG.normal((1.0, 0.0), size=(1200, 2))
 
 
@@ -57,7 +67,12 @@ def sides(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 def distance(name: str, *sides: Any, **options: Any) -> silot.Distance:
-    return silot.distance(*sides, method=name, **(WANTS.get(name, {}).get("options", {}) | options))
+    options = WANTS.get(name, {}).get("options", {}) | options
+    if name in OWN:
+        x, y = map(Measure.of, sides)
+        protocol = silot.METHODS[name](**options).between("a", own=Own(y))
+        return LocalFederation({"a": x}).run(protocol)
+    return silot.distance(*sides, method=name, **options)
 
 
 @cache
@@ -110,7 +125,7 @@ def test_one_seed_gives_one_result(name: str) -> None:
         assert timeless(again) == timeless(once(name))
 
 
-@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.parametrize("name", PAIRED)
 def test_the_order_of_holders_changes_nothing(name: str) -> None:
     x, y = sides(name)
     data = {"a": x, "b": y, "c": y + np.array([0.0, 2.0])}
@@ -159,10 +174,11 @@ def test_a_policy_that_forbids_is_obeyed_and_said(name: str) -> None:
     x, y = sides(name)
     ledgers = {"a": Ledger(), "b": Ledger()}
     shut = {
-        side: Holder(Measure(data), Policy(level="scalar", questions=[]), ledgers[side])
+        side: Holder(Measure(data), Policy(questions=[]), ledgers[side])
         for side, data in (("a", x), ("b", y))
     }
-    protocol = kind.build("a", "b", **WANTS.get(name, {}).get("options", {}))
+    against = {"own": Own(Measure(y))} if name in OWN else {"b": "b"}
+    protocol = kind.build("a", **against, **WANTS.get(name, {}).get("options", {}))
     with pytest.raises(SilotError) as caught:
         LocalFederation(shut).run(protocol)
     assert caught.value.code in ("policy-question", "policy-level", "holder-refused")

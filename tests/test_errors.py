@@ -36,7 +36,7 @@ def test_the_table_has_the_codes_of_the_source_and_no_others(raised: dict[str, s
 def test_the_walk_finds_codes_however_they_are_made(raised: dict[str, set[str]]) -> None:
     literal, failure, chosen = "measure-shape", "holder-silent", "measure-nan"
     formed, parameter, declared = "extra-torch", "option-t", "option-fdr"
-    returned, table = "policy-seed", "ledger-full"
+    returned, table = "policy-exact", "ledger-full"
     every = {literal, failure, chosen, formed, parameter, declared, returned, table}
     assert every <= set(raised)
     assert "InputError" in raised[literal] and "Failure" in raised[failure]

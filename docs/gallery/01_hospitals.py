@@ -100,7 +100,7 @@ plt.show()
 # Left: numbers as given. Right: in units of the schema. The mark is what two samples of one law
 # stay below in 95 % of cases.
 #
-# **Disclosed.** A holder tells exact distances, means and the like (level `aggregate`), and each
+# **Disclosed.** A holder sends exact distances, means and the like (level `statistics`), and each
 # hospital saw the registry's records.
 #
 # **More**: [what the preflight looks for](../preflight.md), [schemas](../schema.md),

@@ -106,7 +106,7 @@ assert by_name["first"].shapley < original.shapley
 assert abs(by_name["first"].explained - original.explained) < 1e-9
 
 # %% [markdown]
-# **Disclosed.** Distances alone are level `aggregate`, and every seller saw the buyer's records.
+# **Disclosed.** Distances alone are level `statistics`, and every seller saw the buyer's records.
 # Shapley values ask sellers for every record (level `record`); with `method="sketch"` they come
 # from one differentially private release each.
 #

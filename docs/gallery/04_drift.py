@@ -8,6 +8,7 @@
 # `pip install 'silot[privacy]'`.
 
 # %%
+import os
 import tempfile
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def patients(raised: float) -> silot.Measure:
 
 # %%
 folder = Path(tempfile.mkdtemp())
+# A budget belongs to people: without a state of its own, this page would be refused the second time.
+os.environ["SILOT_STATE"] = str(folder / "state")
 months = {"2026-09": 0.0, "2026-10": 0.0, "2026-11": 0.5}
 files = {}
 for month, raised in months.items():
@@ -97,7 +100,7 @@ plt.show()
 # Grey: what chance and noise make of a month without change. A smaller drift hides in the noise:
 # the width of the grey says how small.
 #
-# **Disclosed.** Three noisy sketches, level `sketch`: each protects every record with epsilon 1;
+# **Disclosed.** Three noisy sketches, level `private`: each protects every record with epsilon 1;
 # together they spend more, and the ledger keeps count. Whoever is a patient in all three months is
 # protected by the total alone.
 #

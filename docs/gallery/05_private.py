@@ -84,7 +84,7 @@ print(private[2].clusters(2))
 # sampling inside, is meant to hold 95 % of true distances, and speaks of records that the public
 # ones could be. The noise has no seed.
 #
-# **Disclosed.** Level `sketch`: whoever knows all but one record of a hospital, and reads its release,
+# **Disclosed.** Level `private`: whoever knows all but one record of a hospital, and reads its release,
 # learns little of that one: how little is what epsilon bounds. Public records must be of no holder.
 #
 # **More**: [the sketch](../sketch.md), [privacy](../privacy.md).

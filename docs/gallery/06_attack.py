@@ -3,7 +3,7 @@
 #
 # **Published protocols compare data without sending them. Can whoever coordinates get the records
 # back?** Yes: from the messages of TriangleWad and of FedWaD all records of the digits below are
-# recovered exactly, up to rounding. A holder whose policy is `aggregate` refuses both, and a
+# recovered exactly, up to rounding. A holder under the default policy refuses both, and a
 # differentially private release leaves none of these attacks anything to work on. Needs
 # `pip install 'silot[privacy]'` for the last part.
 
@@ -68,15 +68,12 @@ assert error < 1e-9
 # %% [markdown]
 # ## The repair: a policy
 #
-# A holder decides by itself. Under level `aggregate` it tells nothing that records could be computed
-# from, whatever a protocol asks.
+# A holder decides by itself. Under the default policy, level `private`, it sends nothing but
+# releases with noise, whatever a protocol asks.
 
 # %%
 guarded = silot.LocalFederation(
-    {
-        name: silot.Holder(silot.Measure(x), silot.Policy(level="aggregate"), Ledger())
-        for name, x in truth.items()
-    }
+    {name: silot.Holder(silot.Measure(x), silot.Policy(), Ledger()) for name, x in truth.items()}
 )
 try:
     guarded.run(silot.distances.trianglewad("north", "south"))
@@ -93,7 +90,7 @@ assert refusal.code == "policy-level"
 
 # %%
 many = {name: rng.normal(size=(2000, 2)) + (name == "south") for name in truth}
-rules = silot.Policy(level="sketch", privacy_epsilon=1)
+rules = silot.Policy(level="private", privacy_epsilon=1)
 private = silot.LocalFederation(
     {name: silot.Holder(silot.Measure(x), rules, Ledger()) for name, x in many.items()}
 )

@@ -111,7 +111,7 @@ among
 
 # %%
 print(among.disclosure, "instead of", worth.disclosure)
-assert (among.disclosure, worth.disclosure) == ("record", "aggregate")
+assert (among.disclosure, worth.disclosure) == ("record", "statistics")
 
 # %% [markdown]
 # ## Together

@@ -7,6 +7,7 @@
 # Needs `pip install 'silot[privacy]'`.
 
 # %%
+import os
 import tempfile
 from pathlib import Path
 
@@ -59,6 +60,8 @@ schema = silot.Schema.of(
 )
 public = schema.measure(pd.concat([ward(50, older, 0.02 * older) for older in (0, 7, 14)]))
 folder = Path(tempfile.mkdtemp())
+# A budget belongs to people: without a state of its own, this page would be refused the second time.
+os.environ["SILOT_STATE"] = str(folder / "state")
 
 # %% [markdown]
 # ## At each hospital

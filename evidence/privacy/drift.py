@@ -103,7 +103,7 @@ def _measured(context: Context, index: int) -> Rates:
             pairs[what, k] = (x, change(y))
     sites = {f"{what}/{k}/{side}": x for (what, k), both in pairs.items()
              for side, x in zip("ab", both, strict=True)}  # fmt: skip
-    rules = Policy(level="sketch", privacy_epsilon=EPSILON)
+    rules = Policy(privacy_epsilon=EPSILON)
     holders = {name: Holder(Measure(x), rules, Ledger()) for name, x in sites.items()}
     asked = Sketching(public=public, size=RECORDS, privacy_epsilon=EPSILON)
     sketches = LocalFederation(holders).run(asked.among(list(sites)))

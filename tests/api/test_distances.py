@@ -50,7 +50,7 @@ def test_classes_of_records_without_mass_are_not_counted() -> None:
 
 def test_a_matrix_that_ends_at_one_pair_says_what_the_pairs_before_it_told() -> None:
     rng = np.random.default_rng(0)
-    shut = silot.Holder(rng.normal(size=(30, 2)), Policy(level="scalar"), Ledger())
+    shut = silot.Holder(rng.normal(size=(30, 2)), Policy(), Ledger())
     holders = {"a": rng.normal(size=(30, 2)), "b": rng.normal(size=(30, 2)), "c": shut, "c2": shut}
     federation = LocalFederation(holders)
     with pytest.raises(RefusedError) as caught:
@@ -93,7 +93,7 @@ def test_a_matrix_asks_pairs_together_and_has_what_each_pair_gives(method: str) 
 def test_a_matrix_that_a_holder_refuses_says_what_others_told() -> None:
     rng = np.random.default_rng(1)
     parties = {f"h{k}": Holder(rng.normal(size=(12, 2)), Policy.open()) for k in range(4)}
-    parties["h3"] = Holder(rng.normal(size=(12, 2)), Policy(level="scalar"))
+    parties["h3"] = Holder(rng.normal(size=(12, 2)), Policy())
     with pytest.raises(RefusedError) as refused:
         silot.distance_matrix(silot.LocalFederation(parties))
     run = refused.value.run

@@ -243,7 +243,7 @@ def raises(x: Any) -> np.ndarray:
         (logits, "prediction-simplex"),
         (four, "prediction-labels"),
         (raises, "holder-raised"),
-        (Teacher(model, policy=Policy(level="scalar")), "policy-level"),
+        (Teacher(model, policy=Policy()), "policy-level"),
     ],
 )
 def test_a_bad_teacher_is_named_and_changes_nothing(bad: Any, code: str) -> None:
@@ -270,12 +270,12 @@ def test_a_teacher_killed_in_the_run_is_named_and_the_model_is_that_of_the_other
 
 def test_noise_costs_privacy_and_only_once(tmp_path: Path) -> None:
     ledger = Ledger()
-    policy = Policy(level="sketch", privacy_epsilon=2.0)
+    policy = Policy(level="private", privacy_epsilon=2.0)
     teacher = Teacher(model, policy=policy, ledger=ledger, parts=500)
     found = run({"t": teacher}, privacy_epsilon=2.0, epochs=2)
     assert ledger.spent == pytest.approx(mu_of(2.0, 1e-5))
     assert found.privacy_mu == pytest.approx(ledger.spent)
-    assert found.disclosure == "sketch"
+    assert found.disclosure == "private"
     assert 0 < found.noise["t"] < 0.1
     assert run({"t": teacher}, privacy_epsilon=2.0, epochs=2).privacy_mu == 0.0
     with pytest.raises(HolderError, match="budget"):
@@ -441,7 +441,7 @@ def test_a_checkpoint_knows_its_teachers(tmp_path: Path) -> None:
     run({"a": first, "b": model}, epochs=2, checkpoint=tmp_path)
     for teachers, options in (
         ({"a": second, "b": model}, {}),
-        ({"a": first, "b": Teacher(model, policy=Policy(level="scalar"))}, {}),
+        ({"a": first, "b": Teacher(model, policy=Policy())}, {}),
         ({"a": first, "b": model}, {"min_teachers": 2}),
     ):
         with pytest.raises(MismatchError) as caught:

@@ -46,9 +46,10 @@ class Own:
         return self._inner.run(protocol, progress=progress)
 
 
-def strict(level: str = "aggregate", size: int = 1) -> LocalFederation:
-    """Holders under policies, with ledgers."""
-    policy = Policy(level=level, privacy_epsilon=4.0)  # type: ignore[arg-type]
+def strict(*questions: str, size: int = 1) -> LocalFederation:
+    """Holders under policies, with ledgers: of releases, or of some exact statistics too."""
+    level, kinds = ("statistics", frozenset(questions)) if questions else ("private", None)
+    policy = Policy(level=level, questions=kinds, privacy_epsilon=4.0)  # type: ignore[arg-type]
     return LocalFederation(
         {name: Holder(Measure(np.tile(x, (size, 1))), policy, Ledger()) for name, x in DATA.items()}
     )
@@ -112,12 +113,29 @@ def test_rules_of_holders_decide() -> None:
     with pytest.raises(silot.SilotError) as caught:
         silot.distance_matrix(strict())
     assert caught.value.code == "policy-level"
-    assert silot.value_holders(strict(), VALIDATION).disclosure == "scalar"
+    with pytest.raises(silot.SilotError) as caught:
+        silot.value_holders(strict(), VALIDATION)
+    assert caught.value.code == "policy-level"
+    named = strict("distance-with-error")
+    assert silot.value_holders(named, VALIDATION).disclosure == "statistics"
+    with pytest.raises(silot.SilotError) as caught:
+        silot.value_holders(strict("moments"), VALIDATION)
+    assert caught.value.code == "policy-question"
+
+
+def test_holders_answer_a_private_distance_under_the_default_policy() -> None:
+    pytest.importorskip("opendp")
+    holders = {name: Holder(Measure(x), Policy(), Ledger()) for name, x in DATA.items()}
+    found = silot.value_holders(LocalFederation(holders), VALIDATION, method="private")
+    assert found.disclosure == "private" and set(found.names) == set(DATA)
+    with pytest.raises(silot.SilotError) as caught:
+        silot.distance("a", "b", "private", federation=LocalFederation(holders))
+    assert caught.value.code == "option-method"
 
 
 def test_releases_are_charged_to_ledgers_of_the_holders() -> None:
     pytest.importorskip("opendp")
-    federation = strict("sketch", 30)
+    federation = strict(size=30)
     public = RNG.normal(size=(400, 2)) + 1.0
     first = silot.sketches(federation, VALIDATION, public=public, privacy_epsilon=2.0)
     again = silot.distance_matrix(federation, "sketch", public=public, privacy_epsilon=2.0)
@@ -126,7 +144,7 @@ def test_releases_are_charged_to_ledgers_of_the_holders() -> None:
     one = silot.distance("a", "b", "sketch", federation=federation, public=public,
                          privacy_epsilon=2.0)  # fmt: skip
     assert one.holders == ("a", "b") and one.privacy_mu == 0
-    counts = silot.count_broken(strict("sketch"), public=public, privacy_epsilon=4.0)
+    counts = silot.count_broken(strict(), public=public, privacy_epsilon=4.0)
     assert set(counts.holders) == set(DATA)
 
 

@@ -90,7 +90,7 @@ def assert_same(one: Any, two: Any) -> None:
 def test_combined_they_are_the_run_between_the_sites_number_by_number(files: Path) -> None:
     found = combine([files / f"{name}.release" for name in SITES], PUBLIC, SITES["a"] + 0.1)
     cells = found.releases[0].terms.cells
-    rules = Policy(level="sketch", privacy_epsilon=1.0)
+    rules = Policy(level="private", privacy_epsilon=1.0)
     holders = {
         name: Holder(Measure(x), rules, Ledger(files / f"{name}.ledger"))
         for name, x in SITES.items()
@@ -167,8 +167,8 @@ def test_a_second_release_of_one_question_is_the_stored_one_and_costs_nothing(
 
 
 def test_where_nothing_may_be_released_nothing_is_written(tmp_path: Path) -> None:
-    rules = Policy(level="scalar", privacy_epsilon=1.0)
-    assert code_of(lambda: write(tmp_path, "a", policy=rules)) == "policy-level"
+    rules = Policy(level="statistics", questions=frozenset({"distance-to"}))
+    assert code_of(lambda: write(tmp_path, "a", policy=rules)) == "policy-question"
     assert {path.suffix for path in tmp_path.iterdir()} == {".ledger"}
     assert code_of(lambda: write(tmp_path / "none", "a")) == "file-unwritable"
 
@@ -194,7 +194,8 @@ def test_files_that_do_not_go_together_are_refused_by_code(files: Path, tmp_path
     assert code_of(lambda: combine([a, a], PUBLIC)) == "release-twice"
     assert code_of(lambda: combine([], PUBLIC)) == "holder-names"
     for k, options in enumerate(({"privacy_epsilon": 0.5}, {"cells": 20}, {"seed": 3})):
-        path = write(tmp_path, f"d{k}", SITES["a"], **options)
+        # Other people each time, because the budget of the same ones is spent by then.
+        path = write(tmp_path, f"d{k}", SITES["a"] + k + 1.0, **options)
         with pytest.raises(SilotError) as caught:
             combine([a, path], PUBLIC)
         assert caught.value.code == "release-mismatch"

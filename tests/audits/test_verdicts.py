@@ -103,6 +103,8 @@ def test_every_text_says_what_was_not_tried_and_reassures_nobody(name: str) -> N
             page = re.sub(r"<style>.*?</style>", "", render(found), flags=re.DOTALL)
             for text in (*texts, page):
                 plain = text.replace(SILENCE, "").replace("never that anything is safe:", "")
+                # The name of the level that was asked for, which is no verdict.
+                plain = re.sub(r'"level": "private"|level[^a-z]{1,40}private', "", plain)
                 assert not REASSURING.search(plain), REASSURING.search(plain)
                 assert SILENCE in text or "<p>" in text
             assert found.verdict.endswith(SILENCE) and told["warning"] == SILENCE

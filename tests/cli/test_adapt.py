@@ -127,7 +127,7 @@ def test_links_on_data_files_tells_the_plan_and_what_was_measured(folder: Path) 
 def test_divergences_that_give_records_away_say_so(folder: Path) -> None:
     done = silot(folder, "adapt", *DATA, "--divergence", "direct")
     assert done.returncode == 0, done.stderr
-    assert "every record can be computed back" in " ".join(done.stdout.split())
+    assert "every record can be reconstructed" in " ".join(done.stdout.split())
 
 
 def test_energy_numbers_come_from_a_file(folder: Path) -> None:

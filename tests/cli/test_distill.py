@@ -266,26 +266,26 @@ def test_a_pretrained_model_of_a_folder_can_teach(tmp_path: Path) -> None:
 
 def test_noisy_predictions_are_charged_and_told_again_for_nothing(folder: Path) -> None:
     pytest.importorskip("opendp", reason="silot[privacy] is not installed")
-    budget = {"level": "sketch", "privacy_epsilon": 100}
+    budget = {"level": "private", "privacy_epsilon": 100}
     teachers = {
         name: {"train": f"{name}.npz", "parts": 4, "policy": budget, "ledger": f"{name}.ledger"}
         for name in ("north", "south")
     }
     path = config(folder, "f.yml", teachers=teachers, privacy_epsilon=50, noise=100)
     first = here(path)
-    assert first["disclosure"] == "sketch" and first["privacy_mu"] > 0
+    assert first["disclosure"] == "private" and first["privacy_mu"] > 0
     assert set(first["noise"]) == {"north", "south"} and (folder / "north.ledger").exists()
     again = here(path)
     assert again["privacy_mu"] == 0
     assert again["losses"] == first["losses"]
-    # One number less in the policy: both teachers refuse, and nobody is left.
-    strict = {name: {**each, "policy": {"level": "sketch"}} for name, each in teachers.items()}
+    # The default budget is too small for epsilon 50: both teachers refuse, and nobody is left.
+    strict = {name: {**each, "policy": {"level": "private"}} for name, each in teachers.items()}
     with pytest.raises(SilotError, match="teachers-few"):
         here(config(folder, "g.yml", teachers=strict, privacy_epsilon=50, noise=100))
 
 
 def test_a_teacher_that_refuses_is_named_and_the_others_go_on(folder: Path) -> None:
-    shy = {"train": "south.npz", "policy": {"level": "scalar"}}
+    shy = {"train": "south.npz", "policy": {"level": "private"}}
     path = config(folder, "h.yml", teachers={"north": "north.npz", "shy": shy})
     done = CliRunner().invoke(app, ["distill", str(path)])
     assert done.exit_code == 0, done.output

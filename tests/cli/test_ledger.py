@@ -4,6 +4,7 @@ import json
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from silot.privacy import Ledger
@@ -36,18 +37,17 @@ def test_show_lists_releases_within_80_columns(path: Path) -> None:
 
 def test_show_lists_exact_answers_and_refusals_by_asker(path: Path) -> None:
     with Ledger(path) as ledger:
-        ledger.count("a" * 64, account="chosen", question="distance-to", numbers=2, asker="bank")
-        ledger.tell("a" * 64, b"told")
+        ledger.note("a" * 64, level="statistics", question="distance-to", asker="bank")
         ledger.refuse("records", "policy-level", "stranger")
     done = silot("ledger", "show", path)
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    for word in ("distance-to", "bank", "chosen", "stranger", "policy-level", "2 (2 to bank)"):
+    for word in ("distance-to", "bank", "statistics", "stranger", "policy-level"):
         assert word in done.stdout
     printed = json.loads(silot("ledger", "show", path, "--json").stdout)
-    assert printed["chosen_numbers"] == {"bank": 2}
-    assert [(each["question"], each["told"]) for each in printed["exact"]] == [
-        ("distance-to", True), ("records", False),
-    ]  # fmt: skip
+    assert [(item["question"], item["asker"], item["level"]) for item in printed["exact"]] == [
+        ("distance-to", "bank", "statistics"),
+        ("records", "stranger", "refused: policy-level"),
+    ]
 
 
 def test_a_lost_ledger_is_refused_until_it_is_forgotten_or_trusted(path: Path) -> None:
@@ -115,3 +115,37 @@ def test_an_empty_ledger_is_shown(tmp_path: Path) -> None:
     done = silot("ledger", "show", tmp_path / "a")
     assert done.returncode == 0
     assert ["releases", "0"] in [line.split() for line in done.stdout.splitlines()]
+
+
+def test_ledgers_of_the_same_people_share_an_account_until_they_are_separated(path: Path) -> None:
+    records = np.random.default_rng(0).normal(size=(50, 2))
+    other = path.with_name("b.ledger")
+    for name in (path, other):
+        with Ledger(name) as ledger:
+            ledger.register(records)
+    shown = json.loads(silot("ledger", "show", other, "--json").stdout)
+    assert shown["spent_mu"] == 0.0
+    assert shown["account"]["spent_mu"] == pytest.approx(0.1 * 3**0.5)
+    assert [each["path"] for each in shown["account"]["ledgers"]] == [str(other), str(path)]
+    assert "shared with" in silot("ledger", "show", path).stdout
+    done = silot("ledger", "separate", other)
+    assert done.returncode == 0 and "declared its records to be of other people" in done.stdout
+    assert "its own" in silot("ledger", "show", other).stdout
+    assert "nothing" in silot("ledger", "separate", other).stdout
+    missing = silot("ledger", "separate", path.with_name("c.ledger"))
+    assert missing.returncode == 4 and "[file-missing]" in missing.stderr
+
+
+def test_a_release_warns_of_a_joined_account_in_one_sentence(tmp_path: Path) -> None:
+    records = np.random.default_rng(0).normal(size=(500, 2))
+    for name, rows in (("a", records), ("b", records[::-1]), ("public", records + 0.1)):
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="x,y", comments="")
+    done = [
+        silot("release", tmp_path / f"{name}.csv", "--ledger", tmp_path / f"{name}.ledger",
+              "--public", tmp_path / "public.csv", "--out", tmp_path / f"{name}.release")
+        for name in "ab"
+    ]  # fmt: skip
+    assert [each.returncode for each in done] == [0, 7]
+    first, second = done[1].stderr.splitlines()
+    assert first.startswith("warning: ") and "silot ledger separate" in first
+    assert "[ledger-budget]" in second

@@ -194,6 +194,6 @@ def test_only_an_explicit_option_raises_what_is_disclosed(folder: Path, method: 
         found["report"]
         == found["records"]
         == found["plain"]
-        == ("scalar" if method == "target" else "record")
+        == ("statistics" if method == "target" else "record")
     )
     assert found["map"] == "record"

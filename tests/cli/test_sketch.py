@@ -9,6 +9,7 @@ import pytest
 
 from silot.federation import Transcript
 from silot.privacy import Ledger
+from silot.privacy.accounting import mu_of
 
 from .running import silot
 
@@ -36,9 +37,9 @@ def test_a_distance_is_near_the_exact_one_and_says_it_is_not_certified(data: Pat
     found = json.loads(out)
     exact = json.loads(silot("distance", data / "a.npz", data / "b.npz", "--json").stdout)
     assert found["value"] == pytest.approx(exact["value"], rel=0.15)
-    assert found["upper"] is None and found["disclosure"] == "sketch"
+    assert found["upper"] is None and found["disclosure"] == "private"
     assert "not certified" in found["status"]
-    assert found["privacy_mu"] == pytest.approx(1 / 4.045, rel=1e-3)
+    assert found["privacy_mu"] == pytest.approx(mu_of(1.0, 1e-5), rel=1e-9)
 
 
 @pytest.mark.slow
@@ -72,7 +73,7 @@ def test_a_matrix_charges_the_same_release_once(data: Path, tmp_path: Path) -> N
 def test_a_matrix_shows_the_one_bill_of_all_pairs(data: Path) -> None:
     status, out, err = sketch(data, command="matrix")
     assert (status, err) == (0, "")
-    assert "bill       2 rounds, " in out and "charged    mu 0.2472" in out
+    assert "bill       2 rounds, " in out and "charged    mu 0.2681" in out
     # No pair has rounds, bytes or seconds of its own.
     assert " 0 B" not in out and "seconds" not in out
 
@@ -119,7 +120,7 @@ def test_records_that_are_too_few_are_told_and_the_error_says_it_is_charged(
                  data / "public.npz", "--ledgers", tmp_path / "ledgers")  # fmt: skip
     assert done.returncode == 3
     assert "[sketch-small]" in done.stderr and "was released, and is charged" in done.stderr
-    told = r"By then holders had answered with \d+ B, up to level sketch, and charged mu"
+    told = r"By then holders had answered with \d+ B, up to level private, and charged mu"
     assert re.search(told, done.stderr)
     with Ledger(tmp_path / "ledgers" / "few.ledger") as ledger:
         assert 0 < ledger.spent < 0.04

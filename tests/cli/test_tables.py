@@ -69,7 +69,7 @@ def test_sketches_read_public_records_by_the_schema() -> None:
     body = told(
         "distance", "north.csv", "south.csv", "--method", "sketch", "--public", "public.csv"
     )
-    assert body["disclosure"] == "sketch"
+    assert body["disclosure"] == "private"
 
 
 def test_what_is_cut_or_left_out_is_said_beside_the_result() -> None:

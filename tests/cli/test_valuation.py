@@ -106,7 +106,7 @@ def test_value_shows_the_distances_of_a_map_and_says_what_they_disclosed(folder:
     assert sum(row[1:3] == ["the", "target"] for row in rows) == 3
     words = " ".join(done.stdout.split())
     assert "for the map of holders all sent their records" in words
-    assert "disclosed record: every record can be computed back" in words
+    assert "disclosed record: every record can be reconstructed" in words
 
 
 def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:

@@ -33,7 +33,7 @@ from ..serving import Distant, model
 X = np.random.default_rng(0).normal(size=(50, 2))
 NOISE = np.random.default_rng(1).normal(size=(30, 2))
 SPACE = LabelSpace([-1.0, 0.0, 1.0], names=["low", "middle", "high"])
-NOISY = Policy(level="sketch", privacy_epsilon=1.0)
+NOISY = Policy(privacy_epsilon=1.0)
 
 
 def even(x: Any) -> np.ndarray:
@@ -172,7 +172,7 @@ def test_nothing_but_probabilities_leaves_a_teacher(private: bool, shared: bool)
         "describe-teacher", "predict", *(["predict-noise"] if shared else [])
     }  # fmt: skip
     assert set(kinds) == expected
-    assert found.disclosure == ("sketch" if private else "record")
+    assert found.disclosure == ("private" if private else "record")
 
 
 def test_every_input_is_asked_once() -> None:
@@ -350,7 +350,7 @@ def test_a_teacher_of_some_labels_has_no_mass_on_the_others(epsilon: float | Non
 
 
 def test_a_run_spends_its_epsilon_and_no_more() -> None:
-    wide = Policy(level="sketch", privacy_epsilon=3.0)
+    wide = Policy(privacy_epsilon=3.0)
     ledgers = {name: Ledger() for name in "ab"}
     teachers = {
         "a": Teacher(model, policy=wide, ledger=ledgers["a"], parts=4000),
@@ -467,9 +467,7 @@ def test_modules_with_a_common_part_leave_each_other_alone() -> None:
 
 def test_a_budget_too_small_leaves_nothing_answered() -> None:
     ledger = Ledger()
-    poor = Teacher(
-        model, policy=Policy(level="sketch", privacy_epsilon=0.1), ledger=ledger, parts=9
-    )
+    poor = Teacher(model, policy=Policy(privacy_epsilon=0.1), ledger=ledger, parts=9)
     rich = Teacher(model, policy=NOISY, ledger=Ledger(), parts=9)
     found = run({"poor": poor, "rich": rich}, privacy_epsilon=1.0, question_batch=None)
     assert found.excluded == {"poor": "ledger-budget"}

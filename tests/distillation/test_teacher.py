@@ -35,7 +35,7 @@ from silot.privacy import Ledger, compose
 SECRET = "patient 4711"
 X = np.random.default_rng(0).normal(size=(12, 3))
 TEXTS = ["good", "bad", "\U0001f600 né\t\u2028", ""]
-NOISY = Policy(level="sketch", privacy_epsilon=1.0)
+NOISY = Policy(privacy_epsilon=1.0)
 
 
 def soft(x: np.ndarray) -> np.ndarray:
@@ -292,7 +292,8 @@ def test_a_teacher_without_a_policy_predicts_and_one_that_counts_does_not() -> N
     teacher = Teacher(soft, size=100, ledger=Ledger())
     assert isinstance(asked(teacher, predict()), Answer)
     release = ReleasePredictions(labels=4, vectors=X, privacy_mu=0.1)
-    assert code(asked(teacher, release)) == "policy-budget"
+    closed = Teacher(soft, policy=Policy(privacy_epsilon=None), ledger=Ledger())
+    assert code(asked(closed, release)) == "policy-budget"
     assert code(asked(Teacher(soft, policy=Policy(), ledger=Ledger()), predict())) == "policy-level"
 
 
@@ -308,7 +309,8 @@ def test_what_is_told_of_a_teacher_follows_its_policy() -> None:
         "parts": 3, "labels": '["a", "b", "c", "d"]', "inputs": 12, "shared": hash_inputs(X),
     }  # fmt: skip
     assert told() == public | {"size": 100}
-    assert told(policy=Policy(level="scalar")) == public | {"size": 100}
+    exact = Policy(level="statistics", questions=frozenset({"describe-teacher"}))
+    assert told(policy=exact) == public | {"size": 100}
     # Beside answers with noise nothing exact is told, whatever the policy would allow.
     for policy in (Policy(), Policy.open(), NOISY):
         teacher = Teacher(soft, size=100, policy=policy)
@@ -324,7 +326,7 @@ def test_what_is_told_of_a_teacher_follows_its_policy() -> None:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (Policy(level="scalar"), "policy-level"),
+        (Policy(level="statistics", questions=frozenset({"predict"})), "policy-level"),
         (NOISY, "policy-level"),
         (Policy(level="record", questions=frozenset({"predict-noise"})), "policy-question"),
     ],
@@ -340,7 +342,7 @@ def test_a_policy_refuses_before_the_model_is_asked(policy: Policy, expected: st
 def test_a_stricter_policy_stops_what_was_answered_before() -> None:
     teacher = Teacher(soft)
     assert isinstance(asked(teacher, predict()), Answer)
-    teacher.policy = Policy(level="scalar")
+    teacher.policy = Policy()
     assert code(asked(teacher, predict())) == "policy-level"
 
 

@@ -144,7 +144,7 @@ def test_disclosure_and_noise_are_stated() -> None:
     assert "whether a given record was among a teacher's may be inferred" in text
     assert "The inputs of the transfer set, and those of the noise" in text
     assert "6 120 kB 340 kB 1.25 s" in text
-    noisy = distillation(disclosure="sketch", privacy_mu=0.5, noise={"north": 0.75, "south": 0.1})
+    noisy = distillation(disclosure="private", privacy_mu=0.5, noise={"north": 0.75, "south": 0.1})
     text = Page(render(noisy)).text
     assert "Noise drowns the predictions of north." in text
     assert "mu 0.5000" in text and "is bounded" in text and "may be inferred" not in text

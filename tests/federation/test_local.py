@@ -212,6 +212,7 @@ def ask(policy: Policy, question: Question, data: np.ndarray = MANY) -> str:
     return answer.code if isinstance(answer, Failure) else "answered"
 
 
+NAMED = Policy(level="statistics", questions=["moments"])
 REFERENCE = {"reference": X[:12], "reference_weights": np.full(12, 1 / 12)}
 TARGET = {"target": X[:12], "target_weights": np.full(12, 1 / 12), "t": 0.5}
 
@@ -221,17 +222,17 @@ TARGET = {"target": X[:12], "target_weights": np.full(12, 1 / 12), "t": 0.5}
     [
         (Policy(), Records(), "policy-level"),
         (Policy(), Interpolate(**REFERENCE, t=0.5), "policy-level"),
-        (Policy(), Moments(), "answered"),
-        (Policy(), DistanceTo(**REFERENCE), "answered"),
-        (Policy(level="scalar"), Moments(), "policy-level"),
+        (Policy(), Moments(), "policy-level"),
+        (Policy(), DistanceTo(**REFERENCE), "policy-level"),
+        (Policy(), Describe(), "policy-level"),
+        (NAMED, Moments(), "answered"),
+        (NAMED, DistanceTo(**REFERENCE), "policy-question"),
+        (NAMED, Describe(), "answered"),
+        (NAMED, Records(), "policy-question"),
+        (Policy(level="statistics", questions=["records"]), Records(), "policy-level"),
         (Policy(level="record"), Records(), "answered"),
         (Policy(level="record", questions=frozenset({"describe"})), Records(), "policy-question"),
-        (Policy(level="scalar"), DistanceTo(**REFERENCE), "answered"),
-        (Policy(level="sketch"), DistanceTo(**REFERENCE), "policy-level"),
-        (Policy(level="sketch"), Describe(), "policy-level"),
-        (Policy(behind=401), DistanceTo(**REFERENCE), "policy-records"),
-        (Policy(behind=401), Describe(), "answered"),
-        (Policy(numbers=0), DistanceTo(**REFERENCE), "policy-numbers"),
+        (Policy(level="statistics", questions=[]), Moments(), "policy-question"),
         (Policy(), InterpolantCosts(**REFERENCE, **TARGET), "policy-level"),
         (OPEN, Records(embedding="diagonal"), "labels-absent"),
         (OPEN, DistanceTo(reference=X[:12, :2], reference_weights=np.full(12, 1 / 12)),
@@ -261,16 +262,29 @@ def test_a_new_policy_holds_for_questions_that_were_answered_before() -> None:
     holder = Holder(Measure(X), OPEN)
     message = encode_question(Records())
     assert isinstance(decode_reply(holder.reply(message)), Answer)
-    holder.policy = Policy(level="scalar")
+    holder.policy = Policy()
     assert decode_reply(holder.reply(message)) == Failure("policy-level", "refused")
     holder.policy = OPEN
     assert isinstance(decode_reply(holder.reply(message)), Answer)
 
 
-def test_records_without_mass_do_not_count() -> None:
-    holder = Holder(Measure(X, np.eye(30)[0]), Policy(behind=2), Ledger())
-    answer = holder.answer(Moments())
-    assert isinstance(answer, Failure) and answer.code == "policy-records"
+def test_exact_statistics_are_named_one_by_one_and_need_no_ledger() -> None:
+    with pytest.raises(InputError, match=r"\[policy-field\].*questions: \[distance-to\]"):
+        Policy(level="statistics")
+    answer = Holder(Measure(MANY), NAMED).answer(Moments())
+    assert isinstance(answer, Answer)
+    np.testing.assert_allclose(answer.arrays["mean"], MANY.mean(axis=0), rtol=1e-12)
+
+
+def test_an_exact_answer_is_noted_and_never_refused_for_how_many_there_were() -> None:
+    ledger = Ledger()
+    holder = Holder(Measure(MANY), Policy(level="statistics", questions=["distance-to"]), ledger)
+    for k in range(20):
+        question = DistanceTo(reference=X[:12] + k, reference_weights=np.full(12, 1 / 12))
+        assert isinstance(holder.answer(question, "clinic"), Answer)
+    (answers,) = ledger.answers
+    assert (answers.asker, answers.level, answers.kind) == ("clinic", "statistics", "distance-to")
+    assert answers.times == 20 and ledger.spent == 0.0
 
 
 class Lying(Holder):
@@ -360,8 +374,10 @@ def test_data_that_do_not_fit_have_one_exit_status_whoever_finds_out() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"level": "skech"}, "level: 'scalar', 'sketch', 'aggregate' or 'record' is needed"),
-        ({"numbers": -1}, "numbers: a number of 0 or more is needed"),
+        ({"level": "privat"}, "level: 'private', 'statistics' or 'record' is needed"),
+        ({"level": "statistics"}, "level statistics answers exact statistics that are named"),
+        ({"exact_secure": -1}, "exact_secure: a number of 0 or more is needed"),
+        ({"numbers": 3}, "numbers: there is no such field"),
         ({"lvel": "record"}, "lvel: there is no such field"),
         ({"privacy_epsilon": True}, "privacy_epsilon: a truth value arrived"),
         ({"questions": {"nothing"}}, "questions: no question is called 'nothing'"),

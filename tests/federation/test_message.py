@@ -25,7 +25,13 @@ from silot.distances.questions import (
     OwnChance,
     Records,
 )
-from silot.distances.sketches.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
+from silot.distances.sketches.questions import (
+    CountRecords,
+    SketchPeriod,
+    SketchRecords,
+    SketchTree,
+    SummarizeRecords,
+)
 from silot.distillation.questions import (
     DescribeTeacher,
     Predict,
@@ -100,7 +106,7 @@ ALL: list[Question] = [
     Interpolate(**WITH_REFERENCE, t=0.5, interpolation="exact", on_reference=True),
     InterpolantDistance(**WITH_TARGET),
     InterpolantCosts(**WITH_TARGET, scalars=False),
-    ClassSizes(classes=CLASSES, least=3),
+    ClassSizes(classes=CLASSES),
     LabelledRecords(classes=CLASSES, embedding="diagonal"),
     InterpolateByClass(**LABELLED, t=0.75),
     LabelledDistanceTo(**LABELLED, **METRIC),
@@ -117,9 +123,16 @@ ALL: list[Question] = [
     ),
     SketchPeriod(privacy_mu=0.5, centres=CLOUD, radius=1.0, radius2=2.0, period="2026-10"),
     SketchTree(privacy_mu=0.5, low=CLOUD[0], high=CLOUD[1], depth=3),
+    SummarizeRecords(
+        privacy_mu=0.5,
+        target=CLOUD,
+        target_weights=np.ones(len(CLOUD)),
+        reaches=np.ones(1),
+        shares=np.ones(4),
+    ),
     Spread(),
     MeanFeatures(features=8, bandwidth=1.0, seed=0),
-    ProjectedQuantiles(directions=3, quantiles=2, seed=0, least=5),
+    ProjectedQuantiles(directions=3, quantiles=2, seed=0),
     TrainDomain(**DOMAINS, seeds=np.arange(2), iterations=3, batch=2, rate=0.1),
     DomainScores(**DOMAINS, quantiles=3),
     DomainErrors(**DOMAINS, thresholds=np.zeros(2)),

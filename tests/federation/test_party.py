@@ -35,7 +35,6 @@ from typing import ClassVar
 import numpy as np
 
 from silot.federation import Answer
-from silot.federation.disclosure import Account
 from silot.federation import Disclosure
 from silot.federation import Question
 from silot.federation.question import register
@@ -57,19 +56,12 @@ class Mass(Question):
     """The mass beyond a threshold of the asker's choice."""
 
     kind: ClassVar[str] = "planted-mass"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.CHOSEN
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     threshold: float
 
-    def numbers(self, records, dimension):
-        return 1
-
     def compute(self, points, weights, labels=None):
         return Answer(scalars={"mass": float(weights[points[:, 0] > self.threshold].sum())})
-
-    def moves(self, points, weights, labels, answer):
-        return {"mass": float(weights.max())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,23 +135,22 @@ def test_the_policy_guards_a_planted_question(planted: ModuleType) -> None:
     assert isinstance(asked(Holder(Measure(X), named), planted.Extremes()), Answer)
 
 
-def test_numbers_of_a_planted_question_are_counted_and_rounded(planted: ModuleType) -> None:
+def test_a_planted_statistic_is_answered_exactly_where_it_is_named(planted: ModuleType) -> None:
     ledger = Ledger()
-    holder = Holder(Measure(X), Policy(level="scalar", numbers=1), ledger)
-    first = asked(holder, planted.Mass(threshold=0.5))
-    assert isinstance(first, Answer)
-    step = first.scalars["step_mass"]
-    assert isinstance(step, float) and step > 1 / 400
-    assert first.number("mass") == pytest.approx((X[:, 0] > 0.5).mean(), abs=step)
-    assert asked(holder, planted.Mass(threshold=0.5)) == first
-    assert asked(holder, planted.Mass(threshold=0.6)) == Failure("policy-numbers", "refused")
-    absent = Failure("ledger-absent", "refused")
-    assert asked(Holder(Measure(X), Policy()), planted.Mass(threshold=0.5)) == absent
+    policy = Policy(level="statistics", questions=["planted-mass"])
+    answer = asked(Holder(Measure(X), policy, ledger), planted.Mass(threshold=0.5))
+    assert isinstance(answer, Answer) and set(answer.scalars) == {"mass"}
+    assert answer.number("mass") == pytest.approx((X[:, 0] > 0.5).mean(), rel=1e-12)
+    assert rows(ledger, "count") == 1
+    # Exact answers are trust: a ledger notes them, and none is needed.
+    assert isinstance(asked(Holder(Measure(X), policy), planted.Mass(threshold=0.5)), Answer)
+    refused = Failure("policy-level", "refused")
+    assert asked(Holder(Measure(X), Policy()), planted.Mass(threshold=0.5)) == refused
 
 
 def test_a_planted_release_is_charged_before_it_is_answered(planted: ModuleType) -> None:
     ledger = Ledger()
-    holder = Holder(Measure(X), Policy(level="sketch", privacy_epsilon=1.0), ledger)
+    holder = Holder(Measure(X), Policy(privacy_epsilon=1.0), ledger)
     question = planted.Above(threshold=0.0, privacy_mu=0.2)
     answer = asked(holder, question)
     assert isinstance(answer, Answer)
@@ -169,7 +160,7 @@ def test_a_planted_release_is_charged_before_it_is_answered(planted: ModuleType)
     np.testing.assert_array_equal(again.arrays["above"], answer.arrays["above"])
     over = asked(holder, planted.Above(threshold=1.0, privacy_mu=0.2))
     assert isinstance(over, Failure) and over.code == "ledger-budget"
-    assert asked(Holder(Measure(X), Policy(), Ledger()), question) == (
+    assert asked(Holder(Measure(X), Policy(privacy_epsilon=None), Ledger()), question) == (
         Failure("policy-budget", "refused")
     )
 
@@ -180,14 +171,13 @@ def test_evaluation_records_are_shown_to_questions_about_them_only(planted: Modu
     assert isinstance(answer, Answer) and answer.number("mass") == 1.0
     answer = asked(holder, planted.Mass(threshold=5.0))
     assert isinstance(answer, Answer) and answer.number("mass") == 0.0
-    # Nothing counts numbers about them: below level record none is told.
     holder.policy = Policy()
     assert asked(holder, planted.Tested(threshold=5.0)) == Failure("policy-level", "refused")
 
 
 def test_a_party_answers_about_what_it_has() -> None:
-    for level in ("sketch", "aggregate", "record"):
-        answer = asked(Holder(Measure(X), Policy(level=level), Ledger()), DescribeTeacher())
+    for policy in (Policy(), Policy(level="record")):
+        answer = asked(Holder(Measure(X), policy, Ledger()), DescribeTeacher())
         assert isinstance(answer, Failure) and answer.code == "teacher-absent"
     answer = asked(Teacher(lambda x: x, policy=Policy.open()), Describe())
     assert answer == Failure("teacher-question", "refused")
@@ -197,10 +187,11 @@ def test_a_party_answers_about_what_it_has() -> None:
 
 
 def test_a_size_is_not_told_any_more_once_the_policy_is_stricter() -> None:
-    teacher = Teacher(lambda x: x, size=100)
+    trusting = Policy(level="statistics", questions=["describe-teacher"])
+    teacher = Teacher(lambda x: x, size=100, policy=trusting)
     answer = asked(teacher, DescribeTeacher())
     assert isinstance(answer, Answer) and answer.scalars["size"] == 100
-    teacher.policy = Policy(level="sketch", privacy_epsilon=1.0)
+    teacher.policy = Policy(privacy_epsilon=1.0)
     answer = asked(teacher, DescribeTeacher())
     assert isinstance(answer, Answer) and "size" not in answer.scalars
 

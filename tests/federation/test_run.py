@@ -151,7 +151,7 @@ def test_protocols_of_different_holders_share_exchanges_and_give_what_each_gives
 
 def test_what_ends_one_of_several_protocols_ends_no_other() -> None:
     holders = {name: Holder(Measure(points), Policy.open()) for name, points in four().items()}
-    holders["c"] = Holder(Measure(four()["c"]), Policy(level="scalar"))
+    holders["c"] = Holder(Measure(four()["c"]), Policy())
     protocols = [direct("a", "b"), direct("c", "d")]
     (first, second), bill = run_together(protocols, LocalFederation(holders))
     assert isinstance(first, Distance) and isinstance(second, RefusedError)

@@ -20,12 +20,15 @@ from scipy.stats import beta, norm
 
 import silot
 from silot import Holder, Measure, Policy, load_measure
+from silot.distances.questions import encode_classes
+from silot.distances.sketches.questions import SummarizeRecords
 from silot.federation import Answer
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.federation.release import Release
-from silot.privacy import Ledger
+from silot.privacy import Ledger, mu_of
 from silot.privacy.mechanism import noise_for
+from silot.privacy.summary import reach_of
 
 from .neighbours import noiseless
 from .neighbours import told as told_by
@@ -34,7 +37,7 @@ Asked = Sequence[Release]
 
 # One false alarm in ten thousand audits: the noise has no seed, so an audit cannot be repeated.
 RISK = 1e-4
-POLICY = Policy(level="sketch", privacy_epsilon=50.0)
+POLICY = Policy(privacy_epsilon=50.0)
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,34 @@ def asked_by_sketches(measure: Measure, public: Measure, epsilon: float, **optio
     entries = [entry for entry in found.transcript.entries if entry.direction == "sent"]
     questions = [entry.open() for entry in entries]
     return [question for question in questions if isinstance(question, Release)]
+
+
+def asked_by_summaries(measure: Measure, public: Measure, epsilon: float) -> Asked:
+    """Build one release of every block at once: what a run of method private asks, and more.
+
+    Public classes and their distances count where the public records have labels.
+    """
+    names = [] if public.names is None else sorted(set(public.names.tolist()))
+    target, weights = public.points[:40], np.full(40, 1.0 / 40)
+    labelled: dict[str, Any] = {}
+    if names and public.names is not None:
+        codes = np.array([names.index(name) for name in public.names[:40].tolist()])
+        table = 1.0 - np.eye(len(names))
+        labelled = {"classes": encode_classes(names), "target_codes": codes, "table": table}
+    question = SummarizeRecords(
+        privacy_mu=mu_of(epsilon, 1e-5),
+        centre=public.points.mean(axis=0),
+        radius=3.0,
+        features=8,
+        bandwidth=2.0,
+        target=target,
+        target_weights=weights,
+        reaches=np.array([reach_of(target, weights, share) for share in (4.0, 32.0)]),
+        shares=np.array([0.1, 0.2, 0.2, 0.3, 0.2]),
+        **labelled,
+    )
+    question.check(measure.dimension, measure.labelled)
+    return [question]
 
 
 def audit_files(

@@ -25,7 +25,13 @@ import pytest
 from silot import Holder, Policy, load_measure
 from silot.data.measure import label_name
 from silot.distances.questions import encode_classes
-from silot.distances.sketches.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
+from silot.distances.sketches.questions import (
+    CountRecords,
+    SketchPeriod,
+    SketchRecords,
+    SketchTree,
+    SummarizeRecords,
+)
 from silot.errors import SilotError
 from silot.federation import Answer
 from silot.federation.answer import decode_reply
@@ -36,7 +42,7 @@ from silot.records.counted import Bins
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
 
-POLICY = Policy(level="sketch", privacy_epsilon=50.0)
+POLICY = Policy(privacy_epsilon=50.0)
 MU = 0.01
 
 # Labels of one column by the way they are written; a record of another way changes its type.
@@ -232,12 +238,41 @@ def questions(rng: np.random.Generator, pair: Drawn) -> Iterator[Release]:
     yield SketchPeriod(**common, **cells, period="2026-10")
     if pair.labelled:
         yield SketchRecords(**common, **cells, classes=encode_classes(list(pair.classes)))
+    yield from summaries(rng, pair.dimension, pair.classes if pair.labelled else (), **common)
     yield suspects_of(pair.dimension, (), **common)
     if pair.labelled:
         yield suspects_of(pair.dimension, pair.classes, **common)
     if pair.dimension == 2:
         corner = np.full(2, scale)
         yield SketchTree(**common, low=-corner, high=corner, depth=2)
+
+
+def summaries(
+    rng: np.random.Generator, dimension: int, classes: Sequence[str], **common: Any
+) -> Iterator[SummarizeRecords]:
+    """Summaries of every kind: sizes, moments, features, and a target with and without classes."""
+    scale = float(10.0 ** rng.integers(-3, 4))
+    named = encode_classes(list(classes)) if classes else ""
+    ball = {"centre": scale * rng.normal(size=dimension), "radius": scale}
+    waves = {"features": 6, "bandwidth": scale, "draw": int(rng.integers(100))}
+    target = {
+        "target": scale * rng.normal(size=(5, dimension)),
+        "target_weights": rng.dirichlet(np.ones(5)),
+        "reaches": scale * np.array([0.5, 4.0]), "p": int(rng.integers(1, 3)),
+    }  # fmt: skip
+    shares = rng.dirichlet(np.ones(5)) + 0.02
+    yield SummarizeRecords(**common, classes=named)
+    yield SummarizeRecords(**common, **ball, shares=shares[:3])
+    yield SummarizeRecords(**common, centre=ball["centre"], **waves, shares=shares[:3])
+    yield SummarizeRecords(**common, **target, shares=shares)
+    if classes:
+        size = len(classes)
+        table = scale * rng.random((size, size))
+        yield SummarizeRecords(
+            **common, **ball, **waves, **target, classes=named, shares=shares,
+            table=(table + table.T) * (1.0 - np.eye(size)),
+            target_codes=rng.integers(size, size=5),
+        )  # fmt: skip
 
 
 @cache
@@ -311,6 +346,8 @@ def movements(rng: np.random.Generator, folder: Path, alone: float = 1.0) -> lis
         for place, question in enumerate(asked):
             apart = whole[place] - other[place]
             ratio = float(np.linalg.norm(apart.astype(float))) / question.sensitivity
-            same = own is None or bool(np.array_equal(apart, own[place]))
+            # Where a record is transported to depends on the others: those releases do not add up.
+            together = isinstance(question, SummarizeRecords) and question.target.size > 0
+            same = own is None or together or bool(np.array_equal(apart, own[place]))
             moved[-1].append(Movement(f"{drawn.kind} {question.kind}", ratio, same))
     return moved

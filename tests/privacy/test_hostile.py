@@ -25,7 +25,7 @@ def sketch(**changes: object) -> SketchRecords:
 
 
 def asked(question: SketchRecords, ledger: Ledger) -> Answer | Failure:
-    policy = Policy(level="sketch", privacy_epsilon=1.0)
+    policy = Policy(privacy_epsilon=1.0)
     holder = Holder(Measure(ZEROS, labels=["a"] * 8), policy, ledger)
     return decode_reply(holder.reply(encode_question(question)))
 
@@ -91,7 +91,7 @@ EQUAL = np.full(20, 0.05)
     "question", [Describe(), DistanceTo(reference=ATOMS, reference_weights=EQUAL)]
 )
 def test_a_holder_of_releases_alone_tells_no_exact_number(question: Question) -> None:
-    policy = Policy(level="sketch", privacy_epsilon=1.0)
+    policy = Policy(privacy_epsilon=1.0)
     answer = Holder(Measure(ATOMS), policy, Ledger()).answer(question)
     assert isinstance(answer, Failure) and answer.code == "policy-level"
 

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, RefusedError, SilotError
 from silot.privacy import BudgetError, Ledger, compose
-from silot.privacy.ledger import Counted
 from silot.privacy.ledger_file import COLUMNS
 from silot.privacy.ledger_head import Place
 from tests.tiers import examples
@@ -675,30 +674,35 @@ def test_forgetting_leaves_a_file_that_is_there_alone(path: Path) -> None:
 # Exact answers
 
 
-def counted(ledger: Ledger, number: int, **more: Any) -> Counted:
+def note(ledger: Ledger, number: int, **more: Any) -> str:
     options: dict[str, Any] = {
-        "account": "chosen", "question": "distance-to", "numbers": 1, "bits": 2.0, "data": "v",
-        "limits": (9, 99.0), "asker": "clinic", **more,
+        "level": "statistics", "question": "distance-to", "asker": "clinic", **more,
     }  # fmt: skip
-    return ledger.count(key(number), **options)
+    return ledger.note(key(number), **options)
 
 
-def test_numbers_are_counted_once_by_asker_and_kept(path: Path) -> None:
+def test_exact_answers_are_noted_once_spend_nothing_and_have_no_limit(path: Path) -> None:
     with Ledger(path) as ledger:
-        assert counted(ledger, 1) == counted(ledger, 1) == Counted()
+        for number in (*range(30), 1, 1):
+            assert note(ledger, number) == ""
+        note(ledger, 40, level="record", question="records", asker="bank")
+    with Ledger(path) as ledger:
+        answers = {(one.asker, one.level, one.kind): one.times for one in ledger.answers}
+        assert answers == {
+            ("clinic", "statistics", "distance-to"): 30, ("bank", "record", "records"): 1,
+        }  # fmt: skip
+        assert ledger.count_answers("distance-to") == 30 and ledger.spent == 0.0
+
+
+def test_the_answer_of_a_noted_question_is_stored_once(path: Path) -> None:
+    with Ledger(path) as ledger:
+        assert ledger.before(key(1)) is None
+        note(ledger, 1)
+        assert ledger.before(key(1)) == b""
         assert ledger.tell(key(1), b"first") == ledger.tell(key(1), b"second") == b"first"
-        counted(ledger, 2, asker="bank", numbers=3)
-        counted(ledger, 3, account="named", question="spread", numbers=7, bits=0.0)
-        counted(ledger, 4, account="record", question="records", numbers=0, data="other")
-    with Ledger(path) as ledger:
-        told = ledger.tally
-        assert told.numbers == {"clinic": 1, "bank": 3} and told.total == 4
-        assert (told.bits, told.named, told.kinds) == (4.0, 7, frozenset({"spread"}))
-        assert (told.data, told.limits) == ("v", (9, 99.0))
-        assert counted(ledger, 1) == Counted(reply=b"first")
-        assert ledger.spent == 0.0
+        assert ledger.before(key(1)) == b"first"
         with pytest.raises(InputError) as caught:
-            ledger.tell(key(9), b"never counted")
+            ledger.tell(key(9), b"never noted")
     assert caught.value.code == "ledger-order"
 
 
@@ -706,56 +710,48 @@ def test_a_further_asker_of_a_question_is_noted_once_and_charged_nothing(path: P
     with Ledger(path) as ledger:
         ledger.reserve(key(1), mu=0.1, budget=1.0, mechanism="sketch", asker="clinic")
         ledger.commit(key(1), b"noisy")
-        counted(ledger, 2, asker="clinic")
-        ledger.tell(key(2), b"exact")
-        counted(ledger, 3, asker="clinic", account="record")
-        before = ledger.tally
+        note(ledger, 2)
+        note(ledger, 3, level="record")
         for asker in ("bank", "bank", "clinic"):
             assert ledger.find(key(1), asker) == b"noisy"
-            assert counted(ledger, 2, asker=asker).reply == b"exact"
-            counted(ledger, 3, asker=asker, account="record")
-        assert (ledger.tally, ledger.spent) == (before, pytest.approx(0.1))
-        told = {(each.asker, each.account): each for each in ledger.answers}
-    assert {pair for pair, each in told.items() if each.again} == {
-        ("bank", "release"), ("bank", "chosen"), ("bank", "record"),
+            note(ledger, 2, asker=asker)
+            note(ledger, 3, asker=asker, level="record")
+        assert ledger.spent == pytest.approx(0.1)
+        # Below level record.
+        assert ledger.count_answers("distance-to") == 1
+        answers = {(one.asker, one.level): one for one in ledger.answers}
+    assert {pair for pair, one in answers.items() if one.again} == {
+        ("bank", "private"), ("bank", "statistics"), ("bank", "record"),
     }  # fmt: skip
-    assert told["bank", "release"].mu == told["clinic", "release"].mu == pytest.approx(0.1)
-    assert told["bank", "chosen"].numbers == told["clinic", "chosen"].numbers == 1
-    assert all(each.times == 1 for each in told.values())
+    assert answers["bank", "private"].mu == answers["clinic", "private"].mu == pytest.approx(0.1)
+    assert all(one.times == 1 for one in answers.values())
     with Ledger(path, readonly=True) as ledger:
         ledger.verify()
 
 
-def test_what_a_rule_forbids_is_noted_once_and_counts_nothing(path: Path) -> None:
+def test_what_is_beyond_a_limit_is_refused_noted_once_and_counts_nothing(path: Path) -> None:
     with Ledger(path) as ledger:
-        for number in (1, 2):
-            assert counted(ledger, number, rule=lambda told: "no").code == "no"
-        ledger.refuse("distance-to", "no", "clinic")
-        ledger.refuse("distance-to", "no", "bank")
+        assert note(ledger, 1, most=1) == ""
+        for number in (2, 3):
+            assert note(ledger, number, most=1) == "policy-exact"
+        # What was answered before is no further answer.
+        assert note(ledger, 1, most=1) == note(ledger, 1, most=0) == ""
+        ledger.refuse("distance-to", "policy-exact", "clinic")
+        ledger.refuse("distance-to", "policy-exact", "bank")
         assert [row.asker for row in ledger.entries() if row.event == "refuse"] == [
             "clinic", "bank",
         ]  # fmt: skip
-        assert ledger.tally.total == 0
+        assert ledger.count_answers("distance-to") == 1
 
 
-def test_a_stored_answer_is_told_again_whatever_the_numbers_but_not_of_other_data() -> None:
-    with Ledger() as ledger:
-        counted(ledger, 1)
-        ledger.tell(key(1), b"first")
-        assert counted(ledger, 1, rule=lambda told: "policy-numbers").reply == b"first"
-        assert counted(ledger, 1, rule=lambda told: "policy-version").code == "policy-version"
-
-
-def test_threads_and_processes_together_stay_within_the_numbers(path: Path) -> None:
+def test_threads_and_processes_together_stay_within_a_limit(path: Path) -> None:
     script = """
 import sys
 from silot.privacy import Ledger
 with Ledger(sys.argv[1]) as ledger:
     for number in range(30):
         key = f"{int(sys.argv[2]) * 100 + number:064x}"
-        found = ledger.count(key, account="chosen", question="q", numbers=1, data="v",
-                             rule=lambda told: "over" if told.total >= 12 else "")
-        if not found.code:
+        if not ledger.note(key, level="statistics", question="q", most=12):
             ledger.tell(key, b"told")
 """
     running = [
@@ -763,7 +759,7 @@ with Ledger(sys.argv[1]) as ledger:
     ]
     assert [process.wait(timeout=1200) for process in running] == [0, 0, 0]
     with Ledger(path) as ledger:
-        assert ledger.tally.total == 12
+        assert ledger.count_answers("q") == 12
         assert sum(row.event == "told" for row in ledger.entries()) == 12
 
 
@@ -772,7 +768,7 @@ def test_a_ledger_of_the_first_version_goes_on(path: Path) -> None:
         release(ledger, 1)
     with_raw(path, "PRAGMA user_version = 1")
     with Ledger(path) as ledger:
-        counted(ledger, 2)
+        note(ledger, 2)
         assert ledger.spent == pytest.approx(0.1)
 
 

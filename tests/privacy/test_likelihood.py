@@ -19,6 +19,7 @@ from silot.distances.sketches.questions import CountRecords, SketchRecords
 from silot.federation.question import Codes
 from silot.federation.release import Release
 from silot.privacy import epsilon_of, mechanism, mu_of
+from silot.privacy.accounting import scale_for
 from silot.privacy.cells import Cells
 from silot.privacy.sketch import Geometry, encode, parts
 from tests.tiers import examples
@@ -27,6 +28,7 @@ from .likelihood import (  # fmt: skip
     Asked,
     Seen,
     asked_by_sketches,
+    asked_by_summaries,
     audit,
     audit_files,
     audit_holder,
@@ -90,7 +92,7 @@ def test_the_audit_finds_answers_without_any_noise() -> None:
 def test_the_discrete_gaussian_keeps_the_claimed_epsilon_and_delta_exactly(
     epsilon: float, shift: int
 ) -> None:
-    sigma = shift / mu_of(epsilon, DELTA)
+    sigma = scale_for(float(shift), mu_of(epsilon, DELTA))
     places = np.arange(-int(40 * sigma) - 2, int(40 * sigma) + shift + 3)
     total = math.fsum(np.exp(-(places**2) / (2 * sigma**2)))
 
@@ -226,26 +228,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def of_files(folder: Path, labelled: bool, epsilon: float) -> tuple[Asked, dict[str, Any]]:
+def of_files(
+    folder: Path, labelled: bool, epsilon: float, summaries: bool = False
+) -> tuple[Asked, dict[str, Any]]:
     options = {"label_column": "y"} if labelled else {"columns": ["x", "z"]}
     public = Measure(PUBLIC, labels=[1, 2, 3] * 100 if labelled else None)
     measure = load_measure(folder / "without.csv", **options)
+    if summaries:
+        return asked_by_summaries(measure, public, epsilon), options
     return asked_by_sketches(measure, public, epsilon, cells=8), options
 
 
-def audited(folder: Path, labelled: bool, epsilon: float, runs: int) -> tuple[Seen, float]:
-    asked, options = of_files(folder, labelled, epsilon)
+def audited(
+    folder: Path, labelled: bool, epsilon: float, runs: int, summaries: bool = False
+) -> tuple[Seen, float]:
+    asked, options = of_files(folder, labelled, epsilon, summaries)
     files = (folder / "without.csv", folder / "with.csv")
     return audit_files(asked, *files, options, runs=runs), spent(asked)
 
 
 @pytest.mark.parametrize("labelled", [False, True])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("summaries", [False, True], ids=["sketches", "summaries"])
 def test_replies_about_files_are_never_seen_to_spend_more_than_they_say(
-    folder: Path, labelled: bool, epsilon: float
+    folder: Path, labelled: bool, epsilon: float, summaries: bool
 ) -> None:
     # Few runs: `python -m evidence privacy release-audit` has twenty thousand a side.
-    found, claimed = audited(folder, labelled, epsilon, 500)
+    found, claimed = audited(folder, labelled, epsilon, 500, summaries)
     assert claimed == pytest.approx(mu_of(epsilon, DELTA))
     assert holds(found, claimed)
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from silot.errors import ExtraError, InputError, SolverError
 from silot.privacy import add_noise, mechanism
+from silot.privacy.accounting import scale_for
 
 pytestmark = pytest.mark.all_cases
 
@@ -22,7 +23,7 @@ def test_the_noise_is_the_discrete_gaussian() -> None:
     values = np.full(20_000, 7, dtype=np.int64)
     noise = add_noise(values, sensitivity=2.0, mu=1.0) - 7
     steps = np.arange(-40, 41)
-    law = np.exp(-(steps**2) / (2 * 2.0**2))
+    law = np.exp(-(steps**2) / (2 * scale_for(2.0, 1.0) ** 2))
     law /= law.sum()
     # What is 7 or more is one bin a side: the statistic has its law where bins expect 5 or more.
     places = np.clip(steps, -7, 7)

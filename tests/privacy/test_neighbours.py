@@ -36,7 +36,7 @@ def test_one_record_of_a_file_moves_a_release_by_at_most_its_sensitivity(tmp_pat
     # The property is no idle one: most files are loaded, of every kind, and some record is worst.
     assert len(found) >= 300
     kinds = Counter(one.release for each in found for one in each)
-    assert min(kinds.values()) >= 5 and len(kinds) == 5 * 4
+    assert min(kinds.values()) >= 5 and len(kinds) == 6 * 4
     assert max(one.ratio for each in found for one in each) > 0.999
 
 

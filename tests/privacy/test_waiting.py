@@ -192,8 +192,9 @@ def test_a_pause_outlasts_processes(tmp_path: Path) -> None:
 
 def test_other_levels_do_not_wait_and_rules_come_first() -> None:
     ledger = Ledger()
-    holder = Holder(ROWS, Policy(level="aggregate", ask=["record"]), ledger)
-    assert b"policy-level" in holder.reply(QUESTION)
+    holder = Holder(ROWS, Policy(level="statistics", questions=["moments"], ask=["record"]), ledger)
+    assert b"policy-question" in holder.reply(QUESTION)
+    assert b"policy-level" in Holder(ROWS, Policy(ask=["record"]), ledger).reply(QUESTION)
     assert not ledger.waiting
     assert b"ledger-absent" in Holder(ROWS, RULES).reply(QUESTION)
 
@@ -228,8 +229,8 @@ def test_denied_is_a_refusal() -> None:
 
 def test_a_policy_file_names_levels(tmp_path: Path) -> None:
     file = tmp_path / "policy.json"
-    file.write_text(json.dumps({"level": "record", "ask": ["record", "aggregate"]}))
-    assert Policy.load(file).ask == {"record", "aggregate"}
+    file.write_text(json.dumps({"level": "record", "ask": ["record", "statistics"]}))
+    assert Policy.load(file).ask == {"record", "statistics"}
     file.write_text(json.dumps({"ask": ["everything"]}))
     with pytest.raises(InputError, match="policy-field"):
         Policy.load(file)

@@ -117,8 +117,8 @@ class Watching(Saying):
 
 def test_nothing_of_the_validation_data_travels_but_weights_of_public_records() -> None:
     ledger = Ledger()
-    own = Holder(VALID, Policy(level="sketch", privacy_epsilon=1.0), ledger)
-    holder = Watching(BAD, Policy(level="sketch", privacy_epsilon=1.0), Ledger())
+    own = Holder(VALID, Policy(privacy_epsilon=1.0), ledger)
+    holder = Watching(BAD, Policy(privacy_epsilon=1.0), Ledger())
     run = suspects(["x"], public=PUBLIC, own=own, labels=True)
     first = LocalFederation({"x": holder}).run(run)
     assert ledger.spent == pytest.approx(mu_of(1.0, 1e-5))

@@ -17,7 +17,7 @@ from silot import Holder, LocalFederation, Measure, Own, Policy, RecordScores
 from silot.errors import HolderError, InputError, MismatchError, SilotError, WireError
 from silot.federation import Answer, Failure, Question
 from silot.federation.answer import decode_reply
-from silot.federation.question import encode_question
+from silot.federation.question import encode_question, question_kinds
 from silot.records.gradients import gradients
 from silot.records.questions.scores import ScreenRecords
 from silot.records.screen import Screen
@@ -230,9 +230,10 @@ def test_json_has_all_and_no_nan() -> None:
 # Holders that refuse, fail or lie; questions that are no questions.
 
 
-@pytest.mark.parametrize("level", ["scalar", "sketch", "aggregate"])
+@pytest.mark.parametrize("level", ["private", "statistics"])
 def test_a_policy_below_record_refuses(level: str) -> None:
-    federation = LocalFederation({"h": Holder(Measure(X), Policy(level=level))})  # type: ignore[arg-type]
+    policy = Policy(level=level, questions=frozenset(question_kinds()))  # type: ignore[arg-type]
+    federation = LocalFederation({"h": Holder(Measure(X), policy)})
     for protocol in (records("h", own=Own(V)), gradients("h", own=Own(V))):
         with pytest.raises(SilotError) as caught:
             federation.run(protocol)

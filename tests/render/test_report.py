@@ -172,10 +172,10 @@ def test_the_bill_of_one_run_is_paid_once() -> None:
 @pytest.mark.parametrize(
     ("level", "words"),
     [
-        ("scalar", "Numbers about a whole dataset"),
-        ("sketch", "A differentially private summary"),
-        ("aggregate", "Statistics of many records"),
-        ("record", "Every record can be computed back from the messages by whoever reads them."),
+        ("public", "Nothing about records."),
+        ("private", "noise was added before anything was shown"),
+        ("statistics", "Exact statistics. Whoever reads them can test who is in the data"),
+        ("record", "Every record can be reconstructed from the messages by whoever reads them."),
         ("", "was not made by a run"),
     ],
 )
@@ -418,8 +418,8 @@ def test_a_map_says_in_words_how_far_it_is_from_the_truth() -> None:
     ("method", "level", "words"),
     [
         ("direct", "record", "Exact, computed from the records of all holders"),
-        ("sketch", "sketch", "Estimated from one differentially private sketch"),
-        ("secure", "scalar", "Computed on secret shares"),
+        ("sketch", "private", "Estimated from one differentially private sketch"),
+        ("secure", "statistics", "Computed on secret shares"),
     ],
 )
 def test_distances_between_holders_say_how_they_were_found_and_what_that_disclosed(

@@ -57,7 +57,7 @@ def rows(name: str) -> Measure:
 def party(name: str, folder: Path, rules: Policy | None = None) -> Holder:
     """As a process of the site makes it, again and again, from what is on its disk."""
     rules = rules or Policy(level="record", privacy_epsilon=1.0)
-    return Holder(rows(name), rules, Ledger(folder / f"{name}.ledger"))
+    return Holder(rows(name), rules, Ledger(folder / f"{name}.ledger", state=folder))
 
 
 COMPUTATIONS: dict[str, Callable[[Any], Any]] = {
@@ -150,7 +150,7 @@ def test_a_release_is_charged_once_and_says_so(tmp_path: Path, at: int) -> None:
         found = Sites(asker(), wire, NAMES, limits=replace(QUICK, in_flight=1))
         public = np.random.default_rng(7).normal(size=(200, 3))
         result = silot.distance("north", "south", method="sketch", public=public, federation=found)
-        with Ledger(folder / "north.ledger") as ledger:
+        with Ledger(folder / "north.ledger", state=folder) as ledger:
             # How many records there are, and the sketch.
             assert sum(row.event == "reserve" for row in ledger.entries()) == 2
             assert result.bill.privacy_mu == pytest.approx(ledger.spent)
@@ -257,7 +257,7 @@ def test_a_question_waits_and_the_run_goes_on(tmp_path: Path, local: LocalFedera
     for _ in range(2):
         with pytest.raises(WaitingError, match="'north' waiting"):
             Sites(asker(), carry(there), NAMES, journal=journal).run(direct("north", "south"))
-    with Ledger(tmp_path / "north.ledger") as ledger:
+    with Ledger(tmp_path / "north.ledger", state=tmp_path) as ledger:
         (held,) = ledger.waiting
         assert held.asker == ASKER
         ledger.decide(held.id, approved=True)

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from silot.errors import FileError
 from silot.federation.question import question_kinds
 from silot.privacy import ledger as waits
+from silot.privacy.accounting import epsilon_of
 from silot.privacy.ledger import Ledger
 from silot.sites import kit as kits
 from silot.sites.authority import Role
@@ -41,7 +42,10 @@ pytest.importorskip("uvicorn", reason="the extra console is not installed")
 from silot.sites.console import Console
 
 PROJECT = Project(name="wards", host="localhost", port=9000, sites=["north", "south"])
-RULES = "level: aggregate\nask: [aggregate, record]\nprivacy_epsilon: 1.0\n"
+RULES = (
+    "level: statistics\nquestions: [moments]\nask: [statistics, record]\nprivacy_epsilon: 1.0\n"
+    "exact_secure: 3\n"
+)
 
 
 def key(k: int) -> str:
@@ -160,7 +164,7 @@ def inside(outside: Browser) -> Browser:
 
 
 def wait(ledger: Ledger, k: int = 1, **changed: str) -> waits.Waiting:
-    facts = {"question": "moments", "level": "aggregate", "asker": "uni"} | changed
+    facts = {"question": "moments", "level": "statistics", "asker": "uni"} | changed
     ledger.hold(key(k), **facts)
     return next(each for each in ledger.waiting if each.key == key(k))
 
@@ -303,7 +307,7 @@ def test_a_level_of_an_asker_is_approved_for_a_while(
     before = waits.utc()
     assert inside.decide(asked.id, decision).status == 303
     (allowed,) = ledger.allowed
-    assert (allowed.asker, allowed.level) == ("uni", "aggregate")
+    assert (allowed.asker, allowed.level) == ("uni", "statistics")
     span = timedelta(hours=hours)
     assert before + span - timedelta(seconds=1) <= allowed.until <= waits.utc() + span
     assert elsewhere(ledger)["states"] == ["approved", "waiting"]
@@ -385,9 +389,8 @@ def test_a_question_that_is_none(inside: Browser, ledger: Ledger, id: str) -> No
 def test_what_was_told_and_what_is_left(kit: Kit, inside: Browser, ledger: Ledger) -> None:
     ledger.reserve(key(4), mu=0.1, budget=1, mechanism="discrete Gaussian, sketch", asker="uni")
     ledger.commit(key(4), b"SECRET-ANSWER")
-    ledger.count(key(5), account="record", question="interpolate", numbers=0, asker="uni")
-    facts = {"numbers": 1, "bits": 8.0, "data": "VERSION", "limits": (3, 40.0), "asker": "bank"}
-    ledger.count(key(6), account="chosen", question="distance-to", **facts)
+    ledger.note(key(5), level="record", question="interpolate", asker="uni")
+    ledger.note(key(6), level="statistics", question="secure-distance", asker="bank", most=3)
     ledger.tell(key(6), b"SECRET-ANSWER")
     ledger.refuse("records", "policy-level", "bank")
     QuestionLog(kit.folder / "silot" / LOG).note(
@@ -396,12 +399,14 @@ def test_what_was_told_and_what_is_left(kit: Kit, inside: Browser, ledger: Ledge
     )  # fmt: skip
     text = unescape(re.sub(r"<[^>]+>", "", inside.get().text))
     assert "Records were given away." in text and "what was told to uni (1 answer)" in text
-    assert "1 answer, epsilon 0.375 (mu 0.1)" in text
-    assert "Epsilon 0.375 (mu 0.1) of 1 spent" in text
-    assert "1 of 3 told, 2 left" in text
+    spent = f"epsilon {epsilon_of(0.1, 1e-5):.3g} (mu 0.1)"
+    assert f"1 answer, {spent}" in text
+    assert f"{spent.capitalize()} of 1 spent" in text
+    assert "1 of 3 computed, 2 left" in text
+    assert "To every asker, without limit: the averages of all columns" in text
     assert "its policy does not allow this disclosure level (policy-level)" in text
     assert "answered, 1,234 bytes" in text
-    assert "SECRET" not in text and "VERSION" not in text
+    assert "SECRET" not in text
 
 
 ODD = st.text(st.characters(exclude_categories=["Cs"]), max_size=220)
@@ -423,7 +428,7 @@ def test_texts_of_others_are_texts(
     asked = len(ledger.entries()) + 1
     waiting = wait(ledger, asked, asker=asker, question=kind)
     ledger.refuse(kind, code, asker)
-    ledger.count(key(asked), account="record", question=kind, numbers=0, asker=asker)
+    ledger.note(key(asked), level="record", question=kind, asker=asker)
     log = {"asker": asker, "question": kind, "level": code, "code": code, "bytes": kind}
     QuestionLog(kit.folder / "silot" / LOG).note(log)
     for page in (inside.get(), inside.get(f"/question/{waiting.id}")):

@@ -97,7 +97,7 @@ def fill(kit: Kit, ledger: Ledger) -> str:
     first = wait(ledger, 1, level="record", question="records", asker="uni@example.org")
     for k, asker in enumerate(["x" * 200, "<b>bank</b>\u202e", "מרכז רפואי", "東京"], 2):
         wait(ledger, k, asker=asker, question="q" * 300 if k == 2 else "moments")
-        ledger.count(key(k), account="record", question="interpolate", numbers=0, asker=asker)
+        ledger.note(key(k), level="record", question="interpolate", asker=asker)
         ledger.refuse("records", "policy-level", asker)
     ledger.reserve(key(20), mu=0.1, budget=1, mechanism="discrete Gaussian, sketch", asker="uni")
     wait(ledger, 30)

@@ -64,7 +64,8 @@ class Case:
         data = cloud(
             place, 420 + 5 * place, width=self.width, weighted=self.weighted, labels=labels
         )
-        account = Ledger(ledger)
+        # Sites of one test are on machines of their own: their ledgers have states of their own.
+        account = Ledger(ledger, state=ledger.parent)
         teacher = Teacher(
             lambda x: _predicted(x, place), size=400, labels=["sick", "well"], policy=self.rules,
             ledger=account, inputs=PUBLIC.points,
@@ -112,6 +113,7 @@ def plain(result: Any) -> Any:
 RELEASE: dict[str, Any] = {"public": PUBLIC, "privacy_epsilon": 10.0}
 OPTIONS: dict[str, dict[str, Any]] = {
     "fedwad": {"support": 10, "rounds": 2}, "trianglewad": {"support": 12}, "sketch": RELEASE,
+    "private": {"privacy_epsilon": 10.0},
     "fedbary": {"support": 10, "rounds": 2}, "target": {"support": 10}, "classifier": {
     "iterations": 20, "rounds": 2},
 }  # fmt: skip
@@ -125,6 +127,7 @@ ASKS = {
 }
 VALUES = {
     **ASKS, "target": "describe distance-with-error", "direct": "describe records",
+    "private": "summarize-records",
     "fedbary": "describe distance-to interpolate moments",
 }  # fmt: skip
 BARYCENTER = "describe distance-with-error interpolate-by-class"
@@ -134,7 +137,8 @@ LINKS = {
     "fedwad": f"{ASKS['fedwad']} spread", "trianglewad": f"{ASKS['trianglewad']} spread",
 }  # fmt: skip
 TRAINING = "count-labelled evaluate-combination mean-features spread train-model"
-METHODS = [name for name, kind in silot.METHODS.items() if kind.asks]
+# Of two holders: "private" compares one with data of the asker.
+METHODS = [name for name, kind in silot.METHODS.items() if kind.asks and name != "private"]
 
 
 def distance(method: str = "direct", **options: Any) -> Callable[[Any], Any]:
@@ -245,13 +249,21 @@ CASES = {
         value(MINE, map="sketch", map_options=RELEASE),
         "count-records describe distance-with-error sketch-records",
     ),
-    "value of scalars": Case(
-        value(MINE), "describe distance-to distance-with-error", Policy(level="scalar")
+    "value private labels": Case(
+        value(MINE, "private", labels=True, label_metric="vectors"), "summarize-records"
     ),
-    "value of aggregates": Case(
+    "value private by default": Case(
+        value(MINE, "private", privacy_epsilon=1.0), "summarize-records", Policy()
+    ),
+    "value of statistics": Case(
+        value(MINE),
+        "describe distance-to distance-with-error",
+        Policy(level="statistics", questions=frozenset({"distance-to"})),
+    ),
+    "value of statistics with labels": Case(
         value(MINE, labels=True),
         "class-sizes describe labelled-distance-to labelled-distance-with-error",
-        Policy(level="aggregate"),
+        Policy(level="statistics", questions=frozenset({"class-sizes", "labelled-distance-to"})),
     ),
     "value of weights": Case(value(MINE), "describe distance-with-error", weighted=True),
     "barycenter": Case(barycenter(), "describe distance-to interpolate-by-class"),
@@ -338,7 +350,7 @@ def accounts(folder: Path) -> dict[str, list[Any]]:
     """What ledgers keep, but for clocks and the names of runs."""
     found: dict[str, list[Any]] = {}
     for name in NAMES:
-        with Ledger(folder / f"{name}.ledger", create=False, readonly=True) as ledger:
+        with Ledger(folder / f"{name}.ledger", create=False, readonly=True, state=folder) as ledger:
             found[name] = [
                 (row.event, row.key, row.mechanism, row.mu, row.asker, row.digest)
                 for row in ledger.entries()

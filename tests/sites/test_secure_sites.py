@@ -33,7 +33,7 @@ NAMES = ("north", "south")
 RNG = np.random.default_rng(0)
 ROWS = {name: RNG.normal(size=(30, 24)) for name in NAMES}
 PLACES = {"north": "n.example:1", "south": "s.example:2", ASKER: "u.example:3"}
-RULES: dict[str, Any] = {"level": "scalar", "behind": 2, "numbers": 3}
+RULES: dict[str, Any] = {"exact_secure": 3}
 
 
 def links(own: str, *others: str) -> dict[str, Any]:
@@ -164,8 +164,7 @@ def test_the_same_pair_twice_is_two_runs(there: There) -> None:
         ({"secure": None}, "secure-addresses"),
         ({"secure": links("south", "north")}, "secure-peer"),
         ({"questions": ["describe"]}, "policy-question"),
-        ({"level": "sketch"}, "policy-level"),
-        ({"numbers": 0}, "policy-numbers"),
+        ({"exact_secure": 0}, "policy-exact"),
     ],
 )
 def test_a_site_takes_part_under_its_own_rules_alone(
@@ -182,6 +181,16 @@ def test_a_site_takes_part_under_its_own_rules_alone(
 def test_a_policy_may_name_the_question(there: There) -> None:
     there.rules("south", questions=["secure-distance"])
     assert there.distance().value == 2.0
+
+
+def test_exact_distances_are_opened_as_often_as_the_policy_says(there: There) -> None:
+    there.rules("south", exact_secure=1)
+    assert there.distance("one").value == 2.0
+    with pytest.raises(RefusedError) as caught:
+        there.distance("two")
+    assert caught.value.code == "policy-exact"
+    assert [there.charges(name) for name in NAMES] == [1, 1]
+    assert there.refused("south") == {"policy-exact"}
 
 
 def test_an_asker_needs_addresses_of_its_own_unless_it_is_no_party(there: There) -> None:
@@ -210,14 +219,14 @@ def test_an_engine_that_is_absent_is_said(there: There, monkeypatch: pytest.Monk
 
 
 def test_a_run_waits_for_a_person_and_is_approved_once(there: There) -> None:
-    there.rules("north", ask=["scalar"])
+    there.rules("north", ask=["statistics"])
     for _ in range(2):
         with pytest.raises(WaitingError, match="'north' waiting"):
             there.distance()
     assert there.played == []
     with Ledger(there.folder / "north.ledger") as ledger:
         (held,) = ledger.waiting
-        assert (held.question, held.level, held.asker) == ("secure-distance", "scalar", ASKER)
+        assert (held.question, held.level, held.asker) == ("secure-distance", "statistics", ASKER)
         ledger.decide(held.id, approved=True)
     assert there.distance().value == 2.0
     with pytest.raises(WaitingError):

@@ -222,12 +222,13 @@ def test_means_that_are_none_leave_a_device_out(change: Any) -> None:
 
 
 def test_a_policy_against_records_makes_a_device_a_target() -> None:
-    found = run({"d1": holder("d1", Policy(behind=2))})
-    assert found.excluded["d1"] == "policy-level"
+    kinds = frozenset({"count-labelled", "mean-features"})
+    found = run({"d1": holder("d1", Policy(level="statistics", questions=kinds))})
+    assert found.excluded["d1"] == "policy-question"
     assert "d1" in found.plan.targets
     # It received models all the same, and does not tell how good they are.
     assert "d1" in found.models
-    assert found.unevaluated["d1"] == "policy-level"
+    assert found.unevaluated["d1"] == "policy-question"
 
 
 def test_without_any_labels_nobody_can_teach() -> None:

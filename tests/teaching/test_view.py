@@ -119,7 +119,7 @@ def test_the_bill_and_what_models_disclose_are_stated() -> None:
         status="exact", seed=0, scale=1.0,
     )  # fmt: skip
     text = Page(render(adaptation(divergences=direct))).text
-    assert "Every record can be computed back from the messages" in text
+    assert "Every record can be reconstructed from the messages" in text
 
 
 def test_divergences_of_fewer_devices_are_shown_at_their_places() -> None:

@@ -1,8 +1,8 @@
-"""The distance methods that users choose from, and how each is run between parties."""
+"""Run a distance method that a user chose by name between parties (methods: ``distances``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -11,6 +11,7 @@ from ..data.measure import Covariance
 from ..distances.direct import Direct
 from ..distances.fedwad import FedWaD
 from ..distances.methods import METHODS, Pairwise, check_method_options, find_method
+from ..distances.private import PrivateDistance
 from ..distances.result import Distance, DistanceMatrix
 from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
@@ -32,12 +33,23 @@ __all__ = [
     "Direct",
     "FedWaD",
     "Pairwise",
+    "PrivateDistance",
     "Secure",
     "Sketch",
     "TriangleWad",
     "find_method",
     "read_method",
 ]
+
+
+class _ComparingHolders(Iterable[type[Pairwise]]):
+    """The methods that compare two holders, with those that are registered later."""
+
+    def __iter__(self) -> Iterator[type[Pairwise]]:
+        return (method for method in METHODS.values() if method.compares_holders)
+
+
+PAIRWISE = _ComparingHolders()
 
 
 def read_method(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

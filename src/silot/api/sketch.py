@@ -51,11 +51,16 @@ class Spending(Options):
             return parties
         delta, policy = private.privacy_delta, self.policy(private.privacy_delta)
         kept = open_ledgers(parties.measures, self.ledgers)
-        for name, question in first.items():
+        behind = parties.behind(policy, kept)
+        new = [name for name, question in first.items() if kept[name].find(question.key) is None]
+        for name in new:
             # All of the run or none of it: a count alone would be charged, and serve nothing.
-            if kept[name].find(question.key) is None:
-                check_budget(name, kept[name].spent, private.mu, policy.budget_mu or 0.0, delta)
-        return parties.behind(policy, kept)
+            account = kept[name].account
+            paths = [path for path, _ in account.ledgers]
+            sharing = sum(str(kept[holder].path) in paths for holder in new)
+            cost = compose([private.mu] * sharing)
+            check_budget(name, account.spent, cost, policy.budget_mu or 0.0, delta)
+        return behind
 
 
 @taking(Sketching, Spending)
@@ -197,7 +202,7 @@ def check_budget(name: str, spent: float, cost: float, budget: float, delta: flo
 
 def budget_policy(epsilon: float, delta: float) -> Policy:
     """Return rules that allow releases alone, up to a budget."""
-    return Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
+    return Policy(privacy_epsilon=epsilon, privacy_delta=delta)
 
 
 def open_ledgers(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:

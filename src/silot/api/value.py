@@ -10,6 +10,8 @@ from typing import Any, Literal
 from silot_transport._check import flag
 
 from ..data.measure import Data
+from ..distances.private import PrivateDistance
+from ..distances.sketches.release_options import Private
 from ..distances.worth.contributions import Valuation
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter, Contributions
@@ -22,7 +24,7 @@ from ..options import check_known, taking
 from ..sites.secure._engine import missing_spu
 from ._holders import Holders, Parties, check_method, label_option
 from ._methods import Comparison
-from .sketch import run_sketches
+from .sketch import Spending, prepare_release, run_private, run_sketches
 
 MapMethod = Literal["direct", "sketch", "secure"]
 
@@ -80,7 +82,7 @@ def barycenter(
     return parties.run(protocol, progress)
 
 
-@taking(Valuation)
+@taking(Valuation, Spending)
 def value_holders(
     holders: Holders,
     validation: Data | None = None,
@@ -117,6 +119,7 @@ def value_holders(
         Called after every exchange.
     **options
         With ``method="sketch"`` those of ``silot.sketches``; labels are then compared as vectors.
+        With ``privacy_epsilon`` the default method is ``"private"``: one release of each holder.
 
     Returns
     -------
@@ -136,6 +139,9 @@ def value_holders(
     parties = Parties.of(holders, labels, validation)
     mapped = HolderMap(map, dict(map_options or {}), parties)
     mapped.check(options.get("method"), label_metric)
+    if "privacy_epsilon" in options:
+        # A budget means noise: the exact default would spend none of it.
+        options.setdefault("method", "private")
     if options.get("method") == "sketch":
         del options["method"]
         shown = {name: options.pop(name) for name in ("why", "shapley") if name in options}
@@ -145,9 +151,29 @@ def value_holders(
         return result.values(map=map is not None, **shown)
     direct = "direct" if map == "direct" else None
     metric = label_option(labels, label_metric)
-    check_known(Valuation, options, "value_holders")
-    protocol = Valuation(labels=metric, map=direct, **options).among(parties.names, parties.own)
-    return mapped.added(parties.run(protocol, progress).named(parties.columns), progress)
+    spending, options = Spending.split(options)
+    check_known(Valuation, options, "value_holders", own=Spending.options)
+    valuation = Valuation(labels=metric, map=direct, **options)
+    _check_spending(valuation, options, spending)
+    if isinstance(valuation.between, PrivateDistance):
+        prepare_release(parties, options, spending)
+    protocol = valuation.among(parties.names, parties.own)
+    result = run_private(parties, protocol, valuation, spending, progress)
+    return mapped.added(result.named(parties.columns), progress)
+
+
+def _check_spending(valuation: Valuation, options: Mapping[str, Any], spending: Spending) -> None:
+    """Raise where a budget is given for a method that adds no noise."""
+    if isinstance(valuation.between, PrivateDistance):
+        return
+    budgets = [name for name in Private.options if name in options]
+    budgets += [name for name in ("ledgers",) if spending.ledgers is not None]
+    if budgets:
+        raise InputError(
+            f"{budgets[0]} is an option of releases, and method {valuation.method!r} makes none. "
+            "Give method='private' or 'sketch', or leave it out.",
+            code="option-privacy",
+        )
 
 
 @dataclass(frozen=True)

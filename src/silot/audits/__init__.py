@@ -11,7 +11,7 @@ from silot_transport._lazy import lazily
 if TYPE_CHECKING:
     from .case import Case
     from .policy import audit_policy
-    from .result import Attack, Audit, PolicyAudit, Strategy
+    from .result import Attack, Audit, PolicyAttack, PolicyAudit
     from .run import ATTACKS, audit
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "Attack",
     "Audit",
     "Case",
+    "PolicyAttack",
     "PolicyAudit",
-    "Strategy",
     "audit",
     "audit_policy",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -17,6 +16,7 @@ from ..distillation.questions import (
     Predict,
     ReleasePredictions,
     decode_texts,
+    parse_texts,
 )
 from ..federation.answer import Answer
 from ..teaching.federated import DensitySpec, ModelSpec, initial
@@ -122,7 +122,7 @@ def _described(case: Case) -> tuple[Sequence[str] | None, int | None]:
     scalars = [answer.scalars for _, answer in case.answered(DescribeTeacher)]
     names = [name for one in scalars if isinstance(name := one.get("labels"), str)]
     sizes = [size for one in scalars if isinstance(size := one.get("size"), int)]
-    return json.loads(names[-1]) if names else None, sizes[-1] if sizes else None
+    return parse_texts(names[-1]) if names else None, sizes[-1] if sizes else None
 
 
 def codes_of_labels(labels: Labels | None, names: Sequence[str] | None, count: int) -> Codes | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -367,46 +366,53 @@ def _percent(share: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy:
-    """One strategy of a malicious coordinator, and its success."""
+class PolicyAttack:
+    """An attack on single people, and how well it does.
+
+    Attributes
+    ----------
+    name
+        What is attacked, and by what.
+    knows
+        What the attacker knows beforehand.
+    auc, interval
+        Area under its curve, with the 95 % interval of the tries; guessing has 0.5.
+    power, power_error
+        Share of the present records that it finds at 1 % false alarms, and its standard error;
+        guessing has 0.01.
+    bound_auc, bound_power
+        What the budget proves that no attack exceeds; ``None`` where nothing bounds it.
+    """
 
     name: str
-    """Name of the strategy."""
-    sent: int
-    """Number of questions."""
-    answered: int
-    """Number of answers."""
-    refusals: Mapping[str, int]
-    """How often each code of refusal or failure came back."""
-    guesses: int
-    """Number of rows guessed from the answers."""
-    recovered: int
-    """Number of records that a guess hits, to a thousandth of the median distance of two
-    neighbours."""
-    informed: bool = False
-    """Whether it was played by somebody who knows all records but one."""
+    knows: str
+    auc: float
+    interval: tuple[float, float]
+    power: float
+    bound_auc: float | None
+    bound_power: float | None
+    power_error: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
-        return {**vars(self), "refusals": dict(self.refusals)}
+    @property
+    def is_above(self) -> bool:
+        """Whether it does better than the bound, by more than three standard errors."""
+        # The interval is 1.96 standard errors each way.
+        error = (self.interval[1] - self.auc) / 1.96
+        return self.bound_auc is not None and self.auc - 3.0 * error > self.bound_auc + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyAudit(Shown):
-    """What a malicious coordinator gets from one holder, strategy by strategy.
+    """What an asker learns about single people under a policy, attack by attack.
 
     Attributes
     ----------
-    strategies
-        One entry a strategy, each played against a fresh ledger.
+    attacks
+        One entry an attack.
     records, dimension
         Size of the data.
     recovered
-        Number of records that any strategy found.
-    numbers
-        Most numbers about chosen inputs that one strategy received.
-    named
-        Most numbers of named statistics that one strategy received.
+        Number of records that were sent as they are.
     bound
         What the policy discloses at most, by its own account.
     untried
@@ -415,32 +421,35 @@ class PolicyAudit(Shown):
 
     view: ClassVar = "view:policy"
 
-    strategies: tuple[Strategy, ...]
+    attacks: tuple[PolicyAttack, ...]
     records: int
     dimension: int
     recovered: int
-    numbers: int
-    named: int
     bound: str
     untried: str
 
     @property
     def status(self) -> str:
         """The finding, and what it does not say."""
-        questions = sum(one.sent for one in self.strategies)
-        records = f"{self.recovered} of {self.records} records were found"
-        if not self.recovered:
-            records = f"these {len(self.strategies)} strategies found no record, others may"
-        return (
-            f"{records}; {questions} questions, at most {self.numbers} chosen and {self.named} "
-            f"named numbers told to one of them. Not tried: {self.untried}"
-        )
+        if self.recovered:
+            text = f"{self.recovered} of {self.records} records are sent to whoever asks"
+        elif not self.attacks:
+            text = "nothing is answered"
+        else:
+            best = max(self.attacks, key=lambda attack: attack.auc)
+            text = f"the best attack ({best.name}) has an area under the curve of {best.auc:.3f}"
+            if best.bound_auc is None:
+                text += ", and nothing bounds it"
+            else:
+                above = "above" if best.is_above else "within"
+                text += f", {above} the proven {best.bound_auc:.3f}"
+        return f"{text}. Not tried: {self.untried}"
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
         return {
             **vars(self),
-            "strategies": [one.to_dict() for one in self.strategies],
+            "attacks": [vars(attack) for attack in self.attacks],
             "status": self.status,
         }
 

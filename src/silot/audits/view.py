@@ -9,7 +9,7 @@ import numpy as np
 from .. import render
 from ..errors import MismatchError
 from ..federation.result import Array
-from ..render.words import MISSING_NUMBER, count, number, printable
+from ..render.words import MISSING_NUMBER, number, printable
 from .metrics import exact_rows, match_rows
 from .result import SILENCE, Attack, Audit, PolicyAudit
 
@@ -214,48 +214,41 @@ def _compared(rows: Array, truth: Array, shape: tuple[int, ...]) -> list[render.
 
 
 def policy_content(result: PolicyAudit) -> render.Content:
-    """Declare what a malicious coordinator got under a policy; no record is shown."""
-    tried = f"{count(len(result.strategies), 'strategy', 'strategies')} of a malicious coordinator"
-    records = f"found {result.recovered} of {count(result.records, 'record')}"
-    bound = result.bound.split("\n")
+    """Declare what an asker learns about single people under a policy; no record is shown."""
     return [
-        render.Headline(
-            "What a malicious coordinator gets",
-            f"{tried} {records if result.recovered else 'found no record; others may'}.",
-        ),
-        render.Paragraph(f"Not tried: {printable(result.untried, 2000)}", "small"),
-        _BEWARE,
+        render.Headline("What an asker learns about single people", f"{result.status}."),
         render.section(
-            "Strategies",
-            "strategies",
-            _strategies(result),
+            "Attacks",
+            "attacks",
+            _attacks_on_people(result) if result.attacks else None,
             render.facts({"finding": result.status}),
         ),
-        render.on_terminal(render.Paragraph("what the policy can tell at most:")),
+        render.on_terminal(render.Paragraph("what the policy discloses at most:")),
         render.section(
-            "What the policy can tell at most",
+            "What the policy discloses at most",
             "bound",
-            render.Bullets([printable(line, 2000) for line in bound]),
-            link="What the policy can tell",
+            render.Bullets([printable(line, 2000) for line in result.bound.split("\n")]),
+            link="What the policy discloses",
         ),
     ]
 
 
-def _strategies(result: PolicyAudit) -> render.Table:
+def _attacks_on_people(result: PolicyAudit) -> render.Table:
     rows = [
         (
-            strategy.name,
-            strategy.sent,
-            strategy.answered,
-            strategy.recovered,
-            ", ".join(sorted(strategy.refusals)),
+            attack.name,
+            attack.knows,
+            f"{attack.auc:.3f} ({attack.interval[0]:.3f} to {attack.interval[1]:.3f})",
+            "none" if attack.bound_auc is None else f"{attack.bound_auc:.3f}",
+            f"{attack.power:.1%} ± {1.96 * attack.power_error:.1%}",
+            "none" if attack.bound_power is None else f"{attack.bound_power:.2%}",
         )
-        for strategy in result.strategies
+        for attack in result.attacks
     ]
     columns = [
-        render.Column("a coordinator that asks for", False, "fold", 34),
-        *map(render.Column, ("asked", "told", "records found")),
-        render.Column("refused by", False, "fold", 20),
+        render.Column("attack", False, "fold", 34),
+        render.Column("who knows", False, "fold", 16),
+        *map(render.Column, ("AUC", "proven AUC", "found at 1 %", "proven")),
     ]
-    caption = "Strategies, each played against a fresh ledger."
+    caption = "Guessing has an AUC of 0.5, and finds 1 % at 1 % false alarms."
     return render.Table(caption, columns, rows, fold=max(len(rows), 1), loose="")

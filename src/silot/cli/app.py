@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -111,6 +112,7 @@ def options(
 
 def main() -> None:
     """Run the command line; turn errors into a line on stderr and an exit status."""
+    warnings.showwarning = _show_warning
     try:
         # A shell that completes a line says so in its environment, not in arguments.
         first = "all" if "_SILOT_COMPLETE" in os.environ else (sys.argv[1:] or ["--help"])[0]
@@ -138,6 +140,27 @@ def main() -> None:
         if isinstance(cause, KeyboardInterrupt):
             _interrupted(cause)
         raise
+
+
+_show_other = warnings.showwarning
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning about accounts as a sentence, and others as Python does."""
+    # Slow to import, and imported already by whoever warns.
+    from ..privacy.people import PeopleWarning
+
+    if issubclass(category, PeopleWarning):
+        tell(f"warning: {message}")
+    else:
+        _show_other(message, category, filename, lineno, file, line)
 
 
 def _describe_disclosure(run: Run | None) -> str:

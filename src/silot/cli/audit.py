@@ -9,7 +9,7 @@ from typing import Any, cast
 from ..audits.policy import audit_policy
 from ..audits.run import audit
 from ..errors import InputError
-from ..federation import Holder, Policy
+from ..federation import Policy
 from ..federation.transcript import Transcript
 from .console import OUT, counting, print_json, write_report
 from .generate import Flags, argument, command, flag, group
@@ -49,11 +49,11 @@ class Rules(Flags):
     """A holder's rules, in place of a run."""
 
     policy: Path | None = flag(
-        "Instead of a run: a holder's rules, against which a malicious coordinator is played."
+        "Instead of a run: a holder's rules. Measures what an asker learns about single people."
         " Needs --data."
     )
     data: Path | None = flag("The holder's records, for --policy; without it the default rules.")
-    questions: int = flag("Most questions of a strategy, for --policy.", default=100, min=1)
+    draws: int = flag("Tries on each side of a test, for --policy.", default=400, min=50)
 
 
 @command("audit")
@@ -80,10 +80,8 @@ def audit_command(
         )
     if rules.data is not None:
         policy, measure = _load_policy(rules.policy), knowledge.measure(rules.data)
-        with counting("audit", "strategies") as progress:
-            result = audit_policy(
-                policy, measure, questions=rules.questions, seed=seed, progress=progress
-            )
+        with counting("audit", "attacks") as progress:
+            result = audit_policy(policy, measure, draws=rules.draws, seed=seed, progress=progress)
     else:
         if rules.policy is not None:
             raise InputError("--policy goes with --data, not with a run.", code="audit-what")
@@ -122,19 +120,21 @@ def load_vocabulary(path: Path) -> tuple[list[str], Any]:
     """Load words and their vectors from an ``.npz`` file."""
     import numpy as np
 
+    from ..data.foreign import guard, read_npz
     from ..errors import FileError
 
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            words, vectors = file["words"], file["vectors"]
-            texts = str(words).split("\n") if words.ndim == 0 else [str(word) for word in words]
-            return texts, np.asarray(vectors, dtype=np.float64)
-    except (OSError, ValueError, KeyError) as error:
-        raise FileError(
-            f"{path.name} cannot be read as a vocabulary ({type(error).__name__}): an .npz with "
-            "arrays 'words' and 'vectors' is needed.",
+    def fail(why: str) -> FileError:
+        return FileError(
+            f"{path.name} cannot be read as a vocabulary ({why}): an .npz with arrays 'words' and "
+            "'vectors' is needed.",
             code="file-unreadable",
-        ) from None
+        )
+
+    arrays = read_npz(path, fail)
+    with guard(fail):
+        words, vectors = arrays["words"], arrays["vectors"]
+        texts = str(words).split("\n") if words.ndim == 0 else [str(word) for word in words]
+        return texts, np.asarray(vectors, dtype=np.float64)
 
 
 @group("policy")
@@ -148,18 +148,14 @@ def explain_command(
         "Rules, .yml or .json; without it the default ones.", default=None
     ),
     *,
-    data: Path | None = flag("The records they are meant for: figures, not only rules."),
-    columns: Columns,
     json: JsonOption = False,
 ) -> None:
     """What askers could learn at most under a policy, in plain sentences."""
     rules = _load_policy(policy)
-    limits = None if data is None else Holder(columns.measure(data), rules).limits
-    text = rules.explain(limits)
+    text = rules.explain()
     if json:
         body = {
             "policy": json_.loads(rules.model_dump_json()),
-            "numbers": None if limits is None else rules.chosen(limits),
             "explanation": text.split("\n"),
         }
         print_json(body)

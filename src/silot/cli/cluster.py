@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..api._methods import METHODS
+from ..api._methods import PAIRWISE
 from ..api.cluster import cluster
 from ..api.combine import combine
 from ..errors import InputError
@@ -43,7 +43,7 @@ class Groups(Flags):
         return self.values(k="auto" if self.k == "auto" else int(self.k))
 
 
-@command("cluster", METHODS.values(), choose="direct")
+@command("cluster", PAIRWISE, choose="direct")
 def cluster_command(
     holders: HoldersArgument = None,
     *,

@@ -108,7 +108,7 @@ def demo_command(
     show_blocks([_table(results)])
     OUT.print(
         "value: W2 in units of pixel brightness; bounds are certified. level: what was\n"
-        "disclosed: from `record` messages every record can be computed back.",
+        "disclosed: from `record` messages every record can be reconstructed.",
         highlight=False,
     )
     OUT.print("\nWhat the holders' data are worth for 300 other digits, labels and all:")

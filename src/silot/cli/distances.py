@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from ..api._holders import Parties
-from ..api._methods import METHODS, Comparison
+from ..api._methods import PAIRWISE, Comparison
 from ..api.distances import distance_matrix, pooled_distance
 from ..data.measure import Measure
 from ..distances.pooled import Pooled
@@ -16,7 +16,7 @@ from .options import HoldersArgument, LabelledTables, Outputs, Results, Spending
 from .sites import Where
 
 
-@command("distance", METHODS.values(), choose="direct")
+@command("distance", PAIRWISE, choose="direct")
 def distance_command(
     a: Path = argument("A holder: .npz, .csv, .csv.gz, .parquet; or a site."),
     b: Path = argument("Another holder."),
@@ -40,7 +40,7 @@ def distance_command(
     outputs.finish(result)
 
 
-@command("matrix", METHODS.values(), choose="direct")
+@command("matrix", PAIRWISE, choose="direct")
 def matrix_command(
     holders: HoldersArgument = None,
     *,

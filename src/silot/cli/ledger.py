@@ -1,4 +1,4 @@
-"""``silot ledger``: show, verify, trust and forget."""
+"""``silot ledger``: show, verify, trust, forget and separate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..privacy.ledger import Ledger, Row
+from ..privacy.ledger import Account, Ledger, Row
 from .console import OUT, print_json, print_table, show_rows
 from .generate import command, flag, group
 from .options import JsonOption
@@ -32,9 +32,8 @@ _LAYOUT: dict[str, dict[str, Any]] = {
     "question": {**_FOLDED, "max_width": 20},
     "mu": {"justify": "right", "no_wrap": True},
     "total": {"justify": "right", "no_wrap": True},
-    "numbers": {"justify": "right", "no_wrap": True},
+    "level": _FOLDED,
     "state": _FOLDED,
-    "as": _FOLDED,
 }
 
 
@@ -47,14 +46,17 @@ def ledger_command() -> None:
 def show_command(path: PathArgument, json: JsonOption = False) -> None:
     """List releases, exact answers and refusals: when, to whom, and what they spend."""
     with Ledger(path, create=False, readonly=True) as ledger:
-        rows, spent, head, tally = ledger.entries(), ledger.spent, ledger.head, ledger.tally
+        rows, spent, head = ledger.entries(), ledger.spent, ledger.head
+        account = ledger.account
     releases, exact = _releases(rows), _exact(rows)
     if json:
         body = {
             "spent_mu": spent,
+            "account": {
+                "spent_mu": account.spent,
+                "ledgers": [{"path": name, "spent_mu": mu} for name, mu in account.ledgers],
+            },
             "head": head,
-            "chosen_numbers": dict(tally.numbers),
-            "named_numbers": tally.named,
             "releases": releases,
             "exact": exact,
         }
@@ -67,18 +69,13 @@ def show_command(path: PathArgument, json: JsonOption = False) -> None:
             item["mechanism"], f"{item['mu']:.4g}", f"{item['total']:.4g}", _STATES[item["state"]],
         ),
     )  # fmt: skip
-    _print_answers(
-        exact,
-        ("question", "numbers", "as"),
-        lambda item: (item["question"], str(item["numbers"]), item["account"]),
-    )
-    by = ", ".join(f"{count} to {name}" for name, count in tally.numbers.items())
+    _print_answers(exact, ("question", "level"), lambda item: (item["question"], item["level"]))
     show_rows(
         {
             "releases": str(len(releases)),
             "spent": f"mu {spent:.6g}; how much is left, the holder's policy says",
-            "chosen numbers": f"{tally.total}{f' ({by})' if by else ''}",
-            "named numbers": str(tally.named),
+            "account": _describe_account(account),
+            "exact answers": str(len(exact)),
             "refusals": str(sum(row.event == "refuse" for row in rows)),
             "head": head,
         }
@@ -134,28 +131,52 @@ def _print_answers(
         print_table(layout, rows)
 
 
+@command("ledger separate")
+def separate_command(path: PathArgument) -> None:
+    """Declare that a ledger is about other people than the ledgers that share its account.
+
+    It has a budget of its own from then on. If they are the same people after all, both budgets
+    can be spent on them, and what they are promised no longer holds.
+    """
+    with Ledger(path, create=False) as ledger:
+        ledgers, spent = ledger.separate(), ledger.spent
+    if not ledgers:
+        show_rows({"separated": f"nothing: {path} has an account of its own"})
+        return
+    show_rows({"separated": str(path), "from": ", ".join(ledgers), "spent": f"mu {spent:.6g}"})
+    OUT.print(
+        "The ledger notes that you declared its records to be of other people. From now on\n"
+        "it has a budget of its own: of that it spent what is above.",
+        highlight=False,
+    )
+
+
+def _describe_account(account: Account) -> str:
+    """Say which ledgers are about the same people, and what all of them spent."""
+    others = account.ledgers[1:]
+    if not others:
+        return "its own"
+    spent = ", ".join(f"{name} (mu {mu:.6g})" for name, mu in others)
+    return f"mu {account.spent:.6g}, shared with {spent}"
+
+
 def _exact(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """List exact answers and refusals."""
     answers: dict[str, dict[str, Any]] = {}
     for row in rows:
-        if row.event == "told":
-            answers[row.key]["told"] = True
         if row.event not in ("count", "again", "refuse"):
             continue
         parameters = json_.loads(row.parameters)
-        is_refused = row.event == "refuse"
-        account = {
+        level = {
             "count": row.mechanism,
-            "again": f"{row.mechanism}, told before",
+            "again": f"{row.mechanism}, sent before",
             "refuse": f"refused: {parameters.get('code')}",
         }
         answers[row.key] = {
             "time": row.time,
             "asker": row.asker,
             "question": parameters["question"],
-            "account": account[row.event],
-            "numbers": 0 if is_refused else parameters["numbers"],
-            "told": not is_refused and (row.event == "again" or row.mechanism == "record"),
+            "level": level[row.event],
         }
     return list(answers.values())
 

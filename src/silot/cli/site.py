@@ -203,7 +203,7 @@ def _check_all(configuration: SiteConfiguration) -> None:
         ledger = configuration.open_ledger()
     try:
         holder = configuration.build_holder(ledger)
-        _ = configuration.read_policy() if holder is None else holder.limits
+        _ = configuration.read_policy() if holder is None else holder.policy
     finally:
         ledger.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..api.train import train
+from ..data.foreign import JSON_BYTES, parse_json, read_bytes
 from ..errors import FileError, InputError
 from ..teaching.federated.federated import FederatedTraining
 from ..teaching.federated.federated_result import FederatedModels
@@ -82,21 +82,24 @@ def _groups(text: str) -> str | int | dict[str, int]:
         return text
     if text.isascii() and text.isdecimal():
         return int(text)
-    try:
-        body = cast("object", jsonlib.loads(Path(text).read_text(encoding="utf-8")))
-    except OSError:
-        raise FileError(
-            f"--groups is {text[:60]!r}: no number, not auto, and no file that can be read.",
+
+    def fail_open(why: str) -> FileError:
+        return FileError(
+            f"--groups is {text[:60]!r}: no number, not auto, and no file that can be read "
+            f"({why}). Write it with `silot cluster ... --json`.",
             code="file-missing",
-        ) from None
-    except ValueError:
-        body = None
-    groups = cast("dict[str, Any]", body).get("assignment") if isinstance(body, dict) else None
-    if not isinstance(groups, dict):
-        raise InputError(
-            f"{Path(text).name} names no groups. Write it with `silot cluster ... --json`.",
+        )
+
+    def fail(why: str) -> InputError:
+        return InputError(
+            f"{Path(text).name} names no groups ({why}). Write it with `silot cluster ... --json`.",
             code="option-groups",
         )
+
+    body = parse_json(read_bytes(Path(text), fail_open, JSON_BYTES), fail)
+    groups = cast("dict[str, Any]", body).get("assignment") if isinstance(body, dict) else None
+    if not isinstance(groups, dict):
+        raise fail("it has no field 'assignment'")
     return cast("dict[str, int]", groups)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ..api.value import MapMethod, value_holders
 from ..distances.methods import list_comparisons
+from ..distances.sketches.release_options import Private
 from ..distances.worth.contributions import Valuation
 from ..errors import InputError
 from ..records.result import Contents, RecordScores
@@ -14,7 +15,7 @@ from ..render.words import format_bytes
 from ..sites.secure.options import Accuracy
 from .console import OUT, print_json, say_where, show, steps
 from .generate import Flags, command, flag
-from .options import HoldersArgument, NamedTables, Outputs, Release, drop_none
+from .options import HoldersArgument, NamedTables, Outputs, Spending, drop_none
 from .records import (
     Listing,
     RecordOutputs,
@@ -49,12 +50,12 @@ class Comparing(Flags):
     def options(self, method: str, released: dict[str, Any]) -> dict[str, Any]:
         """Return the options as ``value_holders`` takes them, with those of a release.
 
-        A release serves the method ``sketch``, or the map.
+        A release serves the methods ``private`` and ``sketch``, or the map.
         """
         # Never for a report's sake: disclosure does not depend on what is shown.
         of_map = drop_none(scale=self.scale, accuracy=self.accuracy)
         own = {"label_metric": self.label_metric, "map": self.map}
-        if method == "sketch":
+        if method in ("private", "sketch"):
             return {**own, "map_options": of_map, **released}
         return {**own, "map_options": of_map | released}
 
@@ -73,7 +74,7 @@ def value_command(
     method: str,
     where: Where,
     tables: NamedTables,
-    release: Release,
+    spending: Spending,
     compared: Comparing,
     scoring: Scoring,
     outputs: RecordOutputs,
@@ -96,9 +97,15 @@ def value_command(
         images = load_pictures(of_holders, scoring.image_shape)
         shared = drop_none(fdr=scoring.fdr, seed=options.get("seed"))
         trial = Trial.of(own, of_holders, tables.identifiers, labels=tables.labels, **shared)
+    if method == "target" and "privacy_epsilon" in options and not compared.apart:
+        # A budget means noise: the exact default would spend none of it.
+        method = "private"
     if method == "sketch":
         options = {name: value for name, value in options.items() if name not in _NO_SKETCH}
-    options |= compared.options(method, release.read(tables))
+    released = spending.read(tables)
+    if method not in ("private", "sketch"):
+        released |= {name: options.pop(name) for name in Private.options if name in options}
+    options |= compared.options(method, released)
     with steps("value") as progress:
         result = value_holders(
             loaded, own, labels=tables.labels, method=method, progress=progress, **options

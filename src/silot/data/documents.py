@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, overload
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import FileError, InputError
+from .foreign import JSON_BYTES, guard, parse_json, parse_yaml, read_bytes
 
 EXACT = 2.0**53
 """Larger numbers have no exact text and no steps of one."""
@@ -47,58 +46,6 @@ _BOUNDS = {
 }
 
 
-# What PyYAML raises, beside its own errors, on a value that is none of its tag: `!!int x`.
-_ODD_VALUE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
-
-
-class _TwiceError(ValueError):
-    """A field of a JSON file is given twice."""
-
-
-class _Once(yaml.SafeLoader):
-    """Refuses a field that is given twice: YAML would keep the last, and say nothing."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._checked: set[int] = set()
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except _ODD_VALUE:
-            raise yaml.MarkedYAMLError(
-                problem="a value that is none of its kind", problem_mark=node.start_mark
-            ) from None
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        # Before merged mappings (<<) are written into this one, which happens once or more.
-        if id(node) not in self._checked:
-            self._checked.add(id(node))
-            keys: set[str] = set()
-            named = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
-            for key, _ in node.value:
-                if not isinstance(key, yaml.ScalarNode):
-                    continue
-                # YAML reads yes and no as true and false; a column has fields of these names.
-                if "kind" in named and key.value in ("yes", "no"):
-                    key.tag = "tag:yaml.org,2002:str"
-                if key.value in keys:
-                    raise yaml.MarkedYAMLError(
-                        problem=f"{key.value[:40]!r} is given twice", problem_mark=key.start_mark
-                    )
-                keys.add(key.value)
-        super().flatten_mapping(node)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in fields:
-            raise _TwiceError(f"{key[:40]!r} is given twice")
-        fields[key] = value
-    return fields
-
-
 def read_fields(path: Path) -> dict[str, Any]:
     """Read a mapping of fields from a ``.yml``, ``.yaml`` or ``.json`` file.
 
@@ -114,37 +61,23 @@ def read_fields(path: Path) -> dict[str, Any]:
             f"{path.name} is of no kind this is read from. Give .yml, .yaml or .json.",
             code="file-kind",
         )
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        if kind == ".json":
-            body: Any = json.loads(text, object_pairs_hook=_once)
-        else:
-            # _Once builds what SafeLoader builds, no more.
-            body = yaml.load(text, _Once)
-    except FileNotFoundError:
-        raise FileError(f"{path} does not exist. Check the path.", code="file-missing") from None
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise FileError(
-            f"{path.name} cannot be read as {kind[1:]} ({_reason(error)}).",
+    if not path.exists():
+        raise FileError(f"{path} does not exist. Check the path.", code="file-missing")
+
+    def fail(why: str) -> FileError:
+        return FileError(
+            f"{path.name} cannot be read as {kind[1:]} ({why}). Give a mapping of fields, "
+            "in UTF-8.",
             code="file-unreadable",
-        ) from None
+        )
+
+    data = read_bytes(path, fail, JSON_BYTES)
+    with guard(fail):
+        text = data.decode("utf-8-sig")
+    body = parse_json(text, fail) if kind == ".json" else parse_yaml(text, fail)
     if not isinstance(body, dict) or not all(isinstance(key, str) for key in body):
         raise FileError(f"{path.name} is no mapping of fields.", code="file-unreadable")
     return body
-
-
-def _reason(error: Exception) -> str:
-    """Why, without any value of the file."""
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8 text"
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"line {error.problem_mark.line + 1}: {str(error.problem)[:80]}"
-    if isinstance(error, json.JSONDecodeError):
-        return f"line {error.lineno}: {error.msg}"
-    if isinstance(error, _TwiceError):
-        return str(error)
-    # Python reads no whole number of more than 4300 digits.
-    return "a number is too long" if type(error) is ValueError else type(error).__name__
 
 
 @dataclass(frozen=True)

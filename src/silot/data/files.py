@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, SilotError
-
-# What numpy's reader raises on files that are damaged, encrypted, or claim absurd sizes;
-# NotImplementedError is zipfile's, for a compression or a version it does not know.
-DAMAGED_ARCHIVE = (
-    OSError,
-    ValueError,
-    EOFError,
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,
-    RuntimeError,
-    AttributeError,
-    TypeError,
-    KeyError,
-    MemoryError,
-)
-
+from .foreign import read_npz
 
 _KINDS = (".npz", ".csv", ".csv.gz", ".parquet")
 
@@ -132,18 +113,14 @@ def naming_file(file: Path) -> Iterator[None]:
 
 def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     """Read the arrays of an archive that has records ``X``."""
-    try:
-        # Opened here, for numpy leaves a file open that turns out to be no archive.
-        with file.open("rb") as handle:
-            archive = np.load(handle, allow_pickle=False)
-            # A single array saved under this name is no archive: it has no X.
-            arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
-    except DAMAGED_ARCHIVE as error:
-        raise FileError(
-            f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
+    arrays = read_npz(
+        file,
+        lambda why: FileError(
+            f"{file.name} cannot be read as .npz ({why}). Write it with "
             "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
             code="file-unreadable",
-        ) from None
+        ),
+    )
     if "X" not in arrays:
         names = ", ".join(sorted(arrays)) or "nothing"
         raise FileError(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..errors import FileError, InputError
 from .files import known_file, naming_file, read_arrays, write_whole
+from .foreign import parse_json
 from .matching import check_schemas
 from .measure import Measure
 from .reading import Schema, read_by_schema
@@ -294,14 +295,18 @@ def _from_npz(file: Path) -> Measure:
 
 
 def _stored_schema(file: Path, text: str, columns: list[str] | None) -> Schema:
-    try:
-        schema = Schema.of(json.loads(text))
-    except (ValueError, RecursionError, InputError):
-        raise InputError(
-            f"{file.name} holds a schema that cannot be read. Write it anew with "
+    def fail(why: str) -> InputError:
+        return InputError(
+            f"{file.name} holds a schema that cannot be read ({why}). Write it anew with "
             "`silot schema apply`.",
             code="schema-invalid",
-        ) from None
+        )
+
+    body = parse_json(text, fail)
+    try:
+        schema = Schema.of(body)
+    except InputError as error:
+        raise fail(error.message.removesuffix(".")) from None
     if list(schema.features) != columns:
         raise InputError(
             f"the columns of {file.name} are not those of the schema in it. Write it anew with "

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, zip_longest
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import narwhals as nw
 
-from ..errors import ExtraError, FileError
+from ..errors import FileError
+from .foreign import (
+    COLUMNS,
+    NOT_UTF8,
+    ROW_LETTERS,
+    Lines,
+    UnfitError,
+    check_count,
+    collect_parquet,
+    guard,
+    open_text,
+    parquet_names,
+    scan_parquet,
+)
 from .names import listing
-from .tables import Table, Texts, errors_of_polars, may_be_value, named, table_of
+from .tables import Table, Texts, may_be_value, named, table_of
 
-_DAMAGED_TABLE = (OSError, EOFError, ValueError, csv.Error, zlib.error)
-_GZIP = b"\x1f\x8b"
 # What may part fields; of two that part a header into as many, the first.
 _SEPARATORS = (",", ";", "\t")
 # Rows that are texts of Python before they are columns.
 _ROWS = 8192
+# Fields of a block; and fields that lines may lack beyond their characters, for a header of many
+# columns over short lines is a table that no one has.
+_CELLS = 1 << 22
 # Rows of columns with a type that are held at a time.
 _SLICE = 1 << 17
 
@@ -33,11 +45,12 @@ def read_table(file: Path, kind: str) -> Table:
     """Read a table of records."""
     with _reading(file, kind):
         if kind == ".parquet":
-            return table_of(nw.from_native(_polars(file).read_parquet(file, glob=False)))
+            query, _, _ = scan_parquet(file)
+            return table_of(nw.from_native(collect_parquet(query, file)))
         with _rows(file) as rows:
-            names = _header(file, rows.fields)
+            names = _header(file, rows)
             columns = {name: Texts() for name in names}
-            for block in _blocks(names, rows.fields):
+            for block in rows.blocks(names):
                 for column, texts in zip(columns.values(), block, strict=True):
                     column.extend(texts)
             return Table(columns, comma=rows.separator == ";")
@@ -47,69 +60,86 @@ def read_names(file: Path, kind: str) -> list[str]:
     """Read the names of the columns of a table."""
     with _reading(file, kind):
         if kind == ".parquet":
-            return list(_polars(file).read_parquet_schema(file))
-        with _rows(file) as rows:
-            return _header(file, rows.fields)
+            return parquet_names(file)
+        with _rows(file, is_measured=False) as rows:
+            return _header(file, rows)
 
 
 @contextmanager
 def _reading(file: Path, kind: str) -> Iterator[None]:
     """Turn what readers raise on a damaged table into a coded error."""
-    try:
+    needs = (
+        "Write it anew, with its records as rows and one type a column."
+        if kind == ".parquet"
+        else "It needs a header line, no line with more fields than that, UTF-8 text and closed "
+        "quotes."
+    )
+
+    def fail(why: str) -> FileError:
+        text = f"{file.name} cannot be read as {kind} ({why}). {needs}"
+        if why == NOT_UTF8:
+            text = f"{file.name} is not UTF-8 text. Save it as UTF-8."
+        return FileError(text, code="file-unreadable")
+
+    with guard(fail):
         yield
-    except UnicodeDecodeError:
-        raise FileError(
-            f"{file.name} is not UTF-8 text. Save it as UTF-8.",
-            code="file-unreadable",
-        ) from None
-    except (*errors_of_polars(), *_DAMAGED_TABLE) as error:
-        raise FileError(
-            f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
-            "line, no line with more fields than that, UTF-8 text and closed quotes.",
-            code="file-unreadable",
-        ) from None
 
 
 @dataclass(frozen=True)
 class _Rows:
     """Rows of a csv, and what stands between their fields."""
 
-    fields: Iterator[list[str]]
+    lines: Lines
     separator: str
     share: Callable[[], float]
     """How much of the file has been read."""
 
+    def __iter__(self) -> Iterator[list[str]]:
+        # Strictly: a quote that is not closed must not swallow other records.
+        for row in csv.reader(self.lines, delimiter=self.separator, strict=True):
+            self.lines.row = 0
+            # A blank line is no record.
+            if row:
+                yield row
+
+    def blocks(self, names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
+        """Some thousand rows at a time, by columns."""
+        rows, gaps = iter(self), 0
+        while block := list(islice(rows, max(1, min(_ROWS, _CELLS // len(names))))):
+            if max(map(len, block)) > len(names):
+                raise UnfitError("a line has more fields than the header")
+            gaps += len(names) * len(block) - sum(map(len, block))
+            if gaps > _CELLS + self.lines.letters:
+                raise UnfitError("almost all fields are missing in its lines")
+            # Of a row with fewer fields than the header, the others are missing.
+            yield [texts[1:] for texts in zip_longest(names, *block, fillvalue="")]
+
 
 @contextmanager
-def _rows(file: Path) -> Iterator[_Rows]:
-    """Rows of a csv. Strictly: a quote that is not closed must not swallow other records."""
-    with file.open("rb") as handle:
-        packed = handle.read(len(_GZIP)) == _GZIP
-    opened = gzip.open if packed else open
-    with opened(file, "rt", encoding="utf-8-sig", newline="") as text:
-        separator = _separator(text.readline())
+def _rows(file: Path, *, is_measured: bool = True) -> Iterator[_Rows]:
+    with open_text(file, is_measured=is_measured) as (text, share):
+        separator = _separator(text.readline(ROW_LETTERS))
         text.seek(0)
-        # A blank line is no record.
-        rows = (row for row in csv.reader(text, delimiter=separator, strict=True) if row)
-        size = max(file.stat().st_size, 1)
-        raw: Any = text.buffer
-        place = raw.fileobj if packed else raw
-        yield _Rows(rows, separator, lambda: place.tell() / size)
+        yield _Rows(Lines(text), separator, share)
 
 
 def _separator(header: str) -> str:
     """What parts the names of the columns, which are public: no record has a say."""
 
     def parts(separator: str) -> int:
-        return len(next(csv.reader([header], delimiter=separator), []))
+        # A field has 131,072 characters at most, and without its separator a header is one field.
+        with suppress(csv.Error):
+            return len(next(csv.reader([header], delimiter=separator), []))
+        return 0
 
     return max(_SEPARATORS, key=parts)
 
 
-def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
-    names = next(rows, None)
+def _header(file: Path, rows: _Rows) -> list[str]:
+    names = next(iter(rows), None)
     if names is None:
-        raise ValueError
+        raise UnfitError("it has no line")
+    check_count(len(names), COLUMNS, "columns")
     numbers = [name.strip() for name in names if name.strip() and may_be_value(name)]
     if (numbers and not _places(numbers, alone=len(numbers) == len(names))) or not any(names):
         raise FileError(
@@ -117,7 +147,8 @@ def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
             "there. Put a line of names first.",
             code="file-header",
         )
-    doubled = [str(place + 1) for place, name in enumerate(names) if names.count(name) > 1]
+    counts = Counter(names)
+    doubled = [str(place + 1) for place, name in enumerate(names) if counts[name] > 1]
     if doubled:
         raise FileError(
             f"{file.name} has columns of one name: no. {listing(doubled)}. Rename them.",
@@ -132,15 +163,6 @@ def _places(names: Sequence[str], *, alone: bool) -> bool:
         return False
     steps = {int(b) - int(a) for a, b in pairwise(names)}
     return steps <= {1} and (int(names[0]) < 2 if alone else len(names) > 2)
-
-
-def _blocks(names: Sequence[str], rows: Iterator[list[str]]) -> Iterator[list[tuple[str, ...]]]:
-    """Some thousand rows at a time, by columns."""
-    while block := list(islice(rows, _ROWS)):
-        if max(map(len, block)) > len(names):
-            raise ValueError
-        # Of a row with fewer fields than the header, the others are missing.
-        yield [texts[1:] for texts in zip_longest(names, *block, fillvalue="")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +188,8 @@ def read_blocks(file: Path, kind: str, wanted: Collection[str]) -> Iterator[Bloc
 
 def _text_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
     with _rows(file) as rows:
-        names = _header(file, rows.fields)
-        for columns in _blocks(names, rows.fields):
+        names = _header(file, rows)
+        for columns in rows.blocks(names):
             chosen = {
                 name: texts for name, texts in zip(names, columns, strict=True) if name in wanted
             }
@@ -175,11 +197,9 @@ def _text_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
 
 
 def _parquet_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
-    lazy = _polars(file).scan_parquet(file, glob=False)
-    names = [name for name in lazy.collect_schema() if name in wanted]
-    height = int(lazy.select(_polars(file).len()).collect().item())
+    lazy, names, height = scan_parquet(file, wanted, _SLICE)
     for start in range(0, height, _SLICE):
-        frame = nw.from_native(lazy.select(names).slice(start, _SLICE).collect())
+        frame = nw.from_native(collect_parquet(lazy.slice(start, _SLICE), file))
         size = min(_SLICE, height - start)
         columns = {name: frame.get_column(name) for name in names}
         yield Block(columns, size, share=(start + size) / height)
@@ -188,15 +208,3 @@ def _parquet_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
 def frame_block(table: Table) -> Block:
     """A table that is in memory, in one block."""
     return Block(table.columns, table.height, table.comma)
-
-
-def _polars(file: Path) -> ModuleType:
-    """What reads columns of a type; a csv does without."""
-    try:
-        import polars
-    except ImportError:
-        raise ExtraError(
-            f"{file.name} is read with polars. Run: pip install 'silot[parquet]', or give a csv.",
-            code="extra-parquet",
-        ) from None
-    return polars

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .fedwad import FedWaD, fedwad
     from .methods import METHODS, Joint, Pairwise, WithReference
     from .pooled import Pooled, pooled
+    from .private import PrivateDistance, private
     from .questions import DistanceTo, DistanceWithError, LabelledDistanceTo
     from .result import Distance, DistanceMatrix
     from .trianglewad import TriangleWad, trianglewad
@@ -28,11 +29,13 @@ __all__ = [
     "Pairwise",
     "Parts",
     "Pooled",
+    "PrivateDistance",
     "TriangleWad",
     "WithReference",
     "direct",
     "fedwad",
     "pooled",
+    "private",
     "trianglewad",
 ]
 

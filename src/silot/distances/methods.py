@@ -124,7 +124,7 @@ class Turns:
 METHODS: dict[str, type[Pairwise]] = {}
 """The distance methods by name, those that disclose most first."""
 
-INVERTIBLE = "none: every record can be computed back from the messages"
+INVERTIBLE = "none: every record can be reconstructed from the messages"
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,8 @@ class Pairwise(Comparing):
     needs: ClassVar[str] = ""
     guarantees: ClassVar[str] = ""
     privacy: ClassVar[str] = INVERTIBLE
+    compares_holders: ClassVar[bool] = True
+    """Whether it compares two holders; others compare a holder with data of the asker alone."""
     asks: ClassVar[bool] = True
     """Whether holders answer its questions; a method with an engine of its own sends none."""
 

@@ -387,7 +387,7 @@ class SellersUnion:
         cls, answers: Mapping[str, Answer], masses: Mapping[str, float], buyer: Received, p: int
     ) -> SellersUnion:
         """Read the answers of sellers that have these masses in the union."""
-        moves = {name: _read_largest(answer, "displacement") for name, answer in answers.items()}
+        moves = {name: answer.optional_number("displacement") for name, answer in answers.items()}
         powers = [masses[name] * move**p for name, move in moves.items() if move is not None]
         # The union moves by the mean of order p of what its parts move; one unknown part leaves it
         # unknown.
@@ -395,12 +395,8 @@ class SellersUnion:
         optimal = all(answer.flag("optimal") for answer in answers.values())
         first = next(iter(answers.values()))
         if "target_distance" in first.scalars:
-            distance, lower = first.number("target_distance"), first.optional_number("target_lower")
-            half = first.rounding("target_distance")
-            if lower is None:
-                # The bounds of a plan that was proven optimal are closer than any rounding.
-                lower = max(distance - half, 0.0) if optimal else 0.0
-            return cls(distance, lower, distance + half, moved, optimal)
+            distance, lower = first.number("target_distance"), first.number("target_lower")
+            return cls(distance, lower, distance, moved, optimal)
         parts = {
             name: answer.array("costs", ndim=2, columns=len(buyer.atoms))
             for name, answer in answers.items()
@@ -417,12 +413,6 @@ class SellersUnion:
         plan = plan_from_cost(costs, weights, buyer.weights)
         distance, lower = (max(c, 0.0) ** (1.0 / p) for c in (plan.cost, plan.lower_cost))
         return cls(distance, lower, distance, moved, optimal and plan.optimal, costs, weights)
-
-
-def _read_largest(answer: Answer, name: str) -> float | None:
-    """Read a number, or the largest that rounds to it; ``None`` where a holder did not send it."""
-    value = answer.optional_number(name)
-    return None if value is None else value + answer.rounding(name)
 
 
 _EPSILON = float(np.finfo(np.float64).eps)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -19,10 +18,11 @@ from silot_transport.decomposition import canonical_order, decompose
 from silot_transport.geodesic import Interpolation
 from silot_transport.resampling import FEWEST, corrected_cost, distinct_records, lots
 
+from ..data.foreign import parse_json
 from ..data.measure import Covariance, Embedding, class_vectors_of, features_of
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer
-from ..federation.disclosure import Account, Disclosure
+from ..federation.disclosure import Disclosure
 from ..federation.message import LARGEST_TEXT, Scalar
 from ..federation.question import Array, Codes, Names, Question, register
 
@@ -32,8 +32,7 @@ class Describe(Question):
     """Size, dimension, and whether weights are uniform: what two parties need to agree."""
 
     kind: ClassVar[str] = "describe"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.FREE
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = weights[weights > 0]
@@ -65,24 +64,11 @@ class Moments(Question):
     """Mean and covariance, for the Gelbrich lower bound."""
 
     kind: ClassVar[str] = "moments"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    account: ClassVar[Account] = Account.NAMED
-    by_pairs: ClassVar[bool] = True
-
-    def numbers(self, records: int, dimension: int) -> int:
-        # A covariance is symmetric: its upper triangle is all that it tells.
-        return dimension + dimension * (dimension + 1) // 2
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         moments = moments_of(points, weights)
         return Answer({"mean": moments.mean, "covariance": moments.covariance})
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        # A record of weight w that goes moves the mean by w times its distance from it.
-        far = np.abs(points - answer.arrays["mean"]).max(axis=1)
-        return {"mean": float((weights * far).max()), "covariance": float((weights * far**2).max())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,23 +86,13 @@ class _WithReference(Question):
                 code="dimension-mismatch",
             )
 
-    def _double_if_embedded(self, move: float) -> float:
-        """Double a move where labels have coordinates: a record moves those of its class too."""
-        # Its own coordinates move, and those of its class with it, which is taken to count as much
-        # again.
-        return move if self.embedding == "none" else 2.0 * move
-
 
 @dataclass(frozen=True, kw_only=True)
 class DistanceTo(_WithReference):
     """``W_p`` of the records and a reference: one number."""
 
     kind: ClassVar[str] = "distance-to"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.CHOSEN
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return 1
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self._check(points)
@@ -126,16 +102,6 @@ class DistanceTo(_WithReference):
             # plan may be short of optimal.
             scalars={"distance": plan.upper, "distance_lower": plan.lower, "optimal": plan.optimal}
         )
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        share = find_largest_share(points, weights, self.reference, p=self.p)
-        return {
-            "distance": self._double_if_embedded(
-                bound_move(answer.number("distance"), share, self.p)
-            )
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,11 +171,7 @@ class InterpolantDistance(_WithTarget):
     """``W_p`` of the interpolant and a target: one number."""
 
     kind: ClassVar[str] = "interpolant-distance"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.CHOSEN
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return 1 + self.scalars
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         interpolant = self._interpolate(points, weights)
@@ -222,23 +184,6 @@ class InterpolantDistance(_WithTarget):
         # Two plans stand behind the number: it is proven only where both are.
         sent["optimal"] = interpolant.optimal and plan.optimal
         return Answer(scalars=sent)
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        # A record's mass is on atoms between it and the reference, no further from any target
-        # than one of these is.
-        away = find_largest_share(points, weights, self.reference, p=self.p)
-        ends = max(
-            find_largest_share(points, weights, self.target, p=self.p),
-            float(weights.max()) * find_largest_cost(self.reference, self.target, p=self.p),
-        )
-        shares = {"displacement": self.t**self.p * away, "target_distance": ends}
-        return {
-            name: self._double_if_embedded(bound_move(answer.number(name), share, self.p))
-            for name, share in shares.items()
-            if name in answer.scalars
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,30 +205,6 @@ class InterpolantCosts(_WithTarget):
 
 
 # Costs held at once: 32 MB of floats.
-_COSTS = 1 << 22
-
-
-def find_largest_cost(x: Array, y: Array, *, p: int = 2) -> float:
-    """Find the largest cost of two points."""
-    return find_largest_share(x, np.ones(len(x)), y, p=p)
-
-
-def find_largest_share(points: Array, weights: Array, target: Array, *, p: int = 2) -> float:
-    """Bound the part of ``W_p^p`` that one record has: its mass times its largest cost."""
-    # In blocks of rows, for all costs at once need not fit into memory.
-    rows = max(_COSTS // max(len(target), 1), 1)
-    return max(
-        float((weights[k : k + rows] * cost_matrix(points[k : k + rows], target, p=p).max(1)).max())
-        for k in range(0, len(points), rows)
-    )
-
-
-def bound_move(distance: float, share: float, p: int) -> float:
-    """Bound how far a distance moves when a share of its p-th power goes."""
-    # The p-th power of the distance loses the share of the record at most. Where that is all of it
-    # or more, the root of the share bounds the move.
-    remainder = distance**p - share
-    return distance - remainder ** (1.0 / p) if remainder > 0 else share ** (1.0 / p)
 
 
 def encode_classes(names: list[str]) -> str:
@@ -300,16 +221,21 @@ def encode_classes(names: list[str]) -> str:
 
 def decode_classes(text: str) -> list[str]:
     """Decode class names, or raise a ``WireError`` where a text is no list of them."""
-    try:
-        value = cast("object", json.loads(text))
-    except ValueError:
-        value = None
+
+    def fail(why: str) -> WireError:
+        return WireError(
+            f"class names are not a list of distinct texts ({why}). Install the same silot on "
+            "both sides.",
+            code="question-fields",
+        )
+
+    value = cast("object", parse_json(text, fail))
     names = cast("list[object]", value) if isinstance(value, list) else []
     texts = [name for name in names if isinstance(name, str)]
     # Two equal names would be one class with two codes; texts alone can be labels.
     if isinstance(value, list) and len(set(texts)) == len(texts) == len(names):
         return texts
-    raise WireError("class names are not a list of distinct texts.", code="question-fields")
+    raise fail("something else")
 
 
 def encode_labels(labels: Names | None, classes: str, size: int) -> tuple[Codes, int, int]:
@@ -332,57 +258,29 @@ def encode_labels(labels: Names | None, classes: str, size: int) -> tuple[Codes,
 
 @dataclass(frozen=True, kw_only=True)
 class ClassSizes(Question):
-    """Mass of every class. Without ``classes`` the holder sends the names of its own.
-
-    Classes of fewer than ``least`` records count as absent; a holder raises ``least`` to what
-    its policy wants.
-    """
+    """Mass of every class. Without ``classes`` the holder sends the names of its own."""
 
     kind: ClassVar[str] = "class-sizes"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     classes: str = ""
-    least: int = 1
-
-    def accounted(self, dimension: int) -> Account:
-        """Account for names of the holder's own as records: they are texts of its records."""
-        return Account.NAMED if self.classes else Account.RECORD
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return len(decode_classes(self.classes))
 
     def check_fields(self) -> None:
         if self.classes:
             decode_classes(self.classes)
 
-    def coarser(self, least: int) -> Self:
-        return replace(self, least=max(self.least, least))
-
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         if labels is None:
             raise InputError("the records have no labels.", code="labels-absent")
         used = weights > 0
-        names, counts = np.unique(labels[used], return_counts=True)
-        large = set(names[counts >= self.least].tolist())
         # Sorted: the order of the records must not show.
-        text = self.classes or encode_classes(sorted(large))
-        counted = np.array([name in large for name in labels.tolist()]) & used
+        text = self.classes or encode_classes(sorted(set(labels[used].tolist())))
         codes, size, _ = encode_labels(labels, text, len(points))
         # bincount of nothing counts in integers.
-        masses = np.bincount(codes[counted], weights[counted], minlength=size).astype(np.float64)
+        masses = np.bincount(codes[used], weights[used], minlength=size).astype(np.float64)
         total = float(masses.sum())
         answer = {"masses": masses[:size] / total if total > 0 else masses[:size]}
         return Answer(answer, {} if self.classes else {"classes": text})
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        # The masses are shares of the classes in the list alone.
-        listed = decode_classes(self.classes)
-        if labels is None:
-            return {}
-        mass = float(weights[np.isin(labels, listed)].sum())
-        return {"masses": min(float(weights.max()) / mass, 1.0) if mass > 0 else 0.0}
 
 
 def check_shared_labels(codes: Codes, weights: Array, listed: int) -> None:
@@ -520,11 +418,7 @@ class LabelledDistanceTo(_WithClassMetric):
     """
 
     kind: ClassVar[str] = "labelled-distance-to"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    account: ClassVar[Account] = Account.CHOSEN
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return 1
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         return self.solve(points, weights, labels)[0]
@@ -551,24 +445,6 @@ class LabelledDistanceTo(_WithClassMetric):
             "optimal": plan.optimal,
         }
         return Answer(scalars=scalars), plan, squares
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        share, doubled = self.find_share(points, weights, labels)
-        move = bound_move(answer.number("distance"), share, 2)
-        return {"distance": 2.0 * move if doubled else move}
-
-    def find_share(self, points: Array, weights: Array, labels: Names | None) -> tuple[float, bool]:
-        """Find the largest part of the cost of one record, and whether it moves others' too."""
-        codes, _, new = encode_labels(labels, self.classes, len(points))
-        squares = self._square_label_distances(points, self.target, weights, codes, new)
-        # The cost of a record is a sum of features and labels: the largest of each, for the largest
-        # of both together would take all pairs at once.
-        labels_share = float((weights * squares[codes].max(axis=1)).max())
-        # A record of a class of its holder's own moves the place of that class as well.
-        doubled = bool(new) or self.embedding != "none"
-        return find_largest_share(points, weights, self.target) + labels_share, doubled
 
 
 def count_features(width: int, embedding: Embedding) -> int:
@@ -599,10 +475,6 @@ class CostParts(LabelledDistanceTo):
     """
 
     kind: ClassVar[str] = "cost-parts"
-
-    def numbers(self, records: int, dimension: int) -> int:
-        classes = len(decode_classes(self.classes)) + 1 if self.classes else 0
-        return dimension + 1 + 2 * classes
 
     def check_fields(self) -> None:
         if self.classes:
@@ -642,24 +514,7 @@ class CostParts(LabelledDistanceTo):
             arrays |= {"class_costs": parts.classes, "masses": parts.masses}
         return Answer(arrays, {"labels": parts.labels})
 
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        # When one record changes, another plan may be optimal, of other parts: what bounds their
-        # moves is the whole cost alone, with what the record adds to it.
-        distance = (float(answer.arrays["columns"].sum()) + answer.number("labels")) ** 0.5
-        cost = Answer(scalars={"distance": distance})
-        most = (distance + super().moves(points, weights, labels, cost)["distance"]) ** 2
-        # Removing the heaviest record spreads its mass over all others.
-        heaviest = float(weights.max() / weights.sum())
-        mass = min(heaviest / (1.0 - heaviest), 1.0) if heaviest < 1 else 1.0
-        return {"columns": most, "labels": most, "class_costs": most, "masses": mass}
 
-
-# Of the largest part of the cost that one record can have: it moves its own half, and who it puts
-# into the other half moves that one; where tails are heavy it decides the degrees of freedom too.
-_MOVED = 2.0
-_MOVED_MARGIN = 6.0
 _NUMBERS = 5
 OWN_SPLITS = 24
 """How often a holder splits its records in halves to estimate sampling noise."""
@@ -681,9 +536,6 @@ class DistanceWithError(DistanceTo):
 
     with_chance: bool = True
 
-    def numbers(self, records: int, dimension: int) -> int:
-        return _NUMBERS
-
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self._check(points)
         plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
@@ -704,13 +556,6 @@ class DistanceWithError(DistanceTo):
             )
         return Answer(scalars=scalars)
 
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        share = find_largest_share(points, weights, self.reference, p=self.p)
-        moves = _bound_moves(answer, share)
-        return {name: self._double_if_embedded(move) for name, move in moves.items()}
-
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledDistanceWithError(LabelledDistanceTo):
@@ -725,9 +570,6 @@ class LabelledDistanceWithError(LabelledDistanceTo):
     with_chance: bool = True
     matched: bool = False
 
-    def numbers(self, records: int, dimension: int) -> int:
-        return _NUMBERS
-
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         answer, plan, squares = self.solve(points, weights, labels)
         codes, _, _ = encode_labels(labels, self.classes, len(points))
@@ -736,13 +578,6 @@ class LabelledDistanceWithError(LabelledDistanceTo):
             points, weights, codes, target, plan, squares, self.with_chance, self.matched
         )
         return Answer(scalars={**answer.scalars, **errors})
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        share, doubled = self.find_share(points, weights, labels)
-        moves = _bound_moves(answer, share)
-        return {name: 2.0 * move if doubled else move for name, move in moves.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -755,13 +590,9 @@ class OwnChance(Question):
     """
 
     kind: ClassVar[str] = "own-chance"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.NAMED
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     p: int = 2
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return 3
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = np.flatnonzero(weights > 0)
@@ -779,17 +610,6 @@ class OwnChance(Question):
         if law is None:
             return Answer()
         return Answer(scalars={"mean": law.mean, "spread": law.spread, "error": law.error})
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        if "mean" not in answer.scalars:
-            return {}
-        share = find_largest_share(points, weights, points, p=self.p)
-        move = bound_move(answer.number("mean"), _MOVED * share, self.p)
-        # Where labels have coordinates, a record moves those of its class as well.
-        move *= 1.0 if self.embedding == "none" else 2.0
-        return {"mean": move, "spread": _MOVED * move, "error": _MOVED * move}
 
 
 def _estimate_errors(
@@ -850,17 +670,6 @@ def _complete_class_squares(squares: Array) -> Array:
         full[k, listed:] = (apart[k] + apart[listed:]).min(axis=1)
         full[k, k] = 0.0
     return full**2
-
-
-def _bound_moves(answer: Answer, share: float) -> dict[str, float]:
-    """Bound how far one record moves the numbers of a distance with its error."""
-    moves = {"distance": bound_move(answer.number("distance"), share, 2)}
-    if "corrected" in answer.scalars:
-        moves["corrected"] = bound_move(answer.number("corrected"), _MOVED * share, 2)
-        moves["margin"] = _MOVED_MARGIN * share
-    if "chance" in answer.scalars:
-        moves["chance"] = bound_move(answer.number("chance"), _MOVED * share, 2)
-    return moves
 
 
 register(

@@ -55,7 +55,7 @@ class Distance(Billed):
     rounds, bytes_sent, bytes_received, seconds
         The bill: exchanges, bytes each way seen from the coordinator, and duration.
     disclosure
-        Finest thing a holder disclosed: ``scalar``, ``sketch``, ``aggregate`` or ``record``.
+        Finest thing a holder disclosed: ``public``, ``private``, ``statistics`` or ``record``.
     seed
         Seed of the run; with it and the same data the result is the same.
     history
@@ -210,7 +210,7 @@ class DistanceMatrix(Preflighted):
     @property
     def disclosure(self) -> str:
         """Finest thing disclosed in any pair."""
-        order = ("scalar", "sketch", "aggregate", "record")
+        order = ("public", "private", "statistics", "record")
         return max((pair.disclosure for pair in self.pairs.values()), key=order.index)
 
     @property

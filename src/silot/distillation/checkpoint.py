@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data.files import DAMAGED_ARCHIVE, write_whole
+from ..data.files import write_whole
+from ..data.foreign import guard, parse_json, read_npz
 from ..errors import FileError, MismatchError
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -30,16 +31,6 @@ def write_arrays(
     file = io.BytesIO()
     np.savez(file, **named)
     write_whole(path, file.getvalue(), private=True)
-
-
-def read_arrays(path: Path) -> Arrays:
-    """Read all arrays of an archive; raise one of ``DAMAGED_ARCHIVE`` where it is none."""
-    # From memory: numpy leaves files open that turn out to be no archives.
-    archive = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError
-    with archive:
-        return {name: archive[name] for name in archive.files}
 
 
 def fingerprint(**parts: Any) -> str:
@@ -98,17 +89,18 @@ def load(path: Path, kind: str, mark: str) -> tuple[dict[str, Any], Arrays] | No
     """
     if not path.exists():
         return None
-    try:
-        arrays = read_arrays(path)
-        meta = json.loads(arrays.pop("meta").tobytes().decode())
+
+    def fail(why: str) -> FileError:
+        return FileError(
+            f"{path} is no checkpoint, or is damaged ({why}). Remove it to begin anew.",
+            code="checkpoint-broken",
+        )
+
+    arrays = read_npz(path, fail)
+    with guard(fail):
+        meta = parse_json(arrays.pop("meta").tobytes(), fail)
         fits = meta["version"] == _VERSION and meta["kind"] == kind and meta["mark"] == mark
         values = dict(meta["values"])
-    except DAMAGED_ARCHIVE as error:
-        raise FileError(
-            f"{path} is no checkpoint, or is damaged ({type(error).__name__}). Remove it to begin "
-            "anew.",
-            code="checkpoint-broken",
-        ) from None
     if not fits:
         raise MismatchError(
             f"{path} belongs to other options, another model or other data. Give those of before, "

@@ -131,7 +131,7 @@ def distill(
     return Protocol(
         "distill",
         poll.names,
-        Disclosure.SKETCH if how.private else Disclosure.RECORD,
+        Disclosure.PRIVATE if how.private else Disclosure.RECORD,
         # A poll of its own for each run, for it notes who answered what.
         lambda: replace(poll).steps(),
         poll.parameters(),

@@ -22,9 +22,11 @@ import numpy.typing as npt
 
 from silot_transport._check import as_points
 
+from ..data.foreign import parse_json
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer
-from ..federation.disclosure import Account, Disclosure
+from ..federation.disclosure import Disclosure
+from ..federation.message import LARGEST_MESSAGE
 from ..federation.question import Array, Codes, Question, Subject, Text, register
 from ..federation.release import Release
 from .labels import are_probabilities
@@ -99,15 +101,23 @@ def decode_texts(field: Text) -> list[str]:
     """Read what ``encode_texts`` wrote, or raise a ``WireError``."""
     texts = parse_texts(field.tobytes())
     if texts is None:
-        raise WireError("the texts are no JSON list of texts.", code="question-fields")
+        raise _fail_texts("something else")
     return texts
+
+
+def _fail_texts(why: str) -> WireError:
+    return WireError(
+        f"the texts are no JSON list of texts ({why}). Install the same silot on both sides.",
+        code="question-fields",
+    )
 
 
 def parse_texts(text: str | bytes) -> list[str] | None:
     """Parse a JSON list of texts that another party wrote; return ``None`` where it is none."""
     try:
-        texts = cast("object", json.loads(text if isinstance(text, str) else text.decode()))
-    except (ValueError, RecursionError):
+        # What is in a message had its size checked with that.
+        texts = cast("object", parse_json(text, _fail_texts, most=LARGEST_MESSAGE))
+    except WireError:
         return None
     if not isinstance(texts, list):
         return None
@@ -189,8 +199,7 @@ class DescribeTeacher(Question):
 
     kind: ClassVar[str] = "describe-teacher"
     on: ClassVar[Subject] = "model"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.PUBLIC
+    level: ClassVar[Disclosure] = Disclosure.PUBLIC
 
     private: bool = False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from ..data.files import DAMAGED_ARCHIVE
+from ..data.foreign import guard, parse_json, read_npz
 from ..errors import FileError, InputError, MismatchError
-from .checkpoint import read_arrays, write_arrays
+from .checkpoint import write_arrays
 from .labels import LabelSpace
 from .models import BagOfWords, Transformer, VectorHead, pretrained
 from .modules import load_parameters, parameters_of
@@ -175,23 +174,26 @@ def load_model(
     torch.Size([1, 2])
     """
     file = Path(path)
-    try:
-        arrays = read_arrays(file)
-    except FileNotFoundError:
-        raise FileError(f"{file} does not exist. Check the path.", code="file-missing") from None
-    except DAMAGED_ARCHIVE as error:
-        raise FileError(
-            f"{file.name} cannot be read as .npz ({type(error).__name__}).", code="file-unreadable"
-        ) from None
+    if not file.exists():
+        raise FileError(f"{file} does not exist. Check the path.", code="file-missing")
+    arrays = read_npz(
+        file,
+        lambda why: FileError(
+            f"{file.name} cannot be read as .npz ({why}). Give a model that silot saved.",
+            code="file-unreadable",
+        ),
+    )
     document = arrays.pop(_RECIPE, None)
     if document is not None:
-        try:
-            own = Recipe.from_dict(json.loads(document.tobytes().decode()))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise FileError(
-                f"{file.name} does not say how its model is built ({type(error).__name__}).",
+
+        def fail(why: str) -> FileError:
+            return FileError(
+                f"{file.name} does not say how its model is built ({why}). Save it anew.",
                 code="file-unreadable",
-            ) from None
+            )
+
+        with guard(fail):
+            own = Recipe.from_dict(parse_json(document.tobytes(), fail))
         if recipe is not None and replace(recipe, labels=own.labels) != own:
             raise MismatchError(
                 f"{file.name} says how its model is built, and it is another one. Leave the "

@@ -58,7 +58,7 @@ class Teacher(Party):
     policy
         Its rules. Predictions are of level record: whoever asks may find out whether a given
         record was among the training records, or train a copy of the model. By default it allows
-        that; ``Policy(level="sketch", privacy_epsilon=...)`` allows noisy predictions alone.
+        that; ``Policy(privacy_epsilon=...)`` allows noisy predictions alone.
     ledger
         The account that noisy predictions are charged to, and that records who received or was
         refused what. It belongs to the training records: give all teachers trained on the same
@@ -141,10 +141,6 @@ class Teacher(Party):
             return "policy-asker"
         return "teacher-question" if question.on != "model" else super()._refusal(question, asker)
 
-    @property
-    def _dimension(self) -> int:
-        return 0
-
     def _compute(self, question: Question) -> Answer:
         if isinstance(question, DescribeTeacher):
             return self._describe(question)
@@ -159,7 +155,7 @@ class Teacher(Party):
         if self._inputs is not None:
             scalars |= {"inputs": len(self._inputs), "shared": self._digest}
         # A number of records is exact.
-        if self._size is not None and self.policy.tells_numbers and not question.private:
+        if self._size is not None and self.policy.allows_exact and not question.private:
             scalars["size"] = self._size
         return Answer(scalars=scalars)
 

@@ -371,7 +371,7 @@ def _plain(value: float) -> str:
 def _disclosure(result: Distillation) -> render.Table:
     """Return what was told to whom."""
     level = result.disclosure
-    meaning = {"record": _PREDICTIONS, "sketch": _NOISY}.get(level) or level_in_words(level)
+    meaning = {"record": _PREDICTIONS, "private": _NOISY}.get(level) or level_in_words(level)
     inputs = "The inputs of the transfer set, and those of the noise if weights need it."
     rows = [
         ("from teachers", level or "unknown", meaning),

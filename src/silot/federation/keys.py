@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from ..data.files import write_whole
+from ..data.foreign import guard
 from ..errors import FileError, MismatchError
 
 KEY, PUBLIC = ".key", ".pub"
@@ -139,12 +140,11 @@ class Key:
                 f"Take their rights away (chmod 600), or make a new key.",
                 code="key-open",
             )
-        try:
+        needed = "an unencrypted Ed25519 key (NAME.key of `silot keys NAME`)"
+        with guard(lambda _: _no_key(file, needed)):
             private_key = serialization.load_pem_private_key(data, password=None)
-        except Exception:  # noqa: BLE001 - whatever the library says of bytes from anywhere
-            private_key = None
         if not isinstance(private_key, Ed25519PrivateKey):
-            raise _no_key(file, "an unencrypted Ed25519 key (NAME.key of `silot keys NAME`)")
+            raise _no_key(file, needed)
         return cls(private_key)
 
     def save(self, path: str | Path) -> tuple[Path, Path]:

@@ -12,6 +12,7 @@ import msgpack  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 import numpy.typing as npt
 
+from ..data import foreign
 from ..errors import WireError
 
 Scalar = bool | int | float | str | None
@@ -35,9 +36,8 @@ class Message:
     arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict[str, npt.NDArray[Any]])
 
 
-# msgpack has no type stubs; these two are the only places that call it.
+# msgpack has no type stubs.
 _PACK = cast("Callable[..., bytes]", getattr(msgpack, "packb"))  # noqa: B009
-_UNPACK = cast("Callable[..., object]", getattr(msgpack, "unpackb"))  # noqa: B009
 
 
 def pack(body: object) -> bytes:
@@ -48,17 +48,17 @@ def pack(body: object) -> bytes:
 def unpack(data: bytes | memoryview, *, flat: bool = False) -> object:
     """Read msgpack; anything malformed is a ``WireError``.
 
-    With ``flat`` lists have no more entries than a message: a list that claims many is made before
-    they are read, within each other many times over.
+    With ``flat`` it has no more entries than a message: 64 arrays have 9 values each.
     """
-    limits = {"max_array_len": _LARGEST_COUNT, "max_map_len": _LARGEST_COUNT} if flat else {}
-    try:
-        return _UNPACK(data, raw=False, strict_map_key=True, **limits)
-    except (ValueError, TypeError, RecursionError) as error:
-        # msgpack's own exceptions are ValueErrors.
-        raise WireError(
-            f"the bytes are not a message ({type(error).__name__}).", code="wire-format"
-        ) from None
+    limits = {"nodes": _LARGEST_COUNT**2, "longest": _LARGEST_COUNT} if flat else {}
+    return foreign.unpack(
+        data,
+        lambda why: WireError(
+            f"the bytes are not a message ({why}). Ask again, with the same silot on both sides.",
+            code="wire-format",
+        ),
+        **limits,
+    )
 
 
 def encode(message: Message) -> bytes:

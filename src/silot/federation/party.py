@@ -6,33 +6,31 @@ the question. It names no concrete question: a question says what it needs and d
 
 from __future__ import annotations
 
-import hashlib
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property
 from typing import Literal, cast
 
 from ..data.measure import Data, Embedding, Measure
 from ..data.schema import Contract
 from ..errors import InputError
 from ..privacy.accounting import epsilon_of
-from ..privacy.ledger import BudgetError, Ledger, plain_name
+from ..privacy.ledger import BudgetError, Ledger
 from ..privacy.mechanism import noise_for
+from ..privacy.people import PeopleWarning
 from .answer import (
-    BITS,
     WAITING,
     Answer,
     Array,
     Failure,
     decode_reply,
     encode_reply,
-    round_answer,
     with_charge,
 )
-from .disclosure import Account
-from .policy import Limits, Policy
+from .disclosure import Disclosure
+from .policy import Policy
 from .protocol import COORDINATOR
 from .question import Codes, Names, Question, Subject, decode_question
 from .release import Release
@@ -95,16 +93,11 @@ class Party(ABC):
         barred = self._bar(question, asker, run)
         if barred:
             return barred
-        account = question.accounted(self._dimension)
-        if account is Account.RELEASE:
+        if question.level == Disclosure.PRIVATE:
             return self._release(cast("Release", question), asker, run)
-        if account is Account.PUBLIC:
+        if question.level == Disclosure.PUBLIC:
             return encode_reply(self._compute(question))
-        if self.policy.tells_records:
-            return self._kept(question, asker)
-        if account is Account.FREE:
-            return encode_reply(self._compute(question))
-        return self._answer_counted(question.coarser(self.policy.behind), asker)
+        return self._answer_exactly(question, asker)
 
     def _bar(self, question: Question, asker: str, run: str) -> bytes:
         """Return the reply that bars an answer, for now or for good; empty if nothing does."""
@@ -119,28 +112,27 @@ class Party(ABC):
 
     def _refusal(self, question: Question, asker: str) -> str:
         """Return the code of the rule that forbids a question, if one does."""
-        return self.policy.refusal(question, self._dimension)
+        return self.policy.refusal(question)
 
     def _undecided(self, question: Question, asker: str, run: str) -> str:
         """Return the code of what a person is still to decide, or decided against."""
-        ledger, account = self._ledger, question.accounted(self._dimension)
+        ledger = self._ledger
         if ledger is not None and ledger.paused:
             return "holder-paused"
-        level = self.policy.gives(question.level, account)
-        if level not in self.policy.ask or account in (Account.PUBLIC, Account.FREE):
+        level = self.policy.decided_as(question.level)
+        if level not in self.policy.ask or question.level == Disclosure.PUBLIC:
             return ""
         if ledger is None:
             return "ledger-absent"
         about = {"question": question.kind, "level": level, "asker": asker, "run": run}
         return _STATES[ledger.hold(question.key, **about)]
 
-    def _kept(self, question: Question, asker: str) -> bytes:
-        """Answer where everything may be told: that it was is noted, if there is a ledger."""
+    def _answer_exactly(self, question: Question, asker: str) -> bytes:
+        """Answer what the policy trusts askers with: a ledger notes that it was."""
         key = question.key
         if self._ledger is not None:
-            self._ledger.count(
-                key, account=Account.RECORD, question=question.kind, numbers=0, asker=asker
-            )
+            level = str(question.level)
+            self._ledger.note(key, level=level, question=question.kind, asker=asker)
         return self._replies.reply(key, lambda: encode_reply(self._compute(question)))
 
     def _release(self, release: Release, asker: str, run: str) -> bytes:
@@ -175,18 +167,9 @@ class Party(ABC):
         mine = kept == fresh
         return with_charge(kept, release.privacy_mu if mine else ledger.charge_in(key, run))
 
-    @property
-    @abstractmethod
-    def _dimension(self) -> int:
-        """Features of a record, where there are records."""
-
     @abstractmethod
     def _compute(self, question: Question) -> Answer:
         """Compute the answer to a question that is allowed."""
-
-    def _answer_counted(self, question: Question, asker: str) -> bytes:
-        """Answer below level record, once the numbers are counted; of no data none can be."""
-        return _encode_refusal("policy-level")
 
     def _check(self, release: Release) -> None:
         """Raise what can go wrong without looking at records: before the charge."""
@@ -226,7 +209,7 @@ class PrivateMeasure:
     def __repr__(self) -> str:
         return "PrivateMeasure(closed)"
 
-    def open_for(self, purpose: Question | Literal["limits", "version"]) -> Measure:
+    def open_for(self, purpose: Question | Literal["account"]) -> Measure:
         """Return the records, for a question that was allowed or for the owner's own account."""
         return self.__measure
 
@@ -240,22 +223,23 @@ class Holder(Party):
         The holder's data. Askers see no names of columns: all holders of a run need theirs in
         one order.
     policy
-        Its rules; the default ``Policy()`` refuses record-level questions.
+        Its rules; the default ``Policy()`` answers with differentially private releases alone.
     ledger
-        The account of everything that is told: releases are charged to it and exact numbers are
-        counted in it before they leave, and who was told or refused what is kept there. Without
-        one, neither is told below level record, for a restart would forget it. A ledger belongs
-        to one data set: give all holders of the same records the same.
+        The account of everything that is disclosed: releases are charged to it before they leave,
+        and who was answered or refused what is kept there. Without one no release is made, for a
+        restart would forget it. A ledger belongs to one data set: give all holders of the same
+        records the same. One on the disk whose records are in another one already joins its
+        account, with a warning: a budget belongs to people, and not to a file.
     evaluation
         Records with true labels, for questions that evaluate models; no other question sees
         them. Without them those questions fail.
 
     Examples
     --------
-    >>> from silot.teaching.federated.questions import Spread
+    >>> from silot.distances.questions import Moments
     >>> rows = Measure([[k % 7, k % 5] for k in range(200)])
-    >>> Holder(rows, Policy(behind=5), Ledger()).answer(Spread()).arrays["mean"].tolist()
-    [2.96, 2.0]
+    >>> Holder(rows, Policy(), Ledger()).answer(Moments()).code
+    'policy-level'
     """
 
     def __init__(
@@ -269,9 +253,24 @@ class Holder(Party):
             policy if policy is not None else Policy(), ledger, replies=16, size=1 << 18
         )
         self._records = PrivateMeasure(Measure.of(measure))
+        if ledger is not None:
+            self._register(ledger)
         self._evaluation = None if evaluation is None else PrivateMeasure(evaluation)
         self._embedded: dict[Embedding, tuple[Array, Array]] = {}
         self._lock = threading.Lock()
+
+    def _register(self, ledger: Ledger) -> None:
+        """Have the ledger join the account that these people have, and say so to their owner."""
+        records = self._records.open_for("account")
+        ledgers = ledger.register(records.points, records.columns)
+        if ledgers:
+            warnings.warn(
+                f"{ledger.path} shares records with {', '.join(ledgers)}: from now on they have "
+                "one account, and a release against one is charged to all. If these are other "
+                f"people: `silot ledger separate {ledger.path}`.",
+                PeopleWarning,
+                stacklevel=3,
+            )
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -282,28 +281,6 @@ class Holder(Party):
     def schema(self) -> Contract | None:
         """The public contract by which its table was read, if it was."""
         return self._records.schema
-
-    @cached_property
-    def limits(self) -> Limits:
-        """What rules need to know of the data; for the owner's eyes."""
-        return Limits.of(*self._records.open_for("limits").arrays())
-
-    @cached_property
-    def version(self) -> str:
-        """What the data are, for the ledger to see that they are still the same."""
-        records = self._records.open_for("version")
-        points, names = records.points, records.names
-        texts = [""] * len(points) if names is None else names.tolist()
-        rows = (
-            hashlib.sha256(point.tobytes() + mass.tobytes() + text.encode()).digest()
-            for point, mass, text in zip(points, records.masses, texts, strict=True)
-        )
-        # The same records in another order are the same data.
-        return hashlib.sha256(b"".join(sorted(rows))).hexdigest()
-
-    @property
-    def _dimension(self) -> int:
-        return self._records.dimension
 
     def _opened(self, question: Question) -> Measure:
         """Return the records for a question that was allowed; subclasses compute from them."""
@@ -325,46 +302,6 @@ class Holder(Party):
 
     def _compute(self, question: Question) -> Answer:
         return question.compute(*self._data(question))
-
-    def _round_answer(self, question: Question) -> Answer:
-        """Round the answer where the level is below record."""
-        data = self._data(question)
-        answer = question.compute(*data)
-        return round_answer(answer, question.moves(*data, answer))
-
-    def _answer_counted(self, question: Question, asker: str) -> bytes:
-        """Answer below level record, once the numbers are counted.
-
-        Whatever becomes of the computation is stored and told again: that it failed may tell
-        about the records too.
-        """
-        if self._ledger is None:
-            return _encode_refusal("ledger-absent")
-        policy, limits, version, asker = self.policy, self.limits, self.version, plain_name(asker)
-        # Whatever is wrong whoever the records are is said before anything is counted.
-        question.check_fields()
-        key = question.key
-        numbers = question.numbers(limits.records, limits.dimension)
-        counted = self._ledger.count(
-            key,
-            account=question.accounted(limits.dimension),
-            question=question.kind,
-            numbers=numbers,
-            bits=numbers * BITS,
-            data=version,
-            limits=limits.most,
-            asker=asker,
-            rule=lambda tally: policy.over(question, limits, tally, version, asker),
-        )
-        if counted.code:
-            return _encode_refusal(counted.code)
-        if counted.reply is not None:
-            return counted.reply
-        try:
-            reply = encode_reply(self._round_answer(question))
-        except Exception as error:  # noqa: BLE001 - see Failure.of
-            reply = encode_reply(Failure.of(error))
-        return self._ledger.tell(key, reply)
 
     def _check(self, release: Release) -> None:
         super()._check(release)

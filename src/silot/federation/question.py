@@ -1,7 +1,7 @@
 """What a question is, and how it travels.
 
 A question is data: the same object is sent over any runtime. It says itself what it needs
-(``on``), what it tells (``level``, ``account``, ``numbers``, ``moves``) and what it computes: no
+(``on``), how detailed its answer is (``level``) and what it computes: no
 party knows any question by name.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, ClassVar, Literal, Protocol, Self, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..data.measure import Embedding
 from ..errors import InputError, WireError
 from .answer import Answer, Failure
-from .disclosure import Account, Disclosure
+from .disclosure import Disclosure
 from .message import Message, Scalar, decode, encode
 
 Array = npt.NDArray[np.float64]
@@ -54,12 +54,6 @@ class Question:
     level: ClassVar[Disclosure] = Disclosure.RECORD
     """The finest thing its answer tells."""
 
-    account: ClassVar[Account] = Account.RECORD
-    """How its answer is accounted for."""
-
-    by_pairs: ClassVar[bool] = False
-    """Whether it tells of pairs of features: a value one record has would single it out."""
-
     embedding: Embedding = "none"
 
     @property
@@ -75,37 +69,6 @@ class Question:
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         """Answer from a holder's (embedded) points, its weights, and the names of its labels."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float | Array]:
-        """Bound how far one record can move each number of an answer, and of an array.
-
-        What is not named is not told below level record.
-        """
-        return {}
-
-    def accounted(self, dimension: int) -> Account:
-        """Return how its answer is accounted for; ``dimension`` is that of the records."""
-        return self.account
-
-    def numbers(self, records: int, dimension: int) -> int:
-        """Count the numbers that the answer discloses of so many records, where that matters."""
-        return 0
-
-    def check_fields(self) -> None:
-        """Raise what is wrong with its public fields, whatever the records are.
-
-        Called before anything is counted: numbers are counted from these fields.
-        """
-
-    def drawn_from(self, seed: int) -> bool:
-        """Whether all that is random in it is the public draw of a seed."""
-        return True
-
-    def coarser(self, least: int) -> Self:
-        """Return the question with at least so many records behind each number."""
-        return self
 
 
 class Answerer(Protocol):

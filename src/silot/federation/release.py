@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .answer import Answer
-from .disclosure import Account, Disclosure
+from .disclosure import Disclosure
 from .question import Array, Codes, Names, Question
 
 
@@ -20,25 +20,24 @@ class Release(Question):
     r"""Base of questions whose answer is differentially private.
 
     A release is a vector of integers of the records, :math:`f(D)`, plus discrete Gaussian noise
-    of scale :math:`\Delta / \mu`, with :math:`\Delta` the most that adding or removing one record
-    moves :math:`f` in the Euclidean norm. The holder draws the noise and charges ``privacy_mu``
-    to its ledger first; the exact vector never leaves it. All fields are public: none may be
-    fitted on the records of any holder. ``exact`` must not raise for some records and answer for
-    others, for that would tell them apart without noise; what the question lacks is for
-    ``check`` and ``sensitivity`` to say.
+    of a scale that spends ``privacy_mu``, with :math:`\Delta` the most that adding or removing one
+    record moves :math:`f` in the Euclidean norm. The holder draws the noise and charges
+    ``privacy_mu`` to its ledger first; the exact vector never leaves it. All fields are public:
+    none may be fitted on the records of any holder. ``exact`` must not raise for some records and
+    answer for others, for that would tell them apart without noise; what the question lacks is
+    for ``check`` and ``sensitivity`` to say.
 
     Attributes
     ----------
     privacy_mu
-        What the release spends: zero-concentrated differential privacy with
-        :math:`\rho = \mu^2 / 2`.
+        What the release spends: mu of Gaussian differential privacy, as
+        ``silot.privacy.accounting`` counts it.
     """
 
     mechanism: ClassVar[str] = ""
     """What ledgers call it; its noise is discrete Gaussian, whatever stands here."""
 
-    level: ClassVar[Disclosure] = Disclosure.SKETCH
-    account: ClassVar[Account] = Account.RELEASE
+    level: ClassVar[Disclosure] = Disclosure.PRIVATE
 
     privacy_mu: float
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from ..data.files import write_whole
+from ..data.foreign import parse_json, read_bytes
 from ..errors import FileError, WireError
 from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verify_signature
 from .message import pack, unpack
@@ -188,22 +188,16 @@ def _bytes_to_sign(signer: bytes, body: bytes | memoryview) -> bytes:
 
 
 def _bytes_of(file: Path) -> bytes:
-    try:
-        with file.open("rb") as handle:
-            size = handle.seek(0, 2)
-            handle.seek(0)
-            # What grows meanwhile is no file of silot.
-            data = b"" if size > LARGEST_RELEASE else handle.read(size + 1)
-    except OSError as error:
-        raise FileError(
-            f"{file} cannot be read ({type(error).__name__}). Check the path.", code="file-missing"
-        ) from None
-    if max(size, len(data)) > LARGEST_RELEASE:
-        raise FileError(
-            f"{file.name} has {size} bytes, and such a file has {LARGEST_RELEASE} at most.",
-            code="sealed-size",
-        )
-    return data
+    return read_bytes(
+        file,
+        lambda why: FileError(
+            f"{file} cannot be read ({why}). Check the path.", code="file-missing"
+        ),
+        LARGEST_RELEASE,
+        lambda why: FileError(
+            f"{file.name} is larger than a release: {why}. Ask for it again.", code="sealed-size"
+        ),
+    )
 
 
 def _fields(body: object, file: str) -> dict[str, Any]:
@@ -246,24 +240,12 @@ def _is_time(text: str) -> bool:
 
 
 def _mapping(text: str, file: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError):
-        content = None
+    content = parse_json(
+        text, lambda why: _malformed(file, f"what it says in JSON is none ({why})"), strict=True
+    )
     if not isinstance(content, dict):
         raise _malformed(file, "what it says in JSON is none")
     return cast("dict[str, Any]", content)
-
-
-def _refuse(_: str) -> float:
-    raise ValueError("not a number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError("too large")
-    return value
 
 
 def _json(value: object) -> str:

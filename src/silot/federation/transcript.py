@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
+from ..data import foreign
 from ..data.files import write_whole
+from ..data.foreign import guard, read_bytes
 from ..errors import FileError, WireError
 from .answer import Answer, Failure, decode_reply
-from .message import Scalar, pack, unpack
+from .message import Scalar, pack
 from .question import Question, decode_question
 
 _MAGIC = "silot-transcript"
 _VERSION = 1
+# A thousand messages of the largest size; memory is the limit before.
+_LARGEST = 1 << 40
 _IN_MEMORY = 1 << 23
 # Smaller ones are not worth a seek.
 _SMALL = 1 << 8
@@ -177,14 +181,17 @@ class Transcript:
     @classmethod
     def load(cls, path: str | Path) -> Transcript:
         """Read a transcript; a ``FileError`` when the file is not one."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise FileError(
-                f"{path} cannot be read ({type(error).__name__}).", code="file-unreadable"
-            ) from None
-        try:
-            body = cast("dict[str, Any]", unpack(data))
+
+        def fail(why: str) -> FileError:
+            return FileError(
+                f"{path} is not a transcript of silot ({why}). Give the file that --transcript or "
+                "Transcript.save wrote.",
+                code="file-unreadable",
+            )
+
+        with guard(fail):
+            data = read_bytes(Path(path), fail, _LARGEST)
+            body = cast("dict[str, Any]", foreign.unpack(data, fail))
             if body["magic"] != _MAGIC or body["version"] != _VERSION:
                 raise FileError(
                     f"{path} is a transcript of another version of silot.", code="file-version"
@@ -194,11 +201,9 @@ class Transcript:
                 if direction not in ("sent", "received") or not isinstance(payload, bytes):
                     raise ValueError("not an entry")
                 entry = Entry(int(round_), str(holder), direction, float(seconds), payload)
-                entry.open()
+                try:
+                    entry.open()
+                except WireError as error:
+                    raise fail(error.message.removesuffix(".")) from None
                 entries.append(entry)
             return cls(str(body["protocol"]), dict(body["parameters"]), tuple(entries))
-        except (KeyError, TypeError, ValueError, OverflowError, WireError) as error:
-            raise FileError(
-                f"{path} is not a transcript of silot ({type(error).__name__}).",
-                code="file-unreadable",
-            ) from None

@@ -12,7 +12,7 @@ from ..render.words import format_bytes, level_in_words, listed, number
 from .result import Bill, Billed
 
 _CAPTION = "Bytes as the coordinator saw them."
-_LEVELS = ("record", "aggregate", "sketch", "scalar")
+_LEVELS = ("record", "statistics", "private", "public")
 
 
 class Run(Protocol):
@@ -38,7 +38,7 @@ def bill_rows(result: Run, *, of_models: bool = False) -> dict[str, str]:
     if of_models:
         disclosed = "record: parameters of models, which records may be computed back from"
     elif disclosed == "record":
-        disclosed = "record: every record can be computed back from the messages"
+        disclosed = "record: every record can be reconstructed from the messages"
     traffic = format_bytes(bill.bytes_sent + bill.bytes_received)
     rows = {
         "bill": f"{bill.rounds} rounds, {traffic}, {bill.seconds:.2f} s",
@@ -46,7 +46,7 @@ def bill_rows(result: Run, *, of_models: bool = False) -> dict[str, str]:
     }
     if bill.privacy_mu > 0:
         rows["charged"] = f"mu {bill.privacy_mu:.4g} to each holder's ledger, at most"
-    elif result.disclosure == "sketch":
+    elif result.disclosure == "private":
         rows["charged"] = "nothing: told again from the ledgers, of the data they had then"
     return rows
 

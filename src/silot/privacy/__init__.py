@@ -1,6 +1,6 @@
 """Differentially private releases: sketches, noise, accounting and the ledger."""
 
-from .accounting import compose, epsilon_of, mu_of
+from .accounting import compose, delta_of, epsilon_of, largest_auc, largest_power, mu_of
 from .ledger import BudgetError, Ledger
 from .mechanism import add_noise
 
@@ -9,6 +9,9 @@ __all__ = [
     "Ledger",
     "add_noise",
     "compose",
+    "delta_of",
     "epsilon_of",
+    "largest_auc",
+    "largest_power",
     "mu_of",
 ]

@@ -10,13 +10,16 @@ import secrets
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from silot_transport._check import real
 
@@ -27,12 +30,12 @@ from .ledger_file import (
     COLUMNS,
     AnswerSummary,
     Row,
-    Tally,
     broken_error,
     check_chain,
     digest_of,
 )
 from .ledger_head import Heads, Place
+from .people import Account, People
 
 _LONGEST_ASKER = 200
 _RUN = "run"
@@ -158,22 +161,6 @@ def _budget_error(message: str, spent: float, requested: float, remaining: float
     return BudgetError(message, spent=spent, requested=requested, remaining=remaining)
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What became of a question for an exact answer.
-
-    Attributes
-    ----------
-    reply
-        The answer it was given before, to be handed over again.
-    code
-        Why it may not be answered; empty when it may.
-    """
-
-    reply: bytes | None = None
-    code: str = ""
-
-
 class Ledger:
     r"""A durable, append-only account of what a holder tells, shared by all its processes.
 
@@ -193,8 +180,10 @@ class Ledger:
     refused leaves one, with the reason.
 
     A ledger belongs to one data set. Keep it when records are added or corrected (the people in
-    them are the same), and give a data set of other people another one. It holds answers and
-    public parameters, never a record (answers of level record are counted and not kept).
+    them are the same), and give a data set of other people another one. Ledgers on the disk whose
+    records are recognised as the same people's have one account (see ``register``): a budget then
+    bounds what all of them spent. A ledger holds answers and public parameters, never a record
+    (answers of level record are counted and not kept).
 
     Rows are chained by hashes: a row that was changed, removed or put in is found when the file
     is opened. The last row is noted in another place (``SILOT_STATE``, by default in the user's
@@ -253,6 +242,8 @@ class Ledger:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._place = None if self.path is None else Place(self.path, state)
+        self._people = None if self._place is None else People(self._place.folder, timeout)
+        self._readonly = readonly
         with file.translate_errors(self.path):
             if self._place is not None and self.path is not None and not self.path.exists():
                 if not create or readonly:
@@ -296,16 +287,16 @@ class Ledger:
             return file.sum_spent(connection)
 
     @property
+    def account(self) -> Account:
+        """All ledgers about the same people, this one first, and what each spent."""
+        with self._using() as connection:
+            return self._read_account(connection)
+
+    @property
     def head(self) -> str:
         """Hash of the last row: note it elsewhere, and compare with ``verify(head=...)``."""
         with self._using() as connection:
             return file.read_last(connection).hash
-
-    @property
-    def tally(self) -> Tally:
-        """What exact answers below level record have told so far."""
-        with self._using() as connection:
-            return file.count_answers(connection)
 
     @property
     def answers(self) -> tuple[AnswerSummary, ...]:
@@ -364,6 +355,66 @@ class Ledger:
             if self._place is not None:
                 self._place.check(connection)
 
+    def register(
+        self, points: npt.NDArray[np.float64], columns: Sequence[str] | None = None
+    ) -> tuple[str, ...]:
+        """Register the records that the ledger is about, by keyed fingerprints of them.
+
+        If other ledgers of this user are about the same people, by ``people.share_people``, they
+        have one account from now on, also if the file has another name, format or order.
+        A ledger in memory, and one that is only read, registers nothing.
+
+        Parameters
+        ----------
+        points
+            The records (n, d).
+        columns
+            Names of the columns.
+
+        Returns
+        -------
+        tuple
+            The paths of the ledgers that share the account from now on and did not before.
+        """
+        if self._people is None or self._readonly:
+            return ()
+        prints = self._people.fingerprint(points, columns)
+        with self._writing() as connection:
+            assert self.path is not None
+            name, spent = file.read_name(connection), file.sum_spent(connection)
+            ledgers = self._people.register(name, self.path, spent, prints)
+            if ledgers:
+                content = _json({"ledgers": ledgers})
+                file.add(connection, "join", _new_key(), parameters=content)
+        return ledgers
+
+    def separate(self) -> tuple[str, ...]:
+        """Declare that the ledger is about other people than those that share its account.
+
+        It has an account of its own from then on, with what it spent itself, and is not joined
+        with those ledgers again. The ledger notes it, and who did it.
+
+        Returns
+        -------
+        tuple
+            The paths of the ledgers that shared its account; none where it had its own already.
+        """
+        ledgers = tuple(path for path, _ in self.account.ledgers[1:])
+        if self._people is None or not ledgers:
+            return ()
+        # Noted first: whoever is killed in between has a note and shares the account as before.
+        with self._writing() as connection:
+            content = _json({"ledgers": ledgers, "by": _name_user()})
+            file.add(connection, "separate", _new_key(), parameters=content)
+            name = file.read_name(connection)
+        return self._people.separate(name)
+
+    def _read_account(self, connection: sqlite3.Connection, question: str = "") -> Account:
+        spent, exact = file.sum_spent(connection), file.count_answers(connection, question)
+        if self._people is None or self.path is None:
+            return Account(((str(self.path or ""), spent),), exact)
+        return self._people.account(file.read_name(connection), self.path, spent, exact)
+
     def find(self, key: str, asker: str = "") -> bytes | None:
         """Return the stored answer to a question, ready to be handed over, if there is one.
 
@@ -415,7 +466,8 @@ class Ledger:
         Raises
         ------
         BudgetError
-            The budget does not allow it (code ``"ledger-budget"``); nothing was spent.
+            The budget does not allow it (code ``"ledger-budget"``), with what all ledgers of the
+            account spent; nothing was spent.
         InputError
             ``mu`` is not a finite number above 0, or the question is known with another one.
         FileError
@@ -439,9 +491,14 @@ class Ledger:
                     )
                 file.add_again(connection, earlier, plain_name(asker))
                 return
-            spent = file.sum_spent(connection)
+            spent = own = file.sum_spent(connection)
+            if self._people is not None:
+                spent = self._people.charge(
+                    file.read_name(connection), spent=own, mu=float(mu), budget=budget, key=key,
+                    is_noted=lambda key: file.find_row(connection, "reserve", key) is not None,
+                )  # fmt: skip
             if not compose([spent, mu]) <= budget * (1 + ROUNDING):
-                raise _budget_exceeded(spent, float(mu), budget)
+                raise _budget_exceeded(own, spent, float(mu), budget)
             file.add(
                 connection,
                 "reserve",
@@ -480,76 +537,62 @@ class Ledger:
             raise broken_error(0, "or a later one vanished")
         return answer
 
-    def count(
-        self,
-        key: str,
-        *,
-        account: str,
-        question: str,
-        numbers: int,
-        bits: float = 0.0,
-        data: str = "",
-        limits: tuple[int, float] = (0, 0.0),
-        asker: str = "",
-        rule: Callable[[Tally], str] = lambda _: "",
-    ) -> Counted:
-        """Count an exact answer, for good, before anything is computed.
+    def note(
+        self, key: str, *, level: str, question: str, asker: str = "", most: int | None = None
+    ) -> str:
+        """Note an exact answer, for good, before anything is computed.
 
-        Nothing is given back, whatever becomes of the computation: that it failed may tell about
-        the records too. Asked again, a question is not counted again, and gets the answer that
-        was stored, if there is one.
+        Nothing is given back, whatever becomes of the computation. The same question is noted once;
+        to another asker, as an answer of before.
 
         Parameters
         ----------
         key
             SHA-256 of the question, in hexadecimal digits.
-        account
-            ``"chosen"``, ``"named"`` or ``"record"``: what the numbers are.
+        level
+            How detailed the answer is: ``"statistics"`` or ``"record"``.
         question
             Kind of the question.
-        numbers, bits
-            How many numbers the answer tells, and what they can hold.
-        data
-            Version of the records it is about.
-        limits
-            Most numbers and bits that the records allow, for whoever comes later.
         asker
             Who asked.
-        rule
-            Given what was told so far, the code of the rule that forbids the question, or
-            nothing. No other process counts anything meanwhile.
+        most
+            Answers of this kind that may be noted in all; ``None`` for any number.
+
+        Returns
+        -------
+        str
+            The code of a refusal where there were ``most`` already (``policy-exact``), or nothing.
 
         Raises
         ------
         FileError
             The file cannot be written, or is not what it was.
         """
-        if numbers < 0 or not bits >= 0:
-            raise InputError("an answer tells no fewer numbers than none.", code="ledger-numbers")
         asker = plain_name(asker)
-        if account == "record":
-            # What was asked at level record was not counted, and counts when it is asked below.
-            key = sha256(f"record {key}".encode()).hexdigest()
         with self._writing() as connection:
-            code = ""
-            if account != "record":
-                code = rule(file.count_answers(connection))
-                earlier = file.find_row(connection, "count", key)
-                if earlier is not None and code != "policy-version":
-                    file.add_again(connection, earlier, asker)
-                    return Counted(file.find_reply(connection, key, "told"))
-            elif (earlier := file.find_row(connection, "count", key)) is not None:
+            if (earlier := file.find_row(connection, "count", key)) is not None:
                 file.add_again(connection, earlier, asker)
-                return Counted()
-            if code:
-                self._refuse(connection, question, code, asker)
-                return Counted(code=code)
-            entry = {"question": question, "numbers": numbers, "bits": bits, "data": data,
-                    "limits": list(limits)}  # fmt: skip
+                return ""
+            if most is not None and self._count_one(connection, question, most) >= most:
+                self._refuse(connection, question, "policy-exact", asker)
+                return "policy-exact"
+            entry = {"question": question}
             file.add(
-                connection, "count", key, mechanism=account, parameters=_json(entry), asker=asker
+                connection, "count", key, mechanism=level, parameters=_json(entry), asker=asker
             )
-        return Counted()
+        return ""
+
+    def count_answers(self, question: str) -> int:
+        """Count the exact answers of a kind, in all ledgers of the account."""
+        with self._using() as connection:
+            return self._read_account(connection, question).exact
+
+    def _count_one(self, connection: sqlite3.Connection, question: str, most: int) -> int:
+        """Count one more answer where fewer than ``most`` were noted; return how many were."""
+        exact = file.count_answers(connection, question)
+        if self._people is None:
+            return exact
+        return self._people.count(file.read_name(connection), exact, most)
 
     def tell(self, key: str, reply: bytes) -> bytes:
         """Store an exact answer that was counted and return the one to hand over.
@@ -784,12 +827,13 @@ def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _budget_exceeded(spent: float, requested: float, budget: float) -> BudgetError:
+def _budget_exceeded(own: float, spent: float, requested: float, budget: float) -> BudgetError:
     remaining = math.sqrt(max(budget**2 - spent**2, 0.0))
+    sharing = "" if spent <= own * (1 + ROUNDING) else ", with other ledgers about the same people"
     return BudgetError(
-        f"the budget is a mu of {budget:.4g} in all: {spent:.4g} is spent, {requested:.4g} was "
-        f"asked, {remaining:.4g} is left (squares add up). Ask for a smaller epsilon, or use what "
-        "was released before.",
+        f"the budget is a mu of {budget:.4g} in all: {spent:.4g} is spent{sharing}, "
+        f"{requested:.4g} was asked, {remaining:.4g} is left (squares add up). Ask for a smaller "
+        "epsilon, or use what was released before.",
         spent=spent,
         requested=requested,
         remaining=remaining,

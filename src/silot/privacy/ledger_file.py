@@ -10,13 +10,13 @@ import os
 import secrets
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..errors import FileError
+from ..errors import FileError, SilotError
 from .accounting import ROUNDING, compose
 
 APPLICATION = 0x51107  # tells a ledger from other files of SQLite
@@ -51,11 +51,17 @@ _MEANINGS = {
     "SQLITE_CORRUPT": ("the ledger is broken. Nothing may be released against it", "ledger-broken"),
 }  # fmt: skip
 
+# What Python raises on rows whose bytes were changed: texts that are no UTF-8, also in SQLite's own
+# messages, and parameters that are no JSON, or lack a field.
+_DAMAGED = (
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError
+)  # fmt: skip
+
 FIRST = "0" * 64
 # What must stand before an event, for the same question; nothing for those that begin one.
 _BEFORE = {"reserve": "", "release": "reserve", "commit": "release", "count": "", "told": "count",
            "again": "", "refuse": "", "wait": "", "approve": "wait", "deny": "wait", "allow": "",
-           "end": "allow", "pause": "", "go-on": "pause"}  # fmt: skip
+           "end": "allow", "pause": "", "go-on": "pause", "join": "", "separate": ""}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,9 @@ class Row:
         was handed an answer of before; ``"refuse"`` once for each asker, kind of
         question and reason. Of persons: ``"wait"`` for a question that is to be decided on,
         ``"approve"`` or ``"deny"`` once it was, ``"allow"`` for a level and an asker for a while,
-        ``"end"`` before that is over, ``"pause"`` and ``"go-on"`` for everything; who did it is in
-        ``parameters``.
+        ``"end"`` before that is over, ``"pause"`` and ``"go-on"`` for everything, ``"separate"``
+        for a declaration that it is about other people; who did it is in ``parameters``.
+        ``"join"`` where its records joined the account of other ledgers.
     time
         Coordinated universal time, ISO 8601.
     asker
@@ -207,6 +214,15 @@ def translate_errors(path: Path | None) -> Iterator[None]:
             "its rights.",
             code="file-unwritable",
         ) from None
+    except SilotError:
+        raise
+    except _DAMAGED as error:
+        raise FileError(
+            f"{where}: the ledger is broken ({type(error).__name__} where rows of silot were "
+            "expected). Nothing may be released against it; find out what happened: "
+            "`silot ledger verify`.",
+            code="ledger-broken",
+        ) from None
 
 
 def connect(path: Path | None, *, timeout: float, readonly: bool = False) -> sqlite3.Connection:
@@ -314,63 +330,28 @@ _INSERT = (
 
 
 @dataclass(frozen=True)
-class Tally:
-    """Numbers that exact answers below level record have disclosed so far.
-
-    Attributes
-    ----------
-    numbers
-        Numbers told about inputs that askers chose, by asker.
-    bits
-        What those can hold together.
-    named, named_bits
-        Numbers of statistics that askers only named, and what those can hold.
-    kinds
-        Kinds of named statistics that were told.
-    data
-        Version of the records at the first of them; empty when there was none.
-    limits
-        Most numbers and bits that the records allow, fixed at the first of them.
-    """
-
-    numbers: Mapping[str, int]
-    bits: float = 0.0
-    named: int = 0
-    named_bits: float = 0.0
-    kinds: frozenset[str] = frozenset()
-    data: str = ""
-    limits: tuple[int, float] | None = None
-
-    @property
-    def total(self) -> int:
-        """Numbers told about chosen inputs, to all askers together."""
-        return sum(self.numbers.values())
-
-
-@dataclass(frozen=True)
 class AnswerSummary:
     """Answers of one kind to one asker, added up.
 
     Attributes
     ----------
-    asker, account, kind
-        To whom; ``"release"``, ``"chosen"``, ``"named"`` or ``"record"``; what was asked, of a
-        release the mechanism.
+    asker, level, kind
+        To whom; ``"private"``, ``"statistics"`` or ``"record"``; what was asked, of a release the
+        mechanism.
     first, last
         When.
-    times, numbers, mu
-        How many answers, how many numbers they told, and what they spent together.
+    times, mu
+        How many answers, and what they spent together.
     again
         Whether they had been told to another asker, whom they were charged to.
     """
 
     asker: str
-    account: str
+    level: str
     kind: str
     first: str
     last: str
     times: int
-    numbers: int
     mu: float
     again: bool
 
@@ -378,43 +359,30 @@ class AnswerSummary:
 def summarize_answers(connection: sqlite3.Connection) -> list[AnswerSummary]:
     """Sum up the answers to each asker, the latest first."""
     cursor = connection.execute(
-        "SELECT asker, 'release', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), 0, "
+        "SELECT asker, 'private', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), "
         "SUM(mu * mu), 0 FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL "
         "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
-        "COUNT(*), SUM(json_extract(parameters, '$.numbers')), 0.0, 0 FROM rows "
+        "COUNT(*), 0.0, 0 FROM rows "
         "WHERE event = 'count' GROUP BY 1, 2, 3 UNION ALL "
         "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
-        "COUNT(*), SUM(json_extract(parameters, '$.numbers')), "
+        "COUNT(*), "
         "SUM(json_extract(parameters, '$.mu') * json_extract(parameters, '$.mu')), 1 FROM rows "
         "WHERE event = 'again' GROUP BY 1, 2, 3 ORDER BY latest DESC"
     )
     return [
-        AnswerSummary(*values[:7], mu=math.sqrt(values[7]), again=bool(values[8]))
+        AnswerSummary(*values[:6], mu=math.sqrt(values[6]), again=bool(values[7]))
         for values in cursor
     ]
 
 
-def count_answers(connection: sqlite3.Connection) -> Tally:
-    """Add up the exact answers that count."""
-    numbers: dict[str, int] = {}
-    bits, named, named_bits, kinds = 0.0, 0, 0.0, set[str]()
-    data, limits = "", None
-    cursor = connection.execute(
-        "SELECT asker, mechanism, parameters FROM rows WHERE event = 'count' AND mechanism IN "
-        "('named', 'chosen') ORDER BY sequence"
-    )
-    for asker, account, text in cursor:
-        entry = json.loads(text)
-        data = data or entry["data"]
-        limits = limits or (entry["limits"][0], entry["limits"][1])
-        if account == "named":
-            named += entry["numbers"]
-            named_bits += entry["bits"]
-            kinds.add(entry["question"])
-        else:
-            numbers[asker] = numbers.get(asker, 0) + entry["numbers"]
-            bits += entry["bits"]
-    return Tally(numbers, bits, named, named_bits, frozenset(kinds), data, limits)
+def count_answers(connection: sqlite3.Connection, question: str) -> int:
+    """Count the exact answers of a kind below level record."""
+    row = connection.execute(
+        "SELECT COUNT(*) FROM rows WHERE event = 'count' AND mechanism != 'record' AND "
+        "json_extract(parameters, '$.question') = ?",
+        (question,),
+    ).fetchone()
+    return int(row[0])
 
 
 def read_name(connection: sqlite3.Connection) -> str:
@@ -479,11 +447,10 @@ def add_again(connection: sqlite3.Connection, first: Row, asker: str) -> None:
     entry = {} if release else json.loads(first.parameters)
     again = {
         "question": first.mechanism if release else entry["question"],
-        "numbers": 0 if release else entry["numbers"],
         "mu": first.mu,
     }
-    account = "release" if release else first.mechanism
-    add(connection, "again", key, mechanism=account, parameters=json.dumps(again), asker=asker)
+    level = "private" if release else first.mechanism
+    add(connection, "again", key, mechanism=level, parameters=json.dumps(again), asker=asker)
 
 
 def sum_spent(connection: sqlite3.Connection) -> float:

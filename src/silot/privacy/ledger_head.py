@@ -151,6 +151,11 @@ class Place:
         self._file: tuple[int, int] | None = None
         self._name = ""
 
+    @property
+    def folder(self) -> Path:
+        """The folder where its head is noted."""
+        return self._heads.folder
+
     def check_free(self) -> None:
         """Raise if a ledger was here that is gone."""
         had_ledger = any(self._heads.at(self._path).values())

@@ -11,22 +11,20 @@ import numpy.typing as npt
 from silot_transport._check import real
 
 from ..errors import ExtraError, InputError, SolverError
+from .accounting import scale_for
 
 Integers = npt.NDArray[np.int64]
 
 # Above it, noise nears the ends of int64, where sums saturate.
 _LARGEST_SCALE = 2.0**52
 
-# The scale is raised by so much that rounding never makes a release cost more than it says.
-_MARGIN = 1 + 1e-12
-
 
 def add_noise(values: Integers, sensitivity: float, mu: float) -> Integers:
-    r"""Add discrete Gaussian noise of scale :math:`\Delta / \mu` to a vector of integers.
+    r"""Add discrete Gaussian noise to a vector of integers, of a scale that spends ``mu``.
 
-    The result is :math:`\mu^2 / 2`-zero-concentrated differentially private for any two vectors
-    at most :math:`\Delta` apart in the Euclidean norm; opendp's own account of its mechanism is
-    asked, and a release that would cost more is refused. Noise is drawn from integers by exact
+    The result is :math:`\mu`-Gaussian differentially private for any two vectors at most
+    :math:`\Delta` apart in the Euclidean norm (``accounting``). opendp's own account of its
+    mechanism must agree that it costs no more. Noise is drawn from integers by exact
     arithmetic, never from floating point numbers, whose gaps tell values apart (Mironov, *On
     Significance of the Least Significant Bits for Differential Privacy*, 2012).
 
@@ -54,7 +52,7 @@ def add_noise(values: Integers, sensitivity: float, mu: float) -> Integers:
         Values that are no vector of int64; a sensitivity or ``mu`` that is not a finite number
         above 0; noise of a scale above 2**52.
     SolverError
-        opendp's account exceeds :math:`\mu^2 / 2`.
+        opendp's account says that the noise is smaller.
     ExtraError
         ``opendp`` is not installed.
 
@@ -79,20 +77,20 @@ def noise_for(sensitivity: float, mu: float) -> Callable[[Integers], Integers]:
     """
     scale = _scale(sensitivity, mu)
     gaussian = _gaussian(scale)
-    # The library's own account of its mechanism is compared with what the ledger is charged.
-    if not gaussian.map(float(sensitivity)) <= mu * mu / 2:
+    # opendp counts zero-concentrated privacy, half the square of the ratio: it has our scale.
+    if not gaussian.map(float(sensitivity)) <= (sensitivity / scale) ** 2 / 2 * (1 + 1e-12):
         raise SolverError(
             f"noise of scale {scale:g} costs more than the mu of {mu:g} asked. Install a "
             "released version of opendp.",
             code="release-account",
         )
 
-    def add(values: Integers) -> Integers:
+    def noisy(values: Integers) -> Integers:
         if not isinstance(values, np.ndarray) or values.dtype != np.int64 or values.ndim != 1:
             raise InputError("a release is no vector of int64.", code="release-values")
         return np.array(gaussian(values), dtype=np.int64)
 
-    return add
+    return noisy
 
 
 def _scale(sensitivity: float, mu: float) -> float:
@@ -103,7 +101,7 @@ def _scale(sensitivity: float, mu: float) -> float:
     ):
         if not real(value, name, code) > 0:
             raise InputError(f"{name} is {value!r}; a number above 0 is needed.", code=code)
-    scale = float(sensitivity) / float(mu) * _MARGIN
+    scale = scale_for(float(sensitivity), float(mu))
     if not scale <= _LARGEST_SCALE:
         raise InputError(
             f"noise of scale {scale:g} exceeds 2**52. Give a larger mu.", code="option-mu"

@@ -55,8 +55,8 @@ class CountBroken(Private, Joint[BrokenCounts]):
     ``records``). These travel; nothing else of the validation data does. Each holder computes
     the likelihood ratios of a wrong label and of broken features of each of its records, counts
     the records in public bins of them, and tells the counts with noise
-    (``federation.suspects``). From bins of sound public records, and of these with other labels,
-    follows how many are broken (``screening.counted``).
+    (``records.questions``). From bins of sound public records, and of these with other labels,
+    follows how many are broken (``records.counted``).
 
     ``own`` has the coordinator's validation data, behind a ledger of their own: a ``Holder`` whose
     policy has a budget. ``None``: public records are trusted as they are.
@@ -92,7 +92,7 @@ class CountBroken(Private, Joint[BrokenCounts]):
     """
 
     name = "suspects"
-    disclosure = Disclosure.SKETCH
+    disclosure = Disclosure.PRIVATE
 
     public: Public | None = option(
         "Public records (m, d), of the law that records should have, and of nobody's: 50 or more, "

@@ -50,7 +50,7 @@ class RecordScreening(Scoring):
 
     Ratios are flagged by the share of sound records to be expected among the flagged, checked
     against the validation records, each of which is compared with the others only
-    (``silot.records.flag``).
+    (``silot.records.flags.flag``).
 
     ``own`` is an ``Own(measure)`` with the validation data, which is trusted.
 

@@ -11,10 +11,11 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 _LEVELS = {
-    "scalar": "Numbers about a whole dataset, such as one distance, and nothing finer.",
-    "sketch": "A differentially private summary: noise was added before it left the holder.",
-    "aggregate": "Statistics of many records, such as means, and nothing finer.",
-    "record": "Every record can be computed back from the messages by whoever reads them. "
+    "public": "Nothing about records.",
+    "private": "Differentially private releases: noise was added before they left the holder.",
+    "statistics": "Exact statistics. Whoever reads them can test who is in the data, and from "
+    "enough of them can reconstruct records; a minimum count does not change that.",
+    "record": "Every record can be reconstructed from the messages by whoever reads them. "
     "The coordinator's own messages can give its validation data away to the holders in the same "
     "way. Treat the transcript of such a run like the data themselves.",
 }

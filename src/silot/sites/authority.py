@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ..data.files import write_whole
+from ..data.foreign import guard
 from ..errors import FileError, InputError, MismatchError
 from ..federation.keys import fingerprint_of, read_bytes
 
@@ -148,18 +149,20 @@ class Authority:
         InputError
             Its name or role is not one of the project (``request-member``).
         """
-        try:
+
+        def fail(why: str) -> FileError:
+            return FileError(
+                f"the file is no request for a certificate of silot ({why}). Ask for one of `silot "
+                "site request`.",
+                code="request-format",
+            )
+
+        with guard(fail):
             parsed = x509.load_pem_x509_csr(request)
             public = parsed.public_key()
             if not parsed.is_signature_valid or not isinstance(public, RSAPublicKey):
                 raise InvalidSignature
             name, role = _parse_subject(parsed.subject)
-        except (ValueError, TypeError, InvalidSignature):
-            raise FileError(
-                "the file is no request for a certificate of silot. Ask for one of `silot site "
-                "request`.",
-                code="request-format",
-            ) from None
         if (name, role) not in set(allowed):
             raise InputError(
                 f"the request is of {role} {name[:60]!r}, and the project has none of that name. "
@@ -202,18 +205,20 @@ def read_revocations(data: bytes, root: x509.Certificate) -> frozenset[int]:
 
     Raises a ``FileError`` if it is no list, or not of this authority (``revocation-format``).
     """
-    try:
+
+    def fail(why: str) -> FileError:
+        return FileError(
+            f"the file is no list of revoked certificates of this project ({why}). Ask its "
+            "coordinator for that of `silot deploy revoke`.",
+            code="revocation-format",
+        )
+
+    with guard(fail):
         revocations = x509.load_pem_x509_crl(data)
         key = root.public_key()
         if not isinstance(key, RSAPublicKey) or not revocations.is_signature_valid(key):
             raise InvalidSignature
-    except (ValueError, TypeError, InvalidSignature):
-        raise FileError(
-            "the file is no list of revoked certificates of this project. Ask its coordinator for "
-            "that of `silot deploy revoke`.",
-            code="revocation-format",
-        ) from None
-    return frozenset(entry.serial_number for entry in revocations)
+        return frozenset(entry.serial_number for entry in revocations)
 
 
 def verify_member(
@@ -264,34 +269,49 @@ def _verify_issuer(
     Cached, because verifying the signature takes longer than every other check of a message.
     """
     try:
-        certificate.verify_directly_issued_by(root)
-    except (ValueError, TypeError, InvalidSignature):
+        with guard(_refuse_format):
+            certificate.verify_directly_issued_by(root)
+            since = max(root.not_valid_before_utc, certificate.not_valid_before_utc)
+            until, member = certificate.not_valid_after_utc, None
+    except FileError:
         return None
-    since = max(root.not_valid_before_utc, certificate.not_valid_before_utc)
-    until, member = certificate.not_valid_after_utc, None
-    with suppress(ValueError):
+    with suppress(FileError), guard(_refuse_format):
         member = Member(*_parse_subject(certificate.subject), certificate.serial_number, until)
     return since, min(root.not_valid_after_utc, until), member
 
 
+def _refuse_format(why: str, name: str = "the file") -> FileError:
+    return FileError(
+        f"{name} is no certificate in PEM ({why}). Give the one that `silot deploy sign` wrote.",
+        code="certificate-format",
+    )
+
+
+def parse_certificate(data: bytes, name: str = "the file") -> x509.Certificate:
+    """Parse a certificate, or raise a ``FileError`` (``certificate-format``)."""
+    with guard(lambda why: _refuse_format(why, name)):
+        return x509.load_pem_x509_certificate(data)
+
+
 def read_certificate(path: Path) -> x509.Certificate:
     """Read a certificate from a file."""
-    try:
-        return x509.load_pem_x509_certificate(read_bytes(path))
-    except ValueError:
-        raise FileError(
-            f"{path.name} is no certificate (PEM).", code="certificate-format"
-        ) from None
+    return parse_certificate(read_bytes(path), path.name)
 
 
 def read_key(path: Path) -> RSAPrivateKey:
     """Read a private key from a file."""
-    try:
+
+    def fail(why: str) -> FileError:
+        return FileError(
+            f"{path.name} is no private key of a certificate ({why}). Give the one that the kit "
+            "made.",
+            code="key-format",
+        )
+
+    with guard(fail):
         key = serialization.load_pem_private_key(read_bytes(path), password=None)
-    except (ValueError, TypeError):
-        key = None
     if not isinstance(key, RSAPrivateKey):
-        raise FileError(f"{path.name} is no private key of a certificate.", code="key-format")
+        raise fail("another kind of key")
     return key
 
 

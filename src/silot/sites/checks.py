@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from .. import __version__
 from ..errors import HolderError, MismatchError, SilotError
-from ..federation.party import Holder
 from .configuration import LOG, QuestionLog, SiteConfiguration
 from .descriptions import count_waiting
 from .kit import Kit
@@ -114,21 +113,11 @@ def _check_data(kit: Kit, configuration: SiteConfiguration, data: Path) -> Findi
     if _is_changed(kit, data):
         text += "; changed since the site was started: start it anew, it tells nothing until then"
         return Finding("data", "warning", text, "data-changed")
-    with configuration.open_ledger(readonly=True) as ledger:
-        version = ledger.tally.data
-    if version and version != Holder(measure).version:
-        text += "; not those that exact numbers were told of: no more of them are told"
-        return Finding("data", "warning", text, "policy-version")
     return Finding("data", "well", text)
 
 
 def _check_policy(configuration: SiteConfiguration) -> Finding:
-    rules, limits = configuration.read_policy(), None
-    if configuration.data is not None:
-        # Faults of the data are reported by their own check.
-        with suppress(SilotError):
-            limits = Holder(configuration.read_measure(configuration.data), rules).limits
-    return Finding("policy", "well", rules.explain(limits))
+    return Finding("policy", "well", configuration.read_policy().explain())
 
 
 def _check_secure(configuration: SiteConfiguration) -> list[Finding]:

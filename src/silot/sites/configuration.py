@@ -6,10 +6,12 @@ import json
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..data.foreign import parse_json
 from ..data.loading import load_measure
 from ..data.measure import Measure
 from ..data.reading import Schema
@@ -185,13 +187,15 @@ class QuestionLog:
             ) from None
         lines: list[dict[str, Any]] = []
         for line in text.splitlines():
-            try:
-                body = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(body, dict):
-                lines.append(body)
+            with suppress(FileError):
+                body = parse_json(line, _fail_line)
+                if isinstance(body, dict):
+                    lines.append(body)
         return lines
+
+
+def _fail_line(why: str) -> FileError:
+    return FileError(f"a line of the log cannot be read ({why}).", code="file-unreadable")
 
 
 def _file_state(path: Path | None) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -16,12 +17,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from .. import __version__
+from ..data.foreign import guard
 from ..errors import MismatchError, SilotError, WireError
 from ..federation.keys import Key, PublicKey, read_bytes, verify_signature
 from ..federation.message import pack, unpack
@@ -250,15 +251,13 @@ def check_version(version: str) -> None:
 @lru_cache(maxsize=1024)
 def _verify_proof(credential: Credential) -> x509.Certificate | None:
     """Return the certificate that a credential's key is of; ``None`` where that is not proven."""
-    try:
+    with suppress(WireError), guard(_malformed):
         certificate = x509.load_pem_x509_certificate(credential.certificate)
         public = certificate.public_key()
-        if not isinstance(public, RSAPublicKey):
-            return None
-        public.verify(credential.proof, _to_sign(credential.key), _PADDING, hashes.SHA256())
-    except (InvalidSignature, ValueError, TypeError):
-        return None
-    return certificate
+        if isinstance(public, RSAPublicKey):
+            public.verify(credential.proof, _to_sign(credential.key), _PADDING, hashes.SHA256())
+            return certificate
+    return None
 
 
 def _unpack_fields(data: bytes) -> dict[Any, Any]:

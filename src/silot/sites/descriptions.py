@@ -39,6 +39,8 @@ KINDS = {
     "predict-noise": "what the site's model predicts for inputs without any content",
     "projected-quantiles": "how the records spread along random directions",
     "records": "the records themselves",
+    "summarize-records": "how many records there are and how far they are from the asker's, "
+    "blurred by noise",
     "release-predictions": "what the site's model predicts, blurred by noise",
     "score-records": "one score for every record: how far it is from the asker's own data",
     "screen-records": "one score for every record: how suspect it is",
@@ -55,9 +57,9 @@ KINDS = {
 }
 
 LEVELS = {
-    "scalar": "single numbers about all records together",
-    "sketch": "a summary blurred by noise",
-    "aggregate": "statistics of many records",
+    "public": "nothing about records",
+    "private": "a summary blurred by noise",
+    "statistics": "exact statistics, by which one can test who is in the data",
     "record": "every record",
 }
 

@@ -17,8 +17,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-
 from ..data.files import write_whole
 from ..errors import FileError, InputError, MismatchError
 from ..federation.keys import Key
@@ -29,6 +27,7 @@ from .authority import (
     create_key,
     encode_key,
     make_request,
+    parse_certificate,
     read_certificate,
     read_key,
     read_revocations,
@@ -90,8 +89,8 @@ def complete_kit(folder: str | Path, signed: Signed) -> Kit:
     """
     place = Path(folder)
     name, role = _read_member(place)
-    certificate = _parse_certificate(signed.certificate)
-    root = _parse_certificate(signed.root)
+    certificate = parse_certificate(signed.certificate.encode())
+    root = parse_certificate(signed.root.encode())
     startup = place / STARTUP
     private = read_key(startup / f"{name_certificate(role)}.key")
     member = verify_member(certificate, root)
@@ -250,10 +249,3 @@ def _read_member(place: Path) -> tuple[str, Role]:
         return str(body["name"]), Role(body["role"])
     except (KeyError, ValueError):
         raise FileError(f"{file} is not as silot wrote it.", code="kit-format") from None
-
-
-def _parse_certificate(text: str) -> x509.Certificate:
-    try:
-        return x509.load_pem_x509_certificate(text.encode())
-    except ValueError:
-        raise FileError("the file holds no certificate (PEM).", code="certificate-format") from None

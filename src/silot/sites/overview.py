@@ -15,14 +15,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import reason
-from ..federation.answer import BITS
 from ..federation.policy import Policy
 from ..privacy.accounting import epsilon_of
-from ..privacy.ledger import Allowed, AnswerSummary, Ledger, Row, Tally, Waiting
+from ..privacy.ledger import Allowed, AnswerSummary, Ledger, Row, Waiting
 from ..render import Block, Bullets, Cell, Column, Facts, Heading, Name, Paragraph, Strong, Table
 from ..render.words import count, level_in_words
 from .configuration import LOG, QuestionLog, SiteConfiguration
-from .descriptions import describe_level, describe_question, describe_release, find_level
+from .descriptions import describe_level, describe_question, describe_release
 from .kit import Kit
 
 # Lines of the log that are shown, and its bytes that are read for them.
@@ -30,7 +29,6 @@ _LATEST = 40
 _LONGEST_LOG = 1 << 16
 # Lines of a table that has one for each decision.
 _MOST = 100
-_ACCOUNTS = {"named": "statistics that are told once", "chosen": "exact numbers"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +41,6 @@ class SiteOverview:
     """What its ledger says was disclosed."""
     refusals: Sequence[Row]
     """What its ledger says was refused."""
-    tally: Tally
-    """What its ledger counts."""
     waiting: Sequence[Waiting]
     """Questions that a person decides on."""
     allowances: Sequence[Allowed]
@@ -93,7 +89,7 @@ class SiteOverview:
             "another asker first, and spend nothing again.",
             ("Who asked", "What was told", "Level", "How much", "First", "Last"), rows,
         ))  # fmt: skip
-        if any(row.account == "release" for row in self.disclosures):
+        if any(row.level == "private" for row in self.disclosures):
             lines.append(Paragraph(
                 "Epsilon measures what answers with noise can show about one person: near 0 next "
                 "to nothing, above 5 a lot. Those of several answers do not simply add up; what is "
@@ -104,8 +100,8 @@ class SiteOverview:
     def _show_budgets(self) -> list[Block]:
         rows = [
             ("Answers with noise", self._describe_noise()),
-            ("Exact numbers", self._describe_numbers()),
-            ("Statistics that are told once", self._describe_statistics()),
+            ("Exact statistics", self._describe_statistics()),
+            ("Exact secure distances", self._describe_secure()),
             ("Whole records", self._describe_records()),
         ]
         return [
@@ -134,39 +130,26 @@ class SiteOverview:
             return f"{spent}. Nothing is left."
         return f"{spent}. One more answer of at most {_format_epsilon(remaining, delta)} fits."
 
-    def _describe_numbers(self) -> str:
-        policy, tally = self.policy, self.tally
-        if policy.tells_records and "record" in policy.ask:
-            return "As whole records, which enough of them would give."
-        if policy.tells_records:
-            return "Without limit: the policy gives everything, and counts none."
-        if not policy.tells_numbers:
-            return "None are allowed."
-        most = policy.numbers
-        if tally.limits is not None:
-            most = min(most, tally.limits[0], int(tally.limits[1] / BITS))
-        remaining = max(most - tally.total, 0)
-        text = (
-            f"{tally.total} of {most} told, {remaining} left, for all askers together and for ever"
-        )
-        if tally.limits is None and most:
-            text += "; fewer if the data hold less"
-        if policy.numbers_each is not None:
-            text += f"; at most {policy.numbers_each} to one asker"
-        return f"{text}."
-
     def _describe_statistics(self) -> str:
-        if self.policy.tells_records:
-            return "Without limit, as above."
-        if self.policy.level != "aggregate":
+        if self.policy.allows_records:
+            return "As whole records, which enough of them would give."
+        if not self.policy.allows_exact:
             return "None are allowed."
-        kinds = [describe_question(kind) for kind in sorted(self.tally.kinds)]
-        if not kinds:
-            return "None was told so far; each kind can be told once."
-        return f"Told, and not told anew: {'; '.join(kinds)}. Other kinds can be told once each."
+        kinds = sorted(self.policy.questions or ())
+        named = "; ".join(describe_question(kind) for kind in kinds)
+        return f"To every asker, without limit: {named}."
+
+    def _describe_secure(self) -> str:
+        if self.policy.allows_records:
+            return "Without limit: the policy gives everything."
+        exact = sum(
+            row.times for row in self.disclosures if row.kind == _SECURE and row.level != "record"
+        )
+        remaining = max(self.policy.exact_secure - exact, 0)
+        return f"{exact} of {self.policy.exact_secure} computed, {remaining} left."
 
     def _describe_records(self) -> str:
-        if not self.policy.tells_records:
+        if not self.policy.allows_records:
             return "Never: the policy does not allow it."
         if "record" in self.policy.ask:
             return "To every asker, without limit, once a person here approved."
@@ -277,32 +260,32 @@ def describe_waiting(question: Waiting) -> list[Block]:
     return lines
 
 
+# Kind of the question for a secure distance.
+_SECURE = "secure-distance"
+
 _LIMITS = {
-    "scalar": "Approved, it still counts against the exact numbers that the policy allows in all.",
-    "sketch": "Approved, it is still charged to the budget for answers with noise, and refused if "
+    "private": "Approved, it is still charged to the budget for answers with noise, and refused if "
     "that does not suffice.",
-    "aggregate": "Approved, it still counts against the statistics that the policy allows.",
+    "statistics": "Nothing but your decision: exact statistics are not counted.",
     "record": "Nothing but your decision.",
 }
 
 
 def _describe_disclosure(row: AnswerSummary) -> str:
-    return describe_release(row.kind) if row.account == "release" else describe_question(row.kind)
+    return describe_release(row.kind) if row.level == "private" else describe_question(row.kind)
 
 
 def _level_of(row: AnswerSummary) -> str:
-    return "sketch" if row.account == "release" else find_level(row.kind)
+    return row.level
 
 
 def _describe_amount(row: AnswerSummary, delta: float) -> str:
     times = count(row.times, "answer")
     if row.again:
         times += " of before"
-    if row.account == "release":
+    if row.level == "private":
         return f"{times}, {_format_epsilon(row.mu, delta)}"
-    if row.account == "record":
-        return f"{times}, not counted further"
-    return f"{times}, {count(row.numbers, 'number')}: {_ACCOUNTS.get(row.account, '')}"
+    return f"{times}, not limited"
 
 
 def _newest(lines: Iterable[Any]) -> tuple[list[Any], str]:
@@ -372,7 +355,7 @@ class SiteReader:
         ledger = self.ledger()
         return SiteOverview(
             policy=self._configuration.read_policy(), disclosures=ledger.answers,
-            refusals=ledger.refusals, tally=ledger.tally, waiting=ledger.waiting,
+            refusals=ledger.refusals, waiting=ledger.waiting,
             allowances=ledger.allowances,
             log=self._log.read_lines(most=_LONGEST_LOG),
         )  # fmt: skip

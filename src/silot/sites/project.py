@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ..data.documents import complaint, read_fields
 from ..data.files import write_whole
+from ..data.foreign import JSON_BYTES, parse_json, read_bytes
 from ..errors import FileError, InputError
 from ..federation.protocol import COORDINATOR
 from .authority import Authority, Role
@@ -41,15 +42,15 @@ def read_json(file: Path) -> dict[str, Any]:
 
     Raises a ``FileError`` if it cannot be read, or is no mapping (``kit-format``).
     """
-    try:
-        body = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FileError(
-            f"{file} cannot be read ({type(error).__name__}). Put it back as it was.",
-            code="kit-format",
-        ) from None
+
+    def fail(why: str) -> FileError:
+        return FileError(
+            f"{file} cannot be read ({why}). Put it back as silot wrote it.", code="kit-format"
+        )
+
+    body = parse_json(read_bytes(file, fail, JSON_BYTES), fail)
     if not isinstance(body, dict):
-        raise FileError(f"{file} is not as silot wrote it.", code="kit-format")
+        raise fail("it is no mapping")
     return body
 
 

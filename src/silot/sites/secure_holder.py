@@ -70,6 +70,16 @@ class SecureHolder(Holder):
             question.key, asker, lambda: self._compute_run(role, links, options, question, asker)
         )
 
+    def _refusal(self, question: Question, asker: str) -> str:
+        """Return the code of the rule that forbids a question; a run's level has rules of its own.
+
+        ``find_refusal`` says whether its noise, or an exact number, is allowed.
+        """
+        if not isinstance(question, SecureDistance):
+            return super()._refusal(question, asker)
+        kinds = self.policy.questions
+        return "" if kinds is None or question.kind in kinds else "policy-question"
+
     def _check_members(
         self, question: SecureDistance, asker: str
     ) -> tuple[Role, Links, SecureOptions]:
@@ -146,7 +156,7 @@ class SecureHolder(Holder):
 
         outcome = compute_as_party(role, links, options, self._opened(question), pay)
         reply = encode_reply(Answer(scalars={CHARGED: charged, **outcome.facts}))
-        if self.policy.tells_records:
+        if self.policy.allows_records:
             return reply
         ledger, is_noisy = self._account, options.privacy_epsilon is not None
         return (ledger.commit if is_noisy else ledger.tell)(question.key, reply)

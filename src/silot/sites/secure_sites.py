@@ -144,7 +144,7 @@ class _PairRun:
     def run(self) -> tuple[Distance, Run]:
         """Compute; return the result and its bill, with what all parties sent."""
         protocol = Protocol(
-            "secure", self.names, Disclosure.SCALAR, self._steps, self._options.public(), 2
+            "secure", self.names, Disclosure.STATISTICS, self._steps, self._options.public(), 2
         )
         result = run(protocol, self)
         transcript = result.transcript or Transcript("secure", {}, ())

@@ -51,8 +51,6 @@ T = TypeVar("T")
 
 Prior = Literal["auto", "source", "matched"]
 
-# Fewest records of a class for anything to be disclosed of it.
-LEAST = 3
 # Fewest numbers of the records behind each number disclosed, by which features are chosen.
 _NUMBERS = 5
 _FEWEST_FEATURES = 2
@@ -141,7 +139,6 @@ class Learning(Modelling):
             **described(spec),
             classes=encode_classes(list(classes)),
             unlabelled=self.unlabelled,
-            least=LEAST,
             folds=settled(self.folds),
             **self.values("iterations", "passes", "batch", "rate", "momentum", "seed"),
         )
@@ -219,7 +216,6 @@ class Features(Labelled):
         question = ClassFeatures(
             classes=encode_classes(list(classes)),
             unlabelled=self.unlabelled,
-            least=LEAST,
             features=self._how_many(devices, variances),
             bandwidth=bandwidth,
             seed=self.seed,
@@ -230,7 +226,6 @@ class Features(Labelled):
             features=question.features,
             bandwidth=bandwidth,
             seed=self.seed,
-            least=LEAST,
             scale=scale,
         )
         questions: Questions = {k: question if k in trained else alone for k in devices.names}

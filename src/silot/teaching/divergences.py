@@ -47,7 +47,6 @@ from ..options import (
     word,
 )
 from .federated import ModelSpec, initial
-from .federated.features import effective_columns
 from .federated.modelling import LARGEST_PARAMETER, ask_each, codes_of
 from .federated.questions import Spread
 from .questions import (
@@ -247,8 +246,8 @@ def symmetric(size: int, pairs: Mapping[tuple[int, int], float]) -> Array:
     return matrix
 
 
-# Numbers an answer may have are few where records are few; with none at all there is no answer.
-_FEWEST_FEATURES = 2
+# Of random features, where the asker names no number.
+_FEATURES = 2048
 # Features have norm 1, and their means no more.
 _NORM = 1.0 + 1e-9
 _ROUNDING = 1e-12
@@ -267,14 +266,8 @@ def _even(features: Any, name: str, code: str) -> int:
 class Features(Divergence):
     """A divergence from one aggregate of every device."""
 
-    disclosure = Disclosure.AGGREGATE
+    disclosure = Disclosure.STATISTICS
 
-    least: int = option(
-        "Fewest numbers of the records behind each number told (``sliced``: records behind a "
-        "quantile); 1 lifts the limit. A device's policy may want more.",
-        count(),
-        default=5,
-    )
     embedding: Embedding = option(
         "Label coordinates added to the records.", word(*get_args(Embedding)), default="none"
     )
@@ -283,14 +276,7 @@ class Features(Divergence):
         return 2
 
     def parameters(self) -> dict[str, Scalar]:
-        own = [name for name in self.takes() if name not in ("least", "embedding")]
-        return self.values(*own, "least", "seed")
-
-    def affordable(self, width: Width, wanted: int, columns: float) -> int:
-        """Count the numbers a device may disclose so that ``least`` of its own are behind each."""
-        if self.least == 1:
-            return wanted
-        return min(wanted, int(width.records * columns) // self.least)
+        return self.values(*(name for name in self.takes() if name != "embedding"), "seed")
 
 
 class Mmd(Features):
@@ -313,15 +299,14 @@ class Mmd(Features):
     Rahimi and Recht, *Random Features for Large-Scale Kernel Machines*, 2007; Gretton et al.,
     *A Kernel Two-Sample Test*, 2012 (eq. 3, here with weights). The error of the features is
     about ``features ** -0.5`` of the kernel's. Means of as many features as there are numbers in
-    the records determine these; ``least`` keeps away from that, and is no guarantee.
+    the records determine these.
     """
 
     name = "mmd"
 
     seed: int = option("Of the features, public.", count(0, MOST_SEED), default=0)
     features: int | None = option(
-        "Random features, an even number. Default: 2048, or fewer where the records of a device "
-        "hold fewer than ``least`` numbers for each.",
+        "Random features, an even number. Default: 2048.",
         none_or(Check(_even, int, "int, 2 or more")),
         default=None,
         code="option-count",
@@ -339,20 +324,17 @@ class Mmd(Features):
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run, self.embedding)
-        scale, columns, pooled = np.zeros(0), float(width.dimension), width.pooled
+        scale, pooled = np.zeros(0), width.pooled
         if self.standardise:
             scale = np.sqrt(pooled)
             # Of a constant only rounding varies.
             scale = np.where(scale > _ROUNDING * np.abs(width.centre), scale, 1.0)
             pooled = pooled / scale**2
-            columns = min(effective_columns(v / scale**2) for v in width.variances.values())
-        features = self.features or self.affordable(width, 2048, columns) // 2 * 2
         bandwidth = self.bandwidth or (2.0 * float(pooled.sum())) ** 0.5 or 1.0
         question = MeanFeatures(
-            features=max(features, _FEWEST_FEATURES),
+            features=self.features or _FEATURES,
             bandwidth=bandwidth,
             seed=run.seed,
-            least=self.least,
             scale=scale,
             embedding=self.embedding,
         )
@@ -423,22 +405,19 @@ class Sliced(Features):
     Notes
     -----
     Bonneel et al., *Sliced and Radon Wasserstein Barycenters of Measures*, 2015. Quantiles of
-    few records are these records' coordinates; ``least`` keeps away from that and is no
-    guarantee: with ``least=1`` as many quantiles as records tell their projections.
+    few records are these records' coordinates.
     """
 
     name = "sliced"
 
     directions: int = option(
-        "Projections L; fewer where the records hold fewer than ``least`` numbers for each number "
-        "told.",
+        "Projections L.",
         count(1, MOST_DIRECTIONS),
         default=64,
         code="option-count",
     )
     quantiles: int = option(
-        "Steps of the quantile functions; fewer where a step would hold less than ``least`` "
-        "records.",
+        "Steps of the quantile functions; fewer where a device has fewer records.",
         count(1, MOST_FEATURES),
         default=32,
         code="option-count",
@@ -446,16 +425,10 @@ class Sliced(Features):
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run, self.embedding)
-        wanted = self.directions * self.quantiles
-        affordable = self.affordable(width, wanted, width.dimension)
-        # Where not all can be told, directions and quantiles give way alike.
-        steps = int(self.quantiles * (affordable / wanted) ** 0.5)
-        steps = max(min(steps, width.records // self.least), 1)
         question = ProjectedQuantiles(
-            directions=max(min(self.directions, affordable // steps), 1),
-            quantiles=steps,
+            directions=self.directions,
+            quantiles=min(self.quantiles, width.records),
             seed=run.seed,
-            least=self.least,
             embedding=self.embedding,
         )
         answers = yield from run.ask(
@@ -1102,6 +1075,6 @@ def divergences(
     >>> fed = LocalFederation({"a": x[:300], "b": x[300:600], "far": x[600:] + 9.0})
     >>> apart = fed.run(divergences(["a", "b", "far"], method="mmd"))
     >>> apart["a", "b"] < 0.2, apart["a", "far"] > 0.6, apart.disclosure
-    (True, True, 'aggregate')
+    (True, True, 'statistics')
     """
     return divergence_of(method, seed=seed, quorum=quorum, **options).among(holders)

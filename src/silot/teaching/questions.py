@@ -1,21 +1,13 @@
 """Questions about how far records are from those of others, and about models where records lie.
 
-``least`` is the fewest records behind a number that is disclosed: so many of the heaviest weight
-must fit into the mass. Except for the two numbers a feature of ``Spread``, answers with more
-numbers than the records have, over ``least``, are cut short or refused too: they could be solved
-for the records. A holder raises ``least`` to what its policy wants. It is a fence for one
-question, not a guarantee: answers to several, with other seeds, add up.
-
 Questions that bring classifiers or models along are of level record all the same, though their
 answers are statistics of many records: whoever chooses the models can single a record out, answer
-by answer. Training has no ``least``. Classes and ``unlabelled`` are as in
-``federated.questions``.
+by answer. Classes and ``unlabelled`` are as in ``federated.questions``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, cast
 
@@ -24,7 +16,7 @@ import numpy as np
 from ..distances.questions import decode_classes, encode_labels
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer
-from ..federation.disclosure import Account, Disclosure
+from ..federation.disclosure import Disclosure
 from ..federation.question import Array, Codes, Names, Question, Subject, register
 from .federated import (
     Combination,
@@ -36,12 +28,10 @@ from .federated import (
     random_features,
     train,
 )
-from .federated.features import effective_columns, in_units
+from .federated.features import in_units
 from .federated.questions import (
     AboutLabelled,
-    AboutMany,
     AboutModel,
-    check_enough,
     described,
     effective_records,
     nothing,
@@ -61,7 +51,7 @@ _CHUNK = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanFeatures(AboutMany):
+class MeanFeatures(Question):
     r"""Mean of random Fourier features of the records.
 
     .. math:: \phi(x) = \sqrt{2 / D}\, [\cos(\omega_k^T x), \sin(\omega_k^T x)]_{k \le D / 2},
@@ -69,36 +59,25 @@ class MeanFeatures(AboutMany):
 
     so that :math:`\phi(x)^T \phi(y)` estimates :math:`e^{-|x - y|^2 / 2 h^2}` and
     :math:`|\phi(x)| = 1`. ``squares`` is :math:`\sum_i w_i^2`, for the unbiased correction.
-    Columns are divided by ``scale`` first, if any; then they count as their part in the variance,
-    for a scale that makes one large would turn all numbers on that one.
+    Columns are divided by ``scale`` first, if any.
     """
 
     kind: ClassVar[str] = "mean-features"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    account: ClassVar[Account] = Account.NAMED
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     features: int
     bandwidth: float
     seed: int
     scale: Array = field(default_factory=nothing)
 
-    def numbers(self, records: int, dimension: int) -> int:
-        return self.features + 1
-
     def check_fields(self) -> None:
         _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
         _bounded(bool(((self.scale > 0) & np.isfinite(self.scale)).all()))
         _bounded(0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
 
-    def drawn_from(self, seed: int) -> bool:
-        return self.seed == seed
-
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
-        moved, columns = in_units(points, self.scale), float(points.shape[1])
-        if self.scale.size:
-            columns = effective_columns(weights @ (moved - weights @ moved) ** 2)
-        check_enough(self.features, self.least, columns, weights)
+        moved = in_units(points, self.scale)
         mean = np.zeros(self.features)
         for first in range(0, len(points), _CHUNK):
             rows = slice(first, first + _CHUNK)
@@ -107,65 +86,33 @@ class MeanFeatures(AboutMany):
             )
         return Answer({"mean": mean}, {"squares": float(weights @ weights)})
 
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        # Whatever the bandwidth, no feature is larger than that.
-        most = float(weights.max())
-        return {"mean": 2.0 * most * math.sqrt(2.0 / self.features), "squares": most**2}
-
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectedQuantiles(AboutMany):
+class ProjectedQuantiles(Question):
     r"""Quantile functions of projections on random directions, averaged over equal steps.
 
     .. math:: q_{lk} = K \int_{(k-1)/K}^{k/K} F_l^{-1}(u)\, du, \quad k = 1 \dots K
 
-    with :math:`F_l` the distribution of :math:`u_l^T x`. K is ``quantiles``, or fewer where a
-    step would hold less mass than ``least`` records: a quantile of few records *is* a record's
-    coordinate. Directions are orthonormal, as far as there are dimensions.
+    with :math:`F_l` the distribution of :math:`u_l^T x`. K is ``quantiles``, or the number of
+    records where they are fewer. Directions are orthonormal, as far as there are dimensions.
     """
 
     kind: ClassVar[str] = "projected-quantiles"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     directions: int
     quantiles: int
     seed: int
 
-    def accounted(self, dimension: int) -> Account:
-        """Beyond d directions the steps of several may part the records."""
-        return Account.NAMED if self.directions <= dimension else Account.RECORD
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return self.directions * self._steps(records)
-
-    def drawn_from(self, seed: int) -> bool:
-        return self.seed == seed
-
     def check_fields(self) -> None:
         _bounded(0 < self.directions <= MOST_DIRECTIONS and self.seed >= 0)
         _bounded(0 < self.quantiles <= MOST_FEATURES)
 
-    def _steps(self, records: int) -> int:
-        return min(self.quantiles, records // max(self.least, 1))
-
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
-        steps = self._steps(effective_records(weights))
-        check_enough(steps * self.directions, self.least, float(points.shape[1]), weights)
+        steps = min(self.quantiles, effective_records(weights))
         projected = points @ public_directions(self.seed, self.directions, points.shape[1])
         return Answer({"quantiles": _step_means(projected.T, weights, steps)})
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        # Without one record every step loses it or takes its neighbour: mass of one record, moved
-        # by the width of a step at most.
-        steps = answer.arrays["quantiles"].shape[1]
-        projected = points @ public_directions(self.seed, self.directions, points.shape[1])
-        wide = max(_widest_step(line, weights, steps) for line in projected.T)
-        return {"quantiles": float(weights.max()) / float(weights.sum()) * steps * wide}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +163,7 @@ class TrainDomain(Question):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AboutDomains(AboutMany):
+class _AboutDomains(Question):
     """A question about domain classifiers, one a row, that a holder shares with others."""
 
     model: str
@@ -229,7 +176,6 @@ class _AboutDomains(AboutMany):
         """Log odds of side 1, shape (classifiers, records), and the records' weights."""
         spec = ModelSpec.from_text(self.model)
         _check_rows(self.parameters, self.sides)
-        check_enough(len(self.sides), self.least, float(points.shape[1]), weights)
         moved, masses = _moved(points, weights, self.centre, self.scale)
         odds = np.empty((len(self.sides), len(moved)))
         for row, parameters in enumerate(self.parameters):
@@ -242,8 +188,7 @@ class _AboutDomains(AboutMany):
 class DomainScores(_AboutDomains):
     """Quantile functions of the log odds of side 1, averaged over equal steps.
 
-    Steps are ``quantiles``, or fewer where a step would hold less mass than ``least`` records,
-    or all classifiers together would have more numbers than the records, over ``least``.
+    Steps are ``quantiles``, or the number of records where they are fewer.
 
     Level record: log odds of a linear classifier are coordinates, and the finest steps are
     records.
@@ -257,11 +202,7 @@ class DomainScores(_AboutDomains):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         _bounded(1 < self.quantiles <= MOST_FEATURES)
         odds, masses = self._log_odds(points, weights)
-        fewest = max(self.least, 1)
-        steps = min(self.quantiles, effective_records(weights) // fewest)
-        if fewest > 1:
-            affordable = effective_records(weights) * points.shape[1] // fewest
-            steps = min(steps, affordable // len(odds))
+        steps = min(self.quantiles, effective_records(weights))
         return Answer({"scores": _step_means(odds, masses, steps)})
 
 
@@ -317,17 +258,6 @@ def _step_means(values: Array, weights: Array, steps: int) -> Array:
     return means
 
 
-def _widest_step(line: Array, weights: Array, steps: int) -> float:
-    """Length of the longest step of equal mass."""
-    order = np.argsort(line, kind="stable")
-    order = order[weights[order] > 0]
-    mass = np.cumsum(weights[order])
-    edges = [k / steps * float(mass[-1]) for k in range(1, steps)]
-    inner = line[order][np.minimum(np.searchsorted(mass, edges), len(order) - 1)]
-    ends = np.concatenate([line[order[:1]], inner, line[order[-1:]]])
-    return float(np.diff(ends).max())
-
-
 def _check_rows(parameters: Array, sides: Codes) -> None:
     fits = parameters.ndim == 2 and sides.shape == (len(parameters),)
     fits = fits and 0 < len(sides) <= _MOST_CLASSIFIERS
@@ -364,8 +294,7 @@ class ClassFeatures(AboutLabelled):
     """Means of random features: of all records, and of the labelled ones class by class.
 
     Columns are divided by ``scale`` first, where there is one.
-    ``means`` has a row a class, of zeros where ``counts`` is 0. A class tells fewer numbers than
-    its records have, over ``least``, or none: more could be solved for the records.
+    ``means`` has a row a class, of zeros where ``counts`` is 0.
 
     Level record: the mean of all records less those of large classes is that of a rare class.
     """
@@ -381,11 +310,6 @@ class ClassFeatures(AboutLabelled):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = weights > 0
         records = in_units(points[used], self.scale)
-        fewest = self.least * self.features / points.shape[1] if self.least > 1 else 1.0
-        if len(records) < fewest:
-            raise InputError(
-                f"{self.features} numbers are too many for the records.", code="answer-fine"
-            )
         lifted = random_features(
             records, features=self.features, bandwidth=self.bandwidth, seed=self.seed
         )
@@ -396,7 +320,6 @@ class ClassFeatures(AboutLabelled):
             own, _, _ = encode_labels(names, self.classes, len(records))
             codes = np.where((own < classes) & (names != self.unlabelled), own, classes)
         counts = self.class_counts(codes)[:classes]
-        counts = np.where(counts >= fewest, counts, 0)
         means = np.zeros((classes, self.features))
         for code in np.flatnonzero(counts):
             means[code] = lifted[codes == code].mean(axis=0)
@@ -419,11 +342,8 @@ class FitDensity(AboutModel, AboutLabelled):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         spec = self.spec
         records, codes = self.labelled(points, weights, labels)
-        kept = self.class_counts(codes)[codes] > 0
-        if not kept.any():
-            raise InputError("no class has enough records.", code="records-few")
         law = DensitySpec(spec.inputs, spec.classes, self.dimensions, self.seed)
-        return Answer({"density": fit_density(law, spec.scaled(records[kept]), codes[kept])})
+        return Answer({"density": fit_density(law, spec.scaled(records), codes)})
 
 
 def models_of(parameters: Array) -> Array:
@@ -522,9 +442,8 @@ class EvaluateCombination(AboutModel, AboutLabelled):
         if labels is None:
             raise InputError("the evaluation records have no labels.", code="labels-absent")
         used = (weights > 0) & (labels != self.unlabelled)
-        if used.sum() < max(self.least, 1):
-            # The asker says which label stands for none, and could leave a single record.
-            raise InputError("too few evaluation records have a label.", code="labels-few")
+        if not used.any():
+            raise InputError("no evaluation record has a label.", code="labels-few")
         codes, _, _ = encode_labels(labels, self.classes, len(points))
         right = self.combination().probabilities(points[used]).argmax(axis=1) == codes[used]
         return Answer(scalars={"accuracy": float(right.mean())})

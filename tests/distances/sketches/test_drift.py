@@ -128,7 +128,7 @@ def test_few_alarms_where_nothing_moved_and_many_where_much_did() -> None:
     rng = np.random.default_rng(9)
     data = {f"still{k}": rng.normal(size=(1500, 3)) for k in range(24)}
     data |= {f"moved{k}": rng.normal([0.4, 0.0, 0.0], size=(1500, 3)) for k in range(8)}
-    rules = Policy(level="sketch", privacy_epsilon=1.0)
+    rules = Policy(privacy_epsilon=1.0)
     holders = {name: Holder(Measure(x), rules, Ledger()) for name, x in data.items()}
     found = LocalFederation(holders).run(Sketching(public=PUBLIC, cells=45).among(list(data)))
     within = Within.of(PUBLIC, found.book)  # type: ignore[arg-type]

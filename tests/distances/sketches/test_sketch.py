@@ -51,7 +51,7 @@ def exact(x: np.ndarray, y: np.ndarray) -> float:
 def holders(
     epsilon: float | None = 1.0, data: dict[str, object] | None = None
 ) -> dict[str, Holder]:
-    policy = Policy(level="sketch", privacy_epsilon=epsilon)
+    policy = Policy(privacy_epsilon=epsilon)
     return {
         name: Holder(points, policy, Ledger(None))  # type: ignore[arg-type]
         for name, points in (data or DATA).items()
@@ -115,7 +115,7 @@ def test_no_record_and_no_label_of_a_holder_is_in_the_messages() -> None:
     assert kinds == {"count-records", "sketch-records"}
     # All labels are unknown: what they are counted as is one class of no name.
     assert set(np.unique(result.measures["h0"].labels)) >= {"other"}
-    assert result.disclosure == "sketch"
+    assert result.disclosure == "private"
 
 
 def test_two_runs_differ_whatever_the_seed() -> None:
@@ -170,7 +170,7 @@ def test_a_matrix_is_one_run_and_its_pairs_have_intervals(found: Sketches) -> No
     matrix = found.matrix()
     assert matrix.bill.rounds == found.rounds == 2
     assert matrix.bill.bytes_sent == found.bytes_sent
-    assert matrix.disclosure == "sketch"
+    assert matrix.disclosure == "private"
     for pair in matrix.pairs.values():
         low, high = pair.interval or (0.0, 0.0)
         assert 0 <= low < pair.value < high

@@ -18,6 +18,7 @@ from silot.distances.worth.fedbary import fedbary
 from silot.distances.worth.result import Barycenter
 from silot.errors import InputError, MismatchError, RefusedError, SilotError
 from silot.federation import Answer, Failure, Question
+from silot.federation.question import question_kinds
 from tests.problems import (
     Array,
     assert_refused,
@@ -405,9 +406,9 @@ def test_without_a_quorum_the_failure_is_raised(after: int, kind: str, code: str
     assert "'b'" in caught.value.message and "8675309" not in str(caught.value)
 
 
-@pytest.mark.parametrize("level", ["scalar", "sketch", "aggregate"])
+@pytest.mark.parametrize("level", ["private", "statistics"])
 def test_a_policy_below_record_refuses(level: str) -> None:
-    policy = Policy(level=level)  # type: ignore[arg-type]
+    policy = Policy(level=level, questions=frozenset(question_kinds()))  # type: ignore[arg-type]
     federation = LocalFederation({"a": Holder(Measure(X), policy), "b": Y})
     with pytest.raises(RefusedError) as caught:
         federation.run(fedbary("ab", support=12))

@@ -11,15 +11,13 @@ from scipy.stats import spearmanr
 
 import silot
 from silot import Measure
-from silot.distances.questions import DistanceWithError, LabelledDistanceWithError, encode_classes
 from silot.distances.worth.contributions import contributions
 from silot.distances.worth.result import Contributions
 from silot.distances.worth.shares import Sampled
 from silot.errors import WireError
-from silot.federation import Answer, Holder, LocalFederation, Policy, Question
+from silot.federation import Answer, Holder, LocalFederation, Policy
 from silot.privacy.ledger import Ledger
 from silot_transport import exact_plan
-from silot_transport.classwise import class_distances
 from silot_transport.resampling import MOST_TAILS, corrected_cost
 
 Array = np.ndarray
@@ -172,7 +170,7 @@ def test_order_of_holders_and_records_changes_nothing() -> None:
 
 
 def test_a_policy_that_refuses_leaves_intervals_out_and_says_so() -> None:
-    strict = Policy(level="scalar", numbers=1)
+    strict = Policy(level="statistics", questions=frozenset({"distance-to"}))
     federation = LocalFederation(
         {
             "open": normal(25, 80, 12),
@@ -182,44 +180,17 @@ def test_a_policy_that_refuses_leaves_intervals_out_and_says_so() -> None:
     validation = silot.Own(Measure(normal(27, 80, 12)))
     found = federation.run(contributions(["open", "strict"], own=validation))
     assert found["strict"].corrected is None and found["open"].corrected is not None
-    assert "no interval of strict (policy-numbers)" in found.status
+    assert "no interval of strict (policy-question)" in found.status
     assert found["strict"].ranks == (1, 2)
-    told = LocalFederation(
-        {"h": Holder(Measure(normal(26, 400, 12)), Policy(level="scalar"), Ledger())}
-    ).run(contributions(["h"], own=validation))
+    rules = Policy(level="statistics", questions=frozenset({"distance-with-error"}))
+    told = LocalFederation({"h": Holder(Measure(normal(26, 400, 12)), rules, Ledger())}).run(
+        contributions(["h"], own=validation)
+    )
     assert told["h"].interval is not None
     alone = LocalFederation({"h": normal(25, 80)}).run(
         contributions(["h"], own=silot.Own(Measure(VALIDATION)), intervals=False)
     )
     assert alone["h"].ranks is None and alone["h"].interval is None
-
-
-@pytest.mark.parametrize("labels", [False, True])
-@pytest.mark.parametrize("heavy", [False, True])
-def test_one_record_moves_no_number_by_more_than_is_declared(labels: bool, heavy: bool) -> None:
-    rng = np.random.default_rng([73, heavy])
-    draw = rng.standard_t(3, size=(100, 4)) if heavy else rng.normal(size=(100, 4))
-    x, y = draw[:40], draw[40:]
-    weights = rng.gamma(3.0, size=40)
-    weights /= weights.sum()
-    even = np.full(60, 1 / 60)
-    names = np.where(x[:, 0] > 0, "a", "b") if labels else None
-    question: Question = DistanceWithError(reference=y, reference_weights=even)
-    if labels:
-        codes = (y[:, 0] <= 0).astype(np.int64)
-        question = LabelledDistanceWithError(
-            target=y, target_weights=even, target_codes=codes, classes=encode_classes(["a", "b"]),
-            class_distances=class_distances(y, even, codes, 2), class_slack=np.zeros(2),
-        )  # fmt: skip
-    answer = question.compute(x, weights, names)
-    moves = question.moves(x, weights, names, answer)
-    assert set(moves) == {"distance", "corrected", "margin", "chance"}
-    for k in range(40):
-        rest = np.arange(40) != k
-        masses = weights[rest] / weights[rest].sum()
-        less = question.compute(x[rest], masses, None if names is None else names[rest])
-        for name, move in moves.items():
-            assert abs(less.number(name) - answer.number(name)) <= move
 
 
 def test_margins_are_wider_where_few_records_are_far() -> None:

@@ -31,7 +31,7 @@ def test_weighted_distance_is_certified_and_nothing_but_the_number_is_told(tmp_p
     assert abs(result.value / exact - 1.0) < 0.01
     assert result.lower <= exact <= result.upper
     assert result.status.startswith("simulation")
-    assert result.disclosure == "scalar"
+    assert result.disclosure == "statistics"
     assert result.bytes_sent > 0
     assert len(result.history) == 3
     assert json.loads(result.to_json())["method"] == "secure"
@@ -122,7 +122,7 @@ def test_the_command_prints_json_and_nothing_else(tmp_path: Path) -> None:
         capture_output=True, text=True, cwd=tmp_path, timeout=1200, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["disclosure"] == "scalar"
+    assert json.loads(done.stdout)["disclosure"] == "statistics"
 
 
 def test_the_command_tells_what_it_will_take(tmp_path: Path) -> None:

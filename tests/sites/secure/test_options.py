@@ -8,7 +8,7 @@ import pytest
 import silot
 from silot.data.measure import Measure
 from silot.errors import ExtraError, InputError, RefusedError
-from silot.federation import Holder, Own, Policy
+from silot.federation import Own, Policy
 from silot.federation.question import question_kinds
 from silot.privacy.ledger import BudgetError, Ledger
 from silot.sites.secure import Secure, SecureOptions
@@ -201,7 +201,7 @@ def request(session: str = "1", epsilon: float | None = 1.0) -> Request:
 
 
 def test_a_repeated_run_is_charged_again_until_the_budget_is_spent() -> None:
-    policy = Policy(level="scalar", privacy_epsilon=12.0)
+    policy = Policy(privacy_epsilon=12.0)
     with Ledger() as ledger:
         charge(policy, ledger, request("1"))
         once = ledger.spent
@@ -219,8 +219,13 @@ def test_a_repeated_run_is_charged_again_until_the_budget_is_spent() -> None:
 @pytest.mark.parametrize(
     ("policy", "epsilon", "code"),
     [
-        (Policy(level="sketch"), None, "policy-level"),
-        (Policy(), 1.0, "policy-budget"),
+        (Policy(), None, "policy-exact"),
+        (
+            Policy(level="statistics", questions=frozenset({"secure-distance"})),
+            None,
+            "policy-exact",
+        ),
+        (Policy(privacy_epsilon=None), 1.0, "policy-budget"),
         (Policy(level="record", questions=frozenset({"describe"})), None, "policy-question"),
     ],
 )
@@ -234,23 +239,18 @@ def test_what_the_policy_does_not_allow_is_refused_and_not_charged(
         assert ledger.spent == 0.0
 
 
-def test_an_exact_number_counts_among_the_chosen_ones() -> None:
-    wide = Holder(np.random.default_rng(0).normal(size=(400, 12)))
-    policy = Policy(level="scalar")
+def test_exact_numbers_are_opened_as_often_as_the_policy_says() -> None:
+    policy = Policy(exact_secure=2)
     with Ledger() as ledger:
-        allowed = int(wide.limits.most[1] / 40)
-        assert 1 <= allowed < 12
-        for run in range(allowed):
-            charge(policy, ledger, request(str(run), epsilon=None), wide)
-        with pytest.raises(RefusedError, match="policy explain") as caught:
-            charge(policy, ledger, request("more", epsilon=None), wide)
-        assert caught.value.code == "policy-numbers"
-        assert (ledger.tally.total, ledger.spent) == (allowed, 0.0)
-        # Numbers told by questions count too.
-        narrow = Holder(np.random.default_rng(0).normal(size=(400, 4)))
-        with pytest.raises(RefusedError) as caught:
-            charge(policy, ledger, request("other", epsilon=None), narrow)
-        assert caught.value.code == "policy-version"
+        for run in ("1", "2"):
+            assert charge(policy, ledger, request(run, epsilon=None)) == 0.0
+        with pytest.raises(RefusedError, match="exact_secure") as caught:
+            charge(policy, ledger, request("3", epsilon=None))
+        assert caught.value.code == "policy-exact"
+        assert (ledger.count_answers("secure-distance"), ledger.spent) == (2, 0.0)
+        # Exact answers of other kinds are not among them.
+        ledger.note("f" * 64, level="statistics", question="moments")
+        assert ledger.count_answers("secure-distance") == 2
 
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])

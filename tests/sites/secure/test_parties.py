@@ -169,7 +169,7 @@ def test_a_party_that_is_killed_ends_all_and_leaves_nothing(
 @pytest.mark.slow
 def test_a_run_is_charged_and_again_when_repeated(processes: Processes) -> None:
     folder = processes.folder
-    (folder / "policy.yml").write_text("level: scalar\nprivacy_epsilon: .inf\n")
+    (folder / "policy.yml").write_text("privacy_epsilon: .inf\n")
     noise = ("--privacy-epsilon", "20", "--diameter", "10", "--timeout", "300")
     own = ("--policy", "policy.yml", "--ledger", "north.ledger")
     for _ in range(2):
@@ -187,7 +187,7 @@ def test_a_run_is_charged_and_again_when_repeated(processes: Processes) -> None:
 def test_a_holder_whose_policy_refuses_ends_all_and_says_why_to_its_owner_alone(
     processes: Processes,
 ) -> None:
-    (processes.folder / "policy.yml").write_text("level: scalar\n")
+    (processes.folder / "policy.yml").write_text("level: private\n")
     for role in ("a", "b", "third"):
         own = ("--policy", "policy.yml") if role == "a" else ()
         processes.start(role, "--timeout", "300", *own)

@@ -28,7 +28,6 @@ from .needs import needs_noise, needs_spu
 pytestmark = [needs_spu, pytest.mark.slow]
 
 RNG = np.random.default_rng(0)
-# So many features that an exact number of 40 bits may be told of a record.
 X, Y = RNG.normal(size=(24, 10)), RNG.normal(size=(22, 10)) + 1.0
 NAMES = ("north", "south")
 EXACT = exact_plan(X, Y).upper
@@ -51,7 +50,7 @@ def told(text: str, by: int = 2) -> str:
     return "".join(f"{line[by:]}\n" for line in text.splitlines())
 
 
-RULES = "level: scalar\nbehind: 2\nprivacy_epsilon: 200\n"
+RULES = "exact_secure: 2\nprivacy_epsilon: 200\n"
 
 
 @pytest.fixture
@@ -97,13 +96,13 @@ def test_two_sites_and_who_asks_compute_a_distance(kit: Kit, tmp_path: Path) -> 
     found = silot.distance("north", "south", method="secure", federation=there)
     assert found.lower <= EXACT <= found.upper
     assert abs(found.value / EXACT - 1.0) < 0.01
-    assert (found.holders, found.method, found.disclosure) == (NAMES, "secure", "scalar")
+    assert (found.holders, found.method, found.disclosure) == (NAMES, "secure", "statistics")
     assert wire.lost == set(NAMES)
     for name in NAMES:
         with Ledger(tmp_path / f"{name}.ledger") as ledger:
             (row,) = [row for row in ledger.entries() if row.event == "count"]
-            assert (row.asker, row.mechanism) == (ASKER, "chosen")
-            assert ledger.tally.total == 1
+            assert (row.asker, row.mechanism) == (ASKER, "statistics")
+            assert ledger.count_answers("secure-distance") == 1
         ready, begun = lines(tmp_path, name)
         assert (begun["question"], begun["asker"]) == ("secure-distance", ASKER)
         assert begun["bytes"] > 0
@@ -166,7 +165,7 @@ def test_records_that_do_not_fit_the_scale_are_told_of_for_a_charge(
     assert caught.value.code == "secure-scale"
     for name in NAMES:
         with Ledger(tmp_path / f"{name}.ledger") as ledger:
-            assert ledger.tally.total == 1
+            assert ledger.count_answers("secure-distance") == 1
 
 
 def nobody(name: str, data: bytes, seconds: float) -> bytes:

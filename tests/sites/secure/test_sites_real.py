@@ -45,8 +45,8 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     for name, rows in ROWS.items():
         data[name], policies[name] = folder / f"{name}.npz", folder / f"{name}.json"
         np.savez(data[name], X=rows)
-        ask = ["scalar"] if name == "south" else []
-        rules = {"level": "scalar", "behind": 2, "ask": ask, "secure": links(name)}
+        ask = ["statistics"] if name == "south" else []
+        rules = {"exact_secure": 2, "ask": ask, "secure": links(name)}
         policies[name].write_text(json.dumps(rules))
     with pytest.MonkeyPatch.context() as patch:
         # Where a site's engine has its sockets.

@@ -397,7 +397,7 @@ def test_what_holders_tell_of_chance_is_what_two_samples_show() -> None:
     seen = [silot.distance(x, y).value for x, y in combinations(draws, 2)]
     means = [law.mean for law in told.laws.values()]
     assert np.mean(means) == pytest.approx(np.mean(seen), rel=0.05)
-    assert told.disclosure == "scalar" and told.missing == {}
+    assert told.disclosure == "statistics" and told.missing == {}
 
 
 def test_groups_are_matched_before_they_are_compared() -> None:

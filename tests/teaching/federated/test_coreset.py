@@ -370,7 +370,7 @@ def test_the_classifier_says_what_it_cannot_do() -> None:
 
 def test_the_level_is_record_and_a_policy_below_it_refuses() -> None:
     assert silot.coreset([X], 3).disclosure == "record"
-    federation = LocalFederation({"a": Holder(Measure(X), Policy(level="aggregate"))})
+    federation = LocalFederation({"a": Holder(Measure(X), Policy())})
     with pytest.raises(RefusedError, match="policy-level"):
         silot.coreset(federation, 3)
 
@@ -468,7 +468,7 @@ def test_no_release_is_spent_on_fewer_points_than_classes() -> None:
     pytest.importorskip("opendp")
     many, kinds = np.random.default_rng(11).normal(size=(600, 2)), ["a", "b", "c"] * 200
     public, ledger = Measure(many, labels=kinds), Ledger()
-    rules = Policy(level="sketch", privacy_epsilon=1.0)
+    rules = Policy(privacy_epsilon=1.0)
     federation = LocalFederation({"a": Holder(public, rules, ledger)})
     with pytest.raises(InputError, match="option-support"):
         silot.coreset(federation, 2, labels=True, method="sketch", public=public)

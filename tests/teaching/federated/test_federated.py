@@ -350,7 +350,7 @@ def test_a_rate_that_is_too_large_says_so() -> None:
 
 
 def test_a_policy_that_tells_no_records_refuses_and_tells_nothing() -> None:
-    closed = Holder(HOLDERS["north"], Policy(level="aggregate"))
+    closed = Holder(HOLDERS["north"], Policy())
     parties = {**{n: Holder(m, Policy.open()) for n, m in HOLDERS.items()}, "north": closed}
     fed = LocalFederation(parties)
     with pytest.raises(RefusedError):

@@ -229,7 +229,7 @@ def test_the_order_of_holders_changes_nothing() -> None:
 
 
 def test_a_policy_below_level_record_refuses() -> None:
-    fed = LocalFederation({"a": Holder(Measure(np.zeros((9, 2))), Policy(level="aggregate"))})
+    fed = LocalFederation({"a": Holder(Measure(np.zeros((9, 2))), Policy())})
     with pytest.raises(RefusedError, match="policy-level"):
         silot.plan(fed, np.zeros((60, 2)))
 

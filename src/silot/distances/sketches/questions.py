@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...federation.release import Release
 from ...privacy.cells import Cells
 from ...privacy.quadtree import DEEPEST, tree_counts, tree_sensitivity
 from ...privacy.sketch import RESOLUTION, Geometry, encode, sensitivity
+from ...privacy.summary import Block, Offsets, Sizes, Squares, Summary, ToTarget, Waves
 from ..questions import decode_classes, encode_classes
 
 # Steps of the integer grid: fewer would round records away, more would overflow sums.
@@ -145,7 +147,7 @@ class SketchRecords(ByMass):
 
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
         self.check(points.shape[1], labels is not None)
-        groups, count = self._group(labels)
+        groups, count = group_by_class(self.classes, labels)
         return encode(
             points,
             self.weigh(masses),
@@ -157,17 +159,6 @@ class SketchRecords(ByMass):
 
     def answer_of(self, noisy: Codes) -> Answer:
         return Answer({"sketch": noisy})
-
-    def _group(self, labels: Names | None) -> tuple[Codes | None, int]:
-        """Group records by class, all unlisted ones together; return groups and their number."""
-        if not self.classes or labels is None:
-            return None, 1
-        # Record by record, and no list but the public one: which other classes there are, and
-        # how many, must not show.
-        classes = decode_classes(self.classes)
-        places = {name: code for code, name in enumerate(classes)}
-        codes = [places.get(name, len(classes)) for name in labels.tolist()]
-        return np.array(codes, dtype=np.int64), len(classes) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +223,157 @@ class SketchTree(ByMass):
         return Answer({"sketch": noisy})
 
 
-register(CountRecords, SketchRecords, SketchPeriod, SketchTree)
+_MOST_ATOMS, _MOST_CLASSES, _MOST_FEATURES, _MOST_REACHES = 20_000, 4096, 4096, 4
+
+
+def _nothing() -> Array:
+    return np.zeros(0)
+
+
+def _nothing_by_row() -> Array:
+    return np.zeros((0, 0))
+
+
+def _no_codes() -> Codes:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummarizeRecords(ByMass):
+    """Sizes, moments, random features and the distance to a target, in one release.
+
+    All fields are public. A block that a command does not need is left out, and costs nothing;
+    sizes are always told, because the others are read as ratios to them.
+
+    Attributes
+    ----------
+    classes
+        Public classes, whose sizes are told; all others count together.
+    centre, radius
+        Centre (d,) and radius of the public ball to which records are clipped for moments; no
+        moments with radius 0.
+    features, bandwidth, draw
+        How many random features, for which kernel, and the seed of their draw; none with 0.
+    target, target_weights, target_codes, table
+        Atoms (m, d) that the records are transported to, their masses, their classes and the
+        distances between classes; no atoms for no distance, no table for one without classes.
+    reaches, p
+        Where the metric is cut (k,), a distance each, and the order of the distance.
+    shares
+        Of the square of mu: of the sizes, the moments, the features and each distance (3 + k,).
+    """
+
+    kind: ClassVar[str] = "summarize-records"
+    mechanism: ClassVar[str] = "discrete Gaussian, summary"
+
+    classes: str = ""
+    centre: Array = field(default_factory=_nothing)
+    radius: float = 0.0
+    features: int = 0
+    bandwidth: float = 1.0
+    draw: int = 0
+    target: Array = field(default_factory=_nothing_by_row)
+    target_weights: Array = field(default_factory=_nothing)
+    target_codes: Codes = field(default_factory=_no_codes)
+    table: Array = field(default_factory=_nothing_by_row)
+    reaches: Array = field(default_factory=_nothing)
+    p: int = 2
+    shares: Array = field(default_factory=lambda: np.ones(3))
+
+    @cached_property
+    def layout(self) -> Summary:
+        """What is told, block by block; raises where the fields do not fit one another."""
+        self.check_masses()
+        classes = len(decode_classes(self.classes)) if self.classes else 0
+        _require(classes <= _MOST_CLASSES, "there are too many classes")
+        positive = bool((self.shares > 0).all() and np.isfinite(self.shares).all())
+        fits = self.reaches.ndim == 1 and self.shares.shape == (3 + len(self.reaches),)
+        _require(fits and positive, "the shares are not positive numbers, one for each block")
+        sizes, moments, features, *distances = self.shares.tolist()
+        blocks: list[tuple[Block, float]] = [(Sizes(classes), sizes)]
+        if self.radius:
+            self._check_ball()
+            ball = (self.centre, self.radius)
+            blocks += [(Offsets(*ball), moments / 2), (Squares(*ball), moments / 2)]
+        if self.features:
+            fits = 0 < self.features <= _MOST_FEATURES and self.features % 2 == 0
+            _require(fits and 0 <= self.draw < 2**63, "the features are out of range")
+            _require(_SHORTEST <= self.bandwidth <= _LONGEST, "the bandwidth is out of range")
+            _require(self.centre.ndim == 1 and self.centre.size > 0, "the features have no centre")
+            waves = Waves(self.centre, self.bandwidth, self.features, self.draw)
+            blocks.append((waves, features))
+        if self.target.size:
+            blocks += zip(self._target_blocks(classes), distances, strict=True)
+        return Summary(*map(tuple, zip(*blocks, strict=True)))
+
+    def _check_ball(self) -> None:
+        finite = self.centre.ndim == 1 and self.centre.size > 0 and np.isfinite(self.centre).all()
+        _require(bool(finite) and _SHORTEST <= self.radius <= _LONGEST, "the ball is out of range")
+
+    def _target_blocks(self, classes: int) -> list[ToTarget]:
+        atoms = self.target.shape[0]
+        _require(self.target.ndim == 2 and atoms <= _MOST_ATOMS, "there are too many atoms")
+        _require(bool(np.isfinite(self.target).all()), "the target is not of finite points")
+        weights = self.target_weights
+        fits = weights.shape == (atoms,) and bool((weights >= 0).all() and weights.sum() > 0)
+        _require(fits and bool(np.isfinite(weights).all()), "the target has no masses")
+        reaches = sorted(set(self.reaches.tolist()))
+        fits = 0 < len(reaches) == len(self.reaches) <= _MOST_REACHES and self.p in (1, 2)
+        _require(fits and reaches[0] >= _SHORTEST and reaches[-1] <= _LONGEST, "no reach fits")
+        weights = weights / weights.sum()
+        own = (self.target, weights)
+        if not self.table.size:
+            return [ToTarget(*own, reach, self.p) for reach in self.reaches.tolist()]
+        codes, table = self.target_codes, self.table
+        fits = codes.shape == (atoms,) and table.shape == (classes, classes)
+        _require(fits and bool((table >= 0).all()), "the table is not that of the classes")
+        _require(bool(np.isfinite(table).all()) and codes.min() >= 0, "the table is not finite")
+        _require(int(codes.max()) < classes, "the target has codes of no class")
+        return [ToTarget(*own, reach, self.p, codes, table) for reach in self.reaches.tolist()]
+
+    @property
+    def sensitivity(self) -> float:
+        """As the blocks say, from public fields alone."""
+        return self.layout.sensitivity
+
+    def check(self, dimension: int, labelled: bool) -> None:
+        widths = {len(self.centre)} - {0} | ({self.target.shape[1]} if self.target.size else set())
+        _ = self.layout
+        if widths - {dimension}:
+            raise MismatchError(
+                "the question has another number of features than the records.",
+                code="dimension-mismatch",
+            )
+        if self.classes and not labelled:
+            raise InputError("the records have no labels.", code="labels-absent")
+
+    def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
+        groups, _ = group_by_class(self.classes, labels)
+        codes = np.zeros(len(points), dtype=np.int64) if groups is None else groups
+        return self.layout.encode(points, self.weigh(masses), codes)
+
+    def answer_of(self, noisy: Codes) -> Answer:
+        return Answer({"summary": noisy})
+
+
+def _require(fits: bool, fault: str) -> None:
+    if not fits:
+        raise WireError(f"{fault}.", code="question-fields")
+
+
+def group_by_class(classes: str, labels: Names | None) -> tuple[Codes | None, int]:
+    """Group records by public class, all others together; return groups and their number."""
+    if not classes or labels is None:
+        return None, 1
+    # Record by record, and no list but the public one: which other classes there are, and how
+    # many, must not show.
+    listed = decode_classes(classes)
+    places = {name: code for code, name in enumerate(listed)}
+    codes = [places.get(name, len(listed)) for name in labels.tolist()]
+    return np.array(codes, dtype=np.int64), len(listed) + 1
+
+
+register(CountRecords, SketchRecords, SketchPeriod, SketchTree, SummarizeRecords)
 
 
 # Largest number that is believed in an answer.

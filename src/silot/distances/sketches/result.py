@@ -86,7 +86,7 @@ class Sketches(Billed):
             A name that is no holder's, or one twice.
         """
         distance = self.book.distance(a, b, why=why).named(self.columns)
-        distance = replace(distance, disclosure=self.disclosure or "sketch")
+        distance = replace(distance, disclosure=self.disclosure or "private")
         return distance.with_preflight(self.preflight)
 
     def matrix(self, *, own: bool = False, why: bool = False) -> DistanceMatrix:

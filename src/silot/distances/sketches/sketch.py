@@ -84,7 +84,7 @@ class Sketching(Releasing, Joint[Sketches]):
     """
 
     name = "sketch"
-    disclosure = Disclosure.SKETCH
+    disclosure = Disclosure.PRIVATE
 
     labels: bool = switch("Sketch class by class, and compare OTDD vectors.", flag=False)
     embedding: Embedding = embedding_option(
@@ -161,11 +161,11 @@ class Sketch(Releasing, Pairwise):
     >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:3000] + [3.0, 0.0]})
     >>> result = fed.run(Sketch(public=x[3000:], privacy_epsilon=4.0).between("a", "b"))
     >>> result.disclosure, 2.0 < result.value < 4.0
-    ('sketch', True)
+    ('private', True)
     """
 
     name = "sketch"
-    disclosure = Disclosure.SKETCH
+    disclosure = Disclosure.PRIVATE
     sends = "noisy counts of records in public cells, their clipped mean offset and scatter"
     needs = (
         "public records or a public mean and scale; 200 records at least at privacy_epsilon 1, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from ...options import anything, number, option, word
 from ..cost_parts import Parts
 from ..direct import Cloud, compute_exact_distance, read_cloud
 from ..methods import Joint, Pairwise, find_comparison
+from ..private import PrivateDistance, calibrate
 from ..questions import ClassSizes, Describe, Records
 from ..result import Distance, DistanceMatrix
 from ..shared_options import (
@@ -31,6 +33,7 @@ from ..shared_options import (
     tolerance_option,
 )
 from ..sides import agree_on_dimension, describe_missing, read_descriptions
+from ..sketches.release_options import Private
 from .fedbary import FedBary, Rounds
 from .mixtures import add_shapley_values
 from .result import Barycenter, Contribution, Contributions
@@ -40,7 +43,7 @@ from .target import LabelMetric, Target, read_class_masses, read_distance, reque
 Map = Literal["direct"]
 
 
-class Valuation(Joint[Contributions]):
+class Valuation(Private, Joint[Contributions]):
     r"""Distance of every holder to one target, and the shares that follow.
 
     With ``own``, an ``Own(measure)``, the target is the coordinator's validation measure, else the
@@ -113,8 +116,7 @@ class Valuation(Joint[Contributions]):
     why: bool = switch(
         "Ask every holder once more, for what its squared distance is made of, by column and by "
         "class: one number a column and two a class about data the asker chose. Holders that "
-        'refuse, as every policy below level record does, only leave it out. For ``"target"`` and '
-        '``"direct"``, and for the barycenter.',
+        'refuse only leave it out. For ``"target"`` and ``"direct"``, and for the barycenter.',
         brief="What distances are made of, by column and class: it discloses that.",
     )
     map: Map | None = option(
@@ -154,7 +156,7 @@ class Valuation(Joint[Contributions]):
         if self.method == "target":
             return None
         kind = find_comparison(self.method)
-        shared = ("support", "rounds", "tol", "embedding", "seed", "why")
+        shared = ("support", "rounds", "tol", "embedding", "seed", "why", *Private.options)
         return kind(**self.values(*(set(shared) & set(kind.options))))
 
     @property
@@ -213,9 +215,7 @@ class Valuation(Joint[Contributions]):
             return Disclosure.RECORD
         if self.between is not None:
             return self.between.disclosure
-        sizes = self.labels == "vectors" and self.class_tolerance > 0
-        by_class = self.labels == "classes" or sizes
-        return Disclosure.AGGREGATE if self.why or by_class else Disclosure.SCALAR
+        return Disclosure.STATISTICS
 
 
 contributions = Valuation.build
@@ -243,11 +243,20 @@ class _Run:
             records = {name: barycenter.described.records[name] for name in barycenter.names}
         else:
             target = Target.of_validation(self.own, self.options.labels, self.options.embedding)
-            records = yield from self._describe(target, notes)
+            records = {}
         between = self.options.between if self.own is not None else None
-        if between is not None:
+        if isinstance(between, PrivateDistance):
+            # The number of records is private: a release tells it, and no description.
+            distances = calibrate((yield from self._compare(between, self.centre.holders, notes)))
+            for name, one in distances.items():
+                low, high = one.interval or (0.0, math.inf)
+                notes.sampled[name] = Sampled(one.value, low, high)
+            records = {name: round(one.history[0]["records"]) for name, one in distances.items()}
+        elif between is not None:
+            records = yield from self._describe(target, notes)
             distances = yield from self._compare(between, tuple(records), notes)
         else:
+            records = records or (yield from self._describe(target, notes))
             distances = yield from self._request_distances(target, records, notes)
         measured = barycenter and self.centre.build_result(barycenter, distances, notes.missing)
         result = self._build_result(target, distances, records, measured, notes)
@@ -422,8 +431,13 @@ class _Run:
             )
         else:
             text = f"converged: {len(distances)} distances"
-        if self.own is not None and self.method == "target":
+        if self.own is not None and self.method in ("target", PrivateDistance.name):
             text += "; every holder saw the validation records"
+        if isinstance(self.options.between, PrivateDistance) and self.own is not None:
+            text += (
+                f"; intervals are of the noise at epsilon {self.options.privacy_epsilon:g}, and "
+                "ranks that it leaves open are ranges"
+            )
         return text
 
 

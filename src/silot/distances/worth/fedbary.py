@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...data.measure import Embedding
-from ...errors import HolderError, InputError
+from ...errors import InputError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Answers, Protocol, Steps, failure_error, required
 from ...federation.question import Answerer, Question
@@ -315,19 +315,13 @@ class Rounds:
         by_holder: dict[str, dict[str, float]] = {}
         for name, answer in answers.items():
             names = decode_classes(str(answer.scalars.get("classes", "")))
-            # A holder whose classes are all too small names none.
             masses = read_class_masses(answer, len(names)).tolist() if names else []
-            if len(set(names)) < len(names) or (names and sum(masses) <= 0):
+            # A holder of labelled records names one class at least.
+            if len(set(names)) < len(names) or sum(masses) <= 0:
                 raise failure_error(name, Failure("answer-malformed"))
             by_holder[name] = dict(zip(names, masses, strict=True))
         # Sorted, so that codes do not depend on the order of holders.
         classes = tuple(sorted(set().union(*by_holder.values())))
-        if not classes:
-            raise HolderError(
-                "no holder has a class of records enough to be told of: their policies want more "
-                "records a class.",
-                code="policy-records",
-            )
         total = sum(self.shares[name] for name in by_holder)
         masses = np.zeros(len(classes))
         for name, own in sorted(by_holder.items()):
@@ -390,12 +384,9 @@ class Rounds:
         return text + describe_missing(barycenter.missing)
 
 
-_REFUSALS = ("policy-question", "policy-numbers")
-
-
 def _keeps_distance(answer: Answer | Failure | None) -> bool:
     """Check whether a holder took part and only refuses its distance to the result."""
-    return isinstance(answer, Failure) and answer.code in _REFUSALS
+    return isinstance(answer, Failure) and answer.code == "policy-question"
 
 
 def _describe_refusals(refusing: Sequence[str]) -> str:

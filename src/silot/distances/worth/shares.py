@@ -252,15 +252,11 @@ class Sampled:
 
     @classmethod
     def of(cls, answer: Answer) -> Sampled | None:
-        """Read what a holder sent, widened by its rounding; ``None`` where it sent no error."""
+        """Read what a holder sent; ``None`` where it sent no error."""
         corrected = answer.optional_number("corrected")
         margin = answer.optional_number("margin")
         if corrected is None or margin is None:
             return None
-        is_rounded = "step_corrected" in answer.scalars
-        half = answer.rounding("corrected") if is_rounded else 0.0
-        if is_rounded:
-            margin += answer.rounding("margin")
         tails = answer.optional_number("tails") or 0.0
         if tails not in range(MOST_TAILS + 1):
             raise WireError(
@@ -274,8 +270,8 @@ class Sampled:
         # It is squared below.
         if max(corrected, margin) > _LARGEST:
             raise build_malformed_error("an error that is too large")
-        low = max(max(corrected - half, 0.0) ** 2 - margin, 0.0) ** 0.5
-        high = ((corrected + half) ** 2 + margin) ** 0.5
+        low = max(corrected**2 - margin, 0.0) ** 0.5
+        high = (corrected**2 + margin) ** 0.5
         return cls(corrected, low, high)
 
 

@@ -178,25 +178,18 @@ def _request_own(own: Answerer, question: Question) -> Answer:
 def read_class_masses(answer: Answer, classes: int) -> Array:
     """Read the masses of classes: parts of a holder's mass, all zero where it has none."""
     masses = answer.array("masses", ndim=1)
-    # Each mass may be rounded by itself, so that their sum is off by all of them.
-    room = 1e-6 + classes * answer.rounding("masses")
-    if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + room:
+    if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + 1e-6:
         raise build_malformed_error("masses that are not those of the classes asked about")
     return masses
 
 
 def read_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:
-    """Read a distance that a holder computed: between its bounds, or rounded."""
+    """Read a distance that a holder computed, which lies between its bounds."""
     chance = answer.optional_number("chance")
-    upper, lower = answer.number("distance"), answer.optional_number("distance_lower")
+    upper, lower = answer.number("distance"), answer.number("distance_lower")
     optimal, estimate = answer.flag("optimal"), answer.optional_number("estimate")
     value = upper if estimate is None else estimate
     status = "converged: exact, told by the holder"
-    if lower is None:
-        # The bounds of a plan that was proven optimal are closer than any rounding.
-        half = answer.rounding("distance")
-        lower, upper = max(value - half, 0.0) if optimal else 0.0, value + half
-        status += ", rounded"
     # A holder that breaks its own bounds is faulty or dishonest: nothing else it says can be used.
     if not lower <= value <= upper:
         raise failure_error(name, Failure("answer-malformed"))
@@ -260,17 +253,16 @@ def _read_parts(answer: Answer, target: Target, distance: Distance, embedding: E
     columns = answer.array("columns", ndim=1, columns=features)
     labels = answer.number("labels")
     labelled = target.by_class or embedding != "none"
-    half = answer.rounding("columns")
-    cost, room = float(columns.sum()) + labels, features * half + answer.rounding("labels")
+    cost = float(columns.sum()) + labels
     # Where a plan is not proven optimal, another order of the records may give another.
     slack = ROUNDING if distance.converged else 1.0
     # Parts are those of the squared distance, and are compared with the squares of its bounds.
     low, high = distance.lower**2 * (1.0 - slack), distance.upper**2 * (1.0 + slack)
-    if columns.min() < 0 or not low - room <= cost <= high + room or labels * (not labelled):
+    if columns.min() < 0 or not low <= cost <= high or labels * (not labelled):
         raise build_malformed_error("parts that do not sum to the distance it told")
     if not target.classes:
         return Parts.of_costs(columns, labels if labelled else None)
-    costs, masses = _read_class_parts(answer, len(target.classes) + 1, cost, room)
+    costs, masses = _read_class_parts(answer, len(target.classes) + 1, cost)
     return Parts.of_costs(
         columns,
         labels,
@@ -280,13 +272,12 @@ def _read_parts(answer: Answer, target: Target, distance: Distance, embedding: E
     )
 
 
-def _read_class_parts(answer: Answer, size: int, cost: float, room: float) -> tuple[Array, Array]:
+def _read_class_parts(answer: Answer, size: int, cost: float) -> tuple[Array, Array]:
     """Read costs and masses of classes; the costs must sum to those of the columns."""
     costs = answer.array("class_costs", ndim=1, columns=size)
     masses = answer.array("masses", ndim=1, columns=size)
-    room += size * answer.rounding("class_costs") + ROUNDING * cost
-    # Each mass may be rounded by itself to what the policy allows: the sum is off by all of them.
-    off = abs(float(masses.sum()) - 1.0) > ROUNDING + size * answer.rounding("masses")
-    if costs.min() < 0 or masses.min() < 0 or off or abs(float(costs.sum()) - cost) > room:
+    off = abs(float(masses.sum()) - 1.0) > ROUNDING
+    off = off or abs(float(costs.sum()) - cost) > ROUNDING * cost
+    if costs.min() < 0 or masses.min() < 0 or off:
         raise build_malformed_error("parts of classes that do not sum to the distance it told")
     return costs, masses

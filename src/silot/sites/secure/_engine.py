@@ -19,9 +19,10 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from msgpack import packb, unpackb
+from msgpack import packb
 
-from ...errors import ExtraError, InputError, SolverError
+from ...data.foreign import unpack
+from ...errors import ExtraError, InputError, SolverError, WireError
 from ._program import Program
 
 Array = npt.NDArray[np.float64]
@@ -163,7 +164,7 @@ def split_arrays(arrays: Sequence[Array], program: Program) -> list[bytes]:
 def reconstruct(shares: Sequence[bytes], program: Program) -> list[float]:
     """Open an array from the shares of all parties."""
     io = import_spu().Io(PARTIES[program.protocol], configure(program))
-    opened = np.atleast_1d(io.reconstruct([_unpack(unpackb(share)) for share in shares]))
+    opened = np.atleast_1d(io.reconstruct([_unpack(_decode(share)) for share in shares]))
     return [float(number) for number in opened]
 
 
@@ -179,7 +180,7 @@ def run_party(
     config = configure(program)
     config.enable_pphlo_profile = counted
     runtime = spu.Runtime(link, config)
-    received = [share for message in inputs for share in cast("list[Any]", unpackb(message))]
+    received = [share for message in inputs for share in _decode(message)]
     for name, share in zip(executable.input_names, received, strict=True):
         runtime.set_var(name, _unpack(share))
     for part in range(program.parts):
@@ -315,6 +316,19 @@ def read_traffic(mark: int) -> tuple[Traffic, ...]:
 
 def _encode(parts: Any) -> bytes:
     return cast("bytes", packb(parts))
+
+
+def _decode(message: bytes) -> list[Any]:
+    def fail(why: str) -> WireError:
+        return WireError(
+            f"another party sent no shares ({why}). Install the same silot everywhere.",
+            code="wire-format",
+        )
+
+    parts = unpack(message, fail)
+    if not isinstance(parts, list):
+        raise fail("it is no list")
+    return cast("list[Any]", parts)
 
 
 def _pack(share: Any) -> list[Any]:

@@ -27,7 +27,7 @@ class SecureInputs(Question):
     """A holder's secret inputs. The question is not registered, so that no wire can carry it."""
 
     kind: ClassVar[str] = "secure-inputs"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     scale: float
     """Public length all data are divided by."""

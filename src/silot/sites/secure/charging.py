@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import InputError, RefusedError
-from ...federation.disclosure import Account
 from ...federation.party import Holder
 from ...federation.policy import Policy
 from ...privacy.accounting import ROUNDING, compose
@@ -80,7 +79,7 @@ def charge(
     ------
     RefusedError
         The policy does not allow the run (codes ``"policy-question"``, ``"policy-budget"``,
-        ``"policy-level"``, ``"policy-numbers"``), there is no ledger to remember it by
+        ``"policy-level"``, ``"policy-exact"``), there is no ledger to remember it by
         (``"secure-ledger"``), or the budget is spent (``"ledger-budget"``).
     InputError
         A ledger without a policy that says how much may be spent (``"secure-policy"``).
@@ -96,7 +95,6 @@ def charge(
 def _charge(
     policy: Policy | None, ledger: Ledger | None, request: Request, holder: Holder | None
 ) -> float:
-    check_level(policy)
     if policy is None:
         if ledger is not None:
             raise InputError(
@@ -111,10 +109,9 @@ def _charge(
         )
     if policy.level == "record":
         if ledger is not None:
-            ledger.count(
-                request.key, account=Account.RECORD, question=SecureDistance.kind, numbers=0,
-                asker=request.asker,
-            )  # fmt: skip
+            ledger.note(
+                request.key, level="record", question=SecureDistance.kind, asker=request.asker
+            )
         return 0.0
     if ledger is None:
         raise RefusedError(
@@ -123,7 +120,7 @@ def _charge(
             code="secure-ledger",
         )
     if request.epsilon is None:
-        _count(policy, ledger, request, holder)
+        _count(policy, ledger, request)
         return 0.0
     if policy.budget_mu is None:
         raise RefusedError(
@@ -138,33 +135,16 @@ def _charge(
     return mu
 
 
-def check_level(policy: Policy | None) -> None:
-    """Raise where a policy allows no run at all (``"policy-level"``), before any statement."""
-    if policy is not None and policy.level == "sketch":
-        raise RefusedError(
-            "the policy allows noisy releases alone, and the parties of a secure distance tell "
-            "each other how many records there are. Use method 'sketch'.",
-            code="policy-level",
-        )
-
-
-def _count(policy: Policy, ledger: Ledger, request: Request, holder: Holder | None) -> None:
-    """Count one exact number about inputs the other side chose, or refuse it."""
-    code = "policy-level"
-    if holder is not None:
-        limits, version = holder.limits, holder.version
-        # All digits of the number are opened: more bits than of one that is rounded.
-        code = ledger.count(
-            request.key, account=Account.CHOSEN, question=SecureDistance.kind, numbers=1,
-            bits=_BITS, data=version, limits=limits.most, asker=request.asker,
-            rule=lambda tally: policy.over_chosen(
-                1, limits, tally, version, request.asker, bits=_BITS
-            ),
-        ).code  # fmt: skip
+def _count(policy: Policy, ledger: Ledger, request: Request) -> None:
+    """Count one exact distance, or refuse it."""
+    code = ledger.note(
+        request.key, level="statistics", question=SecureDistance.kind, asker=request.asker,
+        most=policy.exact_secure,
+    )  # fmt: skip
     if code:
         raise RefusedError(
-            f"the policy of this holder does not allow the exact number ({code}): `silot policy "
-            "explain` says what it allows. Add noise by privacy_epsilon.",
+            f"the policy of this holder allows {policy.exact_secure} exact secure distances in "
+            "all. Add noise by privacy_epsilon, or raise exact_secure in the policy.",
             code=code,
         )
 
@@ -181,9 +161,10 @@ def find_refusal(
     if ledger is None:
         return "secure-ledger"
     if epsilon is None:
-        limits, version = holder.limits, holder.version
-        return policy.over_chosen(1, limits, ledger.tally, version, asker, bits=_BITS)
+        counted = ledger.count_answers(SecureDistance.kind)
+        return "" if counted < policy.exact_secure else "policy-exact"
     if policy.budget_mu is None:
         return "policy-budget"
-    fits = compose([ledger.spent, mu_of_laplace(epsilon)]) <= policy.budget_mu * (1 + ROUNDING)
+    total = compose([ledger.account.spent, mu_of_laplace(epsilon)])
+    fits = total <= policy.budget_mu * (1 + ROUNDING)
     return "" if fits else "ledger-budget"

@@ -297,7 +297,7 @@ class Opened:
             bytes_sent=sum(item.sent for item in traffic),
             bytes_received=sum(item.received for item in traffic),
             seconds=seconds,
-            disclosure=str(Disclosure.SCALAR),
+            disclosure=str(Disclosure.STATISTICS),
             privacy_mu=self.options.privacy_mu,
             transcript=self._build_transcript(names, seconds),
             preflight=preflight,

@@ -28,7 +28,7 @@ class Secure(SecureFields, Pairwise):
     """
 
     name = "secure"
-    disclosure = Disclosure.SCALAR
+    disclosure = Disclosure.STATISTICS
     asks = False
     sends = "secret shares to three computing parties, of which one learns one number"
     needs = (

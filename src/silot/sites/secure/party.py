@@ -23,7 +23,7 @@ from ._engine import missing_spu
 from ._inputs import NAMES
 from ._program import Program
 from ._worker import Worker
-from .charging import Request, charge, check_level
+from .charging import Request, charge
 from .distance import Outcome, build_party_result
 from .forecast import Forecast, forecast_program
 from .options import ROLES, Role, SecureOptions
@@ -129,8 +129,6 @@ def play(
             f"{role!r} has no part in it.",
             code="option-role",
         )
-    if measure is not None:
-        check_level(policy)
     if find_spec("spu") is None:
         raise missing_spu()
     links = peers.links(role, options.parties)

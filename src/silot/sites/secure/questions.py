@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 from ...errors import InputError
 from ...federation.answer import Answer
-from ...federation.disclosure import Account, Disclosure
+from ...federation.disclosure import Disclosure
 from ...federation.question import Array, Names, Question, encode_question, register
 from .options import ROLES, Accuracy, Role, SecureOptions
 
@@ -22,8 +22,7 @@ class SecureDistance(Question):
     """Take part in a secure distance; what is charged is in ``silot.sites.secure.charging``."""
 
     kind: ClassVar[str] = "secure-distance"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.CHOSEN
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     a: str
     """Name of the member that is this party."""

@@ -17,11 +17,13 @@ import tempfile
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
-from ...errors import HolderError, InputError, SilotError
+from ...data.foreign import parse_json
+from ...errors import HolderError, InputError, SilotError, WireError
 from ._link import Link, connect, listen
 from .peers import Files, Links
 
@@ -295,10 +297,9 @@ class Tunnel:
 
 
 def _parse_words(line: bytes) -> dict[str, Any]:
-    try:
-        words = json.loads(line)
-    except ValueError:
-        words = None
+    words = None
+    with suppress(WireError):
+        words = parse_json(line, lambda why: WireError(f"no words ({why}).", code="wire-format"))
     return cast("dict[str, Any]", words) if isinstance(words, dict) else {}
 
 

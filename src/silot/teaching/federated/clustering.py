@@ -85,7 +85,7 @@ class OwnChances(Comparing, Joint[Chances]):
     """
 
     name = "own-chances"
-    disclosure: ClassVar[Disclosure] = Disclosure.SCALAR
+    disclosure: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Chances]:
         names = tuple(holders)

@@ -3,8 +3,7 @@
 Classes travel as codes into a list of names both sides know. Records whose label is
 ``unlabelled`` (empty by default), and all records of a holder without labels, have no class;
 records of classes outside the list take no part where classes matter. Records of weight 0 never
-do, and all others count alike. ``least`` is the fewest records behind a number, or of a class,
-for it to be disclosed; a holder raises it to what its policy wants.
+do, and all others count alike.
 
 In federated training every holder holds part of its records out, the same in all rounds of a run:
 no model trains on them, and accuracies are theirs. ``flagged`` are places of records that are not
@@ -14,9 +13,8 @@ the same records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self, TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +22,7 @@ import numpy.typing as npt
 from ...distances.questions import decode_classes, encode_classes, encode_labels
 from ...errors import InputError, WireError
 from ...federation.answer import Answer
-from ...federation.disclosure import Account, Disclosure
+from ...federation.disclosure import Disclosure
 from ...federation.message import Scalar
 from ...federation.question import Array, Codes, Names, Question, register
 from . import _network
@@ -34,61 +32,21 @@ from .training import Training, cross_predictions, initial, probabilities, train
 
 
 @dataclass(frozen=True, kw_only=True)
-class AboutMany(Question):
-    """A question with a fewest number of records that must stand behind what is told."""
-
-    least: int = 1
-
-    def coarser(self, least: int) -> Self:
-        return replace(self, least=max(self.least, least))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread(AboutMany):
+class Spread(Question):
     """Mean and variance of every feature, and how many records of the heaviest weight fit."""
 
     kind: ClassVar[str] = "spread"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    account: ClassVar[Account] = Account.NAMED
-    by_pairs: ClassVar[bool] = True  # or a column's step would tell of a record alone in it
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return 2 * dimension + 1
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        check_enough(0, self.least, 1.0, weights)
         mean = weights @ points
         variance = weights @ (points - mean) ** 2
         return Answer({"mean": mean, "variance": variance}, {"records": effective_records(weights)})
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float | Array]:
-        # Column by column: units differ.
-        far = np.abs(points - answer.arrays["mean"])
-        masses = weights[:, None]
-        return {"mean": (masses * far).max(axis=0), "variance": (masses * far**2).max(axis=0)}
 
 
 def effective_records(weights: Array) -> int:
     """Count how many records of the heaviest weight make up the mass."""
     return int(1.0 / float(weights.max()) + 1e-9)
-
-
-def check_enough(numbers: int, least: int, columns: float, weights: Array) -> None:
-    """Raise where fewer than ``least`` records stand behind each of the numbers."""
-    if effective_records(weights) < least:
-        raise InputError(
-            f"{least} records are needed behind a number; a record weighs more than that share.",
-            code="records-few",
-        )
-    held = int(effective_records(weights) * columns)
-    if least > 1 and numbers * least > held:
-        raise InputError(
-            f"{numbers} numbers are asked for; the records hold {held}, and {least} of them at "
-            "least must stand behind each.",
-            code="answer-fine",
-        )
 
 
 _MOST_STEPS = 1_000_000
@@ -105,14 +63,10 @@ class AboutLabelled(Question):
 
     classes: str = ""
     unlabelled: str = ""
-    least: int = 1
 
     def check_fields(self) -> None:
         if self.classes:
             decode_classes(self.classes)
-
-    def coarser(self, least: int) -> Self:
-        return replace(self, least=max(self.least, least))
 
     def labelled(self, points: Array, weights: Array, labels: Names | None) -> tuple[Array, Codes]:
         """Return the records of the classes in the list, and their codes."""
@@ -126,46 +80,35 @@ class AboutLabelled(Question):
         return points[used], codes[used]
 
     def class_counts(self, codes: Codes) -> Codes:
-        """Count the records of each class; 0 where they are too few to disclose."""
+        """Count the records of each class."""
         counts = np.bincount(codes, minlength=len(decode_classes(self.classes)))
-        return np.where(counts >= max(self.least, 1), counts, 0).astype(np.int64)
+        return counts.astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountLabelled(AboutLabelled):
     """How many records have a label, how many have none, and how wide they are.
 
-    Classes of fewer than ``least`` records count as absent, and as few without a label as none:
-    it is the asker who says which label stands for none. Without ``classes`` the holder names
-    its own. ``centre`` and ``variance`` are the mean of all numbers of all records, and the sum
-    of the features' variances.
+    Without ``classes`` the holder names its own. ``centre`` and ``variance`` are the mean of all
+    numbers of all records, and the sum of the features' variances.
     """
 
     kind: ClassVar[str] = "count-labelled"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-
-    def accounted(self, dimension: int) -> Account:
-        """Over a public list of classes; names of the holder's own are texts of its records."""
-        return Account.NAMED if self.classes else Account.RECORD
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return len(decode_classes(self.classes)) + 4
+    level: ClassVar[Disclosure] = Disclosure.STATISTICS
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        used, fewest = weights > 0, max(self.least, 1)
+        used = weights > 0
         labelled = np.array([], dtype=np.str_) if labels is None else labels[used]
         names, sizes = np.unique(labelled[labelled != self.unlabelled], return_counts=True)
         numbers = {
-            str(name): int(size)
-            for name, size in zip(names.tolist(), sizes.tolist(), strict=True)
-            if size >= fewest
+            str(name): int(size) for name, size in zip(names.tolist(), sizes.tolist(), strict=True)
         }
         text = self.classes or encode_classes(sorted(numbers))
         counts = np.array([numbers.get(name, 0) for name in decode_classes(text)], dtype=np.int64)
-        records, unlabelled = points[used], int(used.sum() - sizes.sum())
+        records = points[used]
         scalars: dict[str, Scalar] = {
             "labelled": int(counts.sum()),
-            "unlabelled": unlabelled if unlabelled >= fewest else 0,
+            "unlabelled": int(used.sum() - sizes.sum()),
             "dimension": points.shape[1],
             "centre": float(records.mean()),
             "variance": float(records.var(axis=0).sum()),
@@ -173,14 +116,6 @@ class CountLabelled(AboutLabelled):
         if not self.classes:
             scalars["classes"] = text
         return Answer({"counts": counts}, scalars)
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        records = points[weights > 0]
-        centre = float(np.abs(records.mean(axis=1) - records.mean()).max())
-        far = float(((records - records.mean(axis=0)) ** 2).sum(axis=1).max())
-        return {"centre": centre / len(records), "variance": far / len(records)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from silot_transport._check import integer, real
 
+from ...data.foreign import parse_json
 from ...errors import InputError, WireError
 
 Array = npt.NDArray[np.float64]
@@ -182,13 +183,17 @@ class ModelSpec:
     @classmethod
     def from_text(cls, text: str) -> ModelSpec:
         """Read a description; anything malformed is a ``WireError`` or an ``InputError``."""
-        try:
-            body = cast("object", json.loads(text))
-        except ValueError:
-            body = None
+
+        def fail(why: str) -> WireError:
+            return WireError(
+                f"the text describes no model ({why}). Install the same silot on both sides.",
+                code="model-text",
+            )
+
+        body = cast("object", parse_json(text, fail))
         names = set(cls.__dataclass_fields__)
         if not isinstance(body, dict) or set(cast("dict[str, object]", body)) != names:
-            raise WireError("the text describes no model.", code="model-text")
+            raise fail("its fields are others")
         fields = cast("dict[str, Any]", body)
         for name in ("shape", "hidden"):
             fields[name] = _sizes(fields[name], name)

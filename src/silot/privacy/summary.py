@@ -1,0 +1,437 @@
+r"""Statistics of records as one vector of integers that one record moves by a bounded length.
+
+The vector is made of blocks. For each block it follows from public things alone by how much adding
+or removing one record can move it, whatever the other records are. Blocks are written on one grid,
+with steps whose squares share the budget, noise is added to the whole vector once, and the ledger
+is charged once. The number of records is private: it is the sum of the first block, and every mean
+is the ratio of two noisy numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist
+
+from silot_transport import plan_from_cost
+
+Array = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+RESOLUTION = 1 << 20
+"""Steps of the grid for all blocks together: sums of 2**42 records fit into int64."""
+
+# Of the unit of a block: above the error of an exact plan and of a sum of floats for a million
+# records, and below what anybody would see of the noise.
+_SLACK = 1e-5
+# Shortens vectors that are scaled to length 1, so that no rounding makes one longer.
+_INSIDE = 1.0 - 1e-12
+# Costs held at once while distances to a target are computed: 32 MB of floats.
+_COSTS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Block(ABC):
+    """A part of the vector. One record moves it by at most 1 unit, and by rounding."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """By which readings know it."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many numbers it has."""
+
+    @property
+    def rounding(self) -> float:
+        """Length by which rounding can move it too, in steps of the grid."""
+        # Each record is rounded by itself, half a step a number.
+        return self.size**0.5 / 2.0
+
+    @abstractmethod
+    def encode(self, points: Array, masses: Array, codes: Codes, unit: float) -> Codes:
+        """Compute the numbers of all records, (size,), with 1 written as ``unit`` steps."""
+
+
+class Sum(Block):
+    """A sum over records of a vector of length at most 1."""
+
+    def encode(self, points: Array, masses: Array, codes: Codes, unit: float) -> Codes:
+        # Rounded record by record: a rounded sum of floats depends on the order of the records.
+        steps = np.rint(unit * masses[:, None] * self.rows(points, codes)).astype(np.int64)
+        return steps.sum(axis=0)
+
+    @abstractmethod
+    def rows(self, points: Array, codes: Codes) -> Array:
+        """Compute the vector of each record, (n, size)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes(Sum):
+    """How many records each public class has; the last number counts all others."""
+
+    classes: int = 0
+
+    @property
+    def name(self) -> str:
+        return "sizes"
+
+    @property
+    def size(self) -> int:
+        return self.classes + 1
+
+    def rows(self, points: Array, codes: Codes) -> Array:
+        return np.eye(self.size)[np.clip(codes, 0, self.classes)]
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets(Sum):
+    """Records as offsets from a public centre, in units of a public radius, clipped to length 1."""
+
+    centre: Array
+    radius: float
+
+    @property
+    def name(self) -> str:
+        return "offsets"
+
+    @property
+    def size(self) -> int:
+        return len(self.centre)
+
+    def rows(self, points: Array, codes: Codes) -> Array:
+        with np.errstate(all="ignore"):
+            moved = np.nan_to_num((points - self.centre) / self.radius, posinf=1e100, neginf=-1e100)
+        # The largest entry is divided out first, because squares of large numbers overflow.
+        largest = np.maximum(np.abs(moved).max(axis=1, keepdims=True), 1.0)
+        length = np.linalg.norm(moved / largest, axis=1, keepdims=True) * largest
+        return moved / np.maximum(length, 1.0) * _INSIDE
+
+
+class Squares(Offsets):
+    """Squares of the offsets; their length is at most that of the offsets."""
+
+    @property
+    def name(self) -> str:
+        return "squares"
+
+    def rows(self, points: Array, codes: Codes) -> Array:
+        return super().rows(points, codes) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class Waves(Sum):
+    r"""Random Fourier features of length 1, for the Gaussian kernel of a public bandwidth.
+
+    .. math:: \sqrt{2 / D}\,[\cos(\omega_k^T x / h), \sin(\omega_k^T x / h)]_{k \le D / 2}
+    """
+
+    centre: Array
+    bandwidth: float
+    features: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return "waves"
+
+    @property
+    def size(self) -> int:
+        return self.features
+
+    @cached_property
+    def directions(self) -> Array:
+        """Draw the public directions, (d, D / 2)."""
+        draw = np.random.default_rng([self.seed, 41])
+        return draw.standard_normal((len(self.centre), self.features // 2))
+
+    def rows(self, points: Array, codes: Codes) -> Array:
+        with np.errstate(all="ignore"):
+            angles = (points - self.centre) @ self.directions / self.bandwidth
+            both = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+        # The cosine of infinity is no number: such a record counts nothing here.
+        return np.nan_to_num(both) * (2.0 / self.features) ** 0.5 * _INSIDE
+
+
+@dataclass(frozen=True, eq=False)
+class ToTarget(Block):
+    r"""Transport of all records to a target that the asker brings, in a metric with a cut.
+
+    The metric is :math:`\min(d(x, y), t)`, a metric again and nowhere above d; with classes,
+    :math:`d^2 = |x - y|^2 + D_{kl}^2` with the distances D of the target's classes. Let
+    :math:`S = n W_p^p` and :math:`(f, g)` optimal potentials. A further record x changes S by
+
+    .. math:: \min_y\,[c(x, y) - g(y)] + E g \;\le\; S' - S \;\le\; E\, c(x, y) \le t^p,
+
+    on the left because the potentials can be extended to x, on the right because x can be spread
+    over the whole target. Potentials are c-concave, hence
+    :math:`g(y) - g(y') \le t^p - (t - d(y, y'))^p`, and the left side is at least -a with a the
+    largest mean of that over y'. The middle of the interval, kappa, is subtracted for every record:
+    the rest moves by half of its length at most, whatever n is. A record of mass w < 1 moves it by
+    w times as much.
+
+    Attributes
+    ----------
+    target, weights
+        Atoms (m, d) and their masses, public.
+    reach
+        Where the metric is cut, public.
+    codes, table
+        Classes of the atoms, and distances between classes (C, C); none without labels. A record of
+        another class is as far from every class as the two furthest are. Whatever the asker
+        sends, the shortest ways between classes count: the bound needs the triangle inequality.
+    """
+
+    target: Array
+    weights: Array
+    reach: float
+    p: int = 2
+    codes: Codes | None = None
+    table: Array | None = None
+
+    @property
+    def name(self) -> str:
+        return f"target {self.reach!r}"
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @property
+    def rounding(self) -> float:
+        # The whole sum is rounded, with the record and without it.
+        return 1.0
+
+    @cached_property
+    def _span(self) -> tuple[float, float]:
+        """Most that one record adds to S, and most that it takes away."""
+        most = self.reach**self.p
+        apart = self._metric(self.target, self.codes)
+        falls = (most - (self.reach - apart) ** self.p) @ self.weights
+        return most, float(falls.max())
+
+    @property
+    def half(self) -> float:
+        """Most that one record moves the sum: the length of a unit."""
+        return sum(self._span) / 2.0
+
+    @property
+    def kappa(self) -> float:
+        """What is subtracted for every record."""
+        return (self._span[0] - self._span[1]) / 2.0
+
+    @cached_property
+    def _distances(self) -> Array | None:
+        """Distances between classes, and from a class that is not listed in one row more."""
+        if self.table is None:
+            return None
+        metric = shorten_distances(self.table)
+        return np.pad(metric, ((0, 1), (0, 0)), constant_values=metric.max(initial=0.0))
+
+    def _metric(self, points: Array, codes: Codes | None) -> Array:
+        centre = self.weights @ self.target
+        with np.errstate(all="ignore"):
+            squares = cdist(points - centre, self.target - centre, "sqeuclidean")
+        table = self._distances
+        if table is not None and self.codes is not None and codes is not None:
+            squares += table[np.clip(codes, 0, len(table) - 1)][:, self.codes] ** 2
+        # What is no number is as far away as can be.
+        return np.minimum(np.sqrt(np.nan_to_num(squares, nan=np.inf, posinf=np.inf)), self.reach)
+
+    def encode(self, points: Array, masses: Array, codes: Codes, unit: float) -> Codes:
+        mass = float(masses.sum())
+        if mass == 0.0:
+            return np.zeros(1, dtype=np.int64)
+        costs = np.empty((len(points), len(self.target)))
+        rows = max(_COSTS // len(self.target), 1)
+        for first in range(0, len(points), rows):
+            part = slice(first, first + rows)
+            costs[part] = self._metric(points[part], codes[part]) ** self.p
+        power = plan_from_cost(costs, masses, self.weights).cost
+        total = mass * (power - self.kappa)
+        return np.array([np.rint(unit * total / self.half)], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Blocks of one release, and their shares of the budget.
+
+    The first block is that of the sizes. Shares are of the square of mu.
+    """
+
+    blocks: Sequence[Block]
+    shares: Sequence[float]
+
+    @cached_property
+    def units(self) -> list[float]:
+        """How many steps of the grid 1 is, block by block."""
+        return [RESOLUTION * (share / sum(self.shares)) ** 0.5 for share in self.shares]
+
+    @property
+    def sensitivity(self) -> float:
+        """Most that one record moves the vector, in the Euclidean norm."""
+        parts = zip(self.blocks, self.units, strict=True)
+        lengths = [unit * (1.0 + _SLACK) + block.rounding for block, unit in parts]
+        return float(np.linalg.norm(lengths))
+
+    def encode(self, points: Array, masses: Array, codes: Codes) -> Codes:
+        """Compute the exact vector, which must not be shown."""
+        pairs = zip(self.blocks, self.units, strict=True)
+        return np.concatenate([block.encode(points, masses, codes, unit) for block, unit in pairs])
+
+    @property
+    def size(self) -> int:
+        """How many numbers the vector has."""
+        return sum(block.size for block in self.blocks)
+
+    def read(self, noisy: Codes, scale: float) -> Reading:
+        """Read a vector with noise of a scale."""
+        values: dict[str, Array] = {}
+        noise: dict[str, float] = {}
+        first = 0
+        for block, unit in zip(self.blocks, self.units, strict=True):
+            values[block.name] = noisy[first : first + block.size] / unit
+            noise[block.name] = scale / unit
+            first += block.size
+        return Reading({block.name: block for block in self.blocks}, values, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A release as it is read: all of it follows from the noisy vector.
+
+    Attributes
+    ----------
+    blocks
+        By name.
+    values, noise
+        By block: its numbers, in records, and the standard deviation of the noise of each.
+    """
+
+    blocks: Mapping[str, Block]
+    values: Mapping[str, Array]
+    noise: Mapping[str, float]
+
+    @property
+    def records(self) -> float:
+        """The number of records, 1 at least."""
+        return max(float(self.values["sizes"].sum()), 1.0)
+
+    @property
+    def records_noise(self) -> float:
+        """Standard deviation of the noise of the number of records."""
+        return self.noise["sizes"] * len(self.values["sizes"]) ** 0.5
+
+    @property
+    def class_shares(self) -> Array:
+        """Shares of the public classes, and of all others: the nearest ones that sum to 1."""
+        return project_to_simplex(self.values["sizes"] / self.records)
+
+    def moments(self) -> tuple[Array, Array]:
+        """Compute the mean and the standard deviation of every column."""
+        block = self.blocks["offsets"]
+        assert isinstance(block, Offsets)
+        offset = self.values["offsets"] / self.records
+        variance = self.values["squares"] / self.records - offset**2
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        return block.centre + block.radius * offset, block.radius * deviation
+
+    def kernel_mean(self) -> tuple[Array, float]:
+        """Compute the mean of the random features, and the noise of each entry."""
+        return self.values["waves"] / self.records, self.noise["waves"] / self.records
+
+    def transports(self) -> list[Transport]:
+        """Read the transports to the target, the shortest reach first."""
+        blocks = [block for block in self.blocks.values() if isinstance(block, ToTarget)]
+        return [self._transport(block) for block in sorted(blocks, key=lambda block: block.reach)]
+
+    def _transport(self, block: ToTarget) -> Transport:
+        excess = block.half * float(self.values[block.name][0]) / self.records
+        spread = np.hypot(block.half * self.noise[block.name], excess * self.records_noise)
+        power = float(np.clip(block.kappa + excess, 0.0, block.reach**block.p))
+        return Transport(power, float(spread) / self.records, block.reach, block.p)
+
+
+@dataclass(frozen=True)
+class Transport:
+    """A transport to the target as it is read.
+
+    Attributes
+    ----------
+    power, noise
+        ``W_p^p`` in the metric that is cut at the reach, and the standard deviation of its noise.
+    reach, p
+        Where the metric is cut, and the order.
+    """
+
+    power: float
+    noise: float
+    reach: float
+    p: int
+
+    @property
+    def value(self) -> float:
+        """The distance."""
+        return self.power ** (1.0 / self.p)
+
+    @property
+    def fill(self) -> float:
+        """The distance as a share of the reach: near 1 the cut takes much of it away."""
+        return self.value / self.reach
+
+    def interval(self, deviations: float = 1.96) -> tuple[float, float]:
+        """Compute the ends between which the distance lies but for the noise."""
+        ends = (self.power - deviations * self.noise, self.power + deviations * self.noise)
+        low, high = np.clip(ends, 0.0, self.reach**self.p) ** (1.0 / self.p)
+        return float(low), float(high)
+
+
+def project_to_simplex(values: Array) -> Array:
+    """Return the nearest vector of shares, none negative and all summing to 1.
+
+    Examples
+    --------
+    >>> project_to_simplex(np.array([0.8, 0.4, -0.1])).round(2).tolist()
+    [0.7, 0.3, 0.0]
+    """
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(values) + 1)
+    count = int(np.flatnonzero(ordered > excess)[-1])
+    return np.maximum(values - excess[count], 0.0)
+
+
+def shorten_distances(table: Array) -> Array:
+    """Compute the largest metric that is nowhere above a table of distances.
+
+    Examples
+    --------
+    >>> shorten_distances(np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 1.0], [9.0, 1.0, 0.0]]))[0].tolist()
+    [0.0, 1.0, 2.0]
+    """
+    metric = np.minimum(table, table.T)
+    np.fill_diagonal(metric, 0.0)
+    # Floyd and Warshall: shortest ways by way of the first k classes, for growing k.
+    for k in range(len(metric)):
+        metric = np.minimum(metric, metric[:, k, None] + metric[k])
+    return metric
+
+
+def reach_of(target: Array, weights: Array, share: float) -> float:
+    """Compute a public reach: root of ``share`` times the median squared distance of two atoms.
+
+    A target whose atoms are all one point has none: 1 is taken.
+    """
+    used = weights > 0
+    first, second = np.triu_indices(int(used.sum()), 1)
+    squares = cdist(target[used], target[used], "sqeuclidean")[first, second]
+    middle = float(np.median(squares)) if len(squares) else 0.0
+    if middle <= 0.0:
+        middle = float(squares.mean()) if len(squares) else 0.0
+    return (share * middle) ** 0.5 if middle > 0.0 else 1.0
