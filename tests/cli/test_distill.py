@@ -278,10 +278,10 @@ def test_noisy_predictions_are_charged_and_told_again_for_nothing(folder: Path) 
     again = here(path)
     assert again["privacy_mu"] == 0
     assert again["losses"] == first["losses"]
-    # The default budget is too small for epsilon 50: both teachers refuse, and nobody is left.
+    # The default budget is too small for epsilon 49 more: both teachers refuse, and nobody is left.
     strict = {name: {**each, "policy": {"level": "private"}} for name, each in teachers.items()}
     with pytest.raises(SilotError, match="teachers-few"):
-        here(config(folder, "g.yml", teachers=strict, privacy_epsilon=50, noise=100))
+        here(config(folder, "g.yml", teachers=strict, privacy_epsilon=49, noise=100))
 
 
 def test_a_teacher_that_refuses_is_named_and_the_others_go_on(folder: Path) -> None:

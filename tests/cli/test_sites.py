@@ -262,8 +262,10 @@ columns:
 
 def read_by(desk: Path, **ends: int) -> None:
     """Have sites read tables of one column by a schema of their own."""
+    # Records of their own: those of one site are other people than those of another.
     for name, end in ends.items():
-        (desk / f"{name}.csv").write_text("a\n" + "".join(f"{k}\n" for k in range(30)))
+        share = {"north": 0.25}.get(name, 0.5)
+        (desk / f"{name}.csv").write_text("a\n" + "".join(f"{k + share}\n" for k in range(30)))
         (desk / f"{name}-schema.yml").write_text(SCHEMA.format(f"of-{name}", end))
         kit = Kit.load(desk / "kits" / name)
         joined = SiteConfiguration.load(kit).model_copy(

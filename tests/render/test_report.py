@@ -173,7 +173,7 @@ def test_the_bill_of_one_run_is_paid_once() -> None:
     ("level", "words"),
     [
         ("public", "Nothing about records."),
-        ("private", "noise was added before anything was shown"),
+        ("private", "noise was added before they left"),
         ("statistics", "Exact statistics. Whoever reads them can test who is in the data"),
         ("record", "Every record can be reconstructed from the messages by whoever reads them."),
         ("", "was not made by a run"),

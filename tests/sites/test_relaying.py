@@ -69,8 +69,9 @@ class Line:
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SILOT_STATE", str(tmp_path / "state"))
-    rows = np.zeros((9, 2)), np.array(["a"] * 9)
-    project_in(tmp_path, {"north": rows, "south": rows})
+    labels = np.array(["a"] * 9)
+    rows = {"north": (np.zeros((9, 2)), labels), "south": (np.ones((9, 2)), labels)}
+    project_in(tmp_path, rows)
     monkeypatch.chdir(tmp_path / "coordinator/server")
     return tmp_path
 

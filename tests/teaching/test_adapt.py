@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import silot
 from silot.data.measure import Measure
-from silot.errors import HolderError, InputError, MismatchError
+from silot.errors import HolderError, InputError, MismatchError, RefusedError
 from silot.federation import Answer, Failure, Holder, LocalFederation, Policy, Question
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question
@@ -239,9 +239,15 @@ def test_without_any_labels_nobody_can_teach() -> None:
 
 
 def test_without_anybody_who_may_train_nobody_can_teach() -> None:
+    rules = Policy(level="statistics", questions=frozenset({"count-labelled", "mean-features"}))
     with pytest.raises(NoEligibleSource) as caught:
+        run({name: holder(name, rules) for name in NAMES})
+    assert "policy-question" in str(caught.value)
+
+
+def test_the_default_policy_lets_nobody_adapt() -> None:
+    with pytest.raises(RefusedError, match="policy-level"):
         run({name: holder(name, Policy()) for name in NAMES})
-    assert "policy-level" in str(caught.value)
 
 
 def test_without_evaluation_records_there_is_a_plan_and_no_accuracy() -> None:

@@ -80,7 +80,7 @@ def test_groups_of_sketches_of_epsilon_four(structure: tuple[int, ...]) -> None:
     public = np.concatenate(list(planted(structure, records=20, seed=3)[0].values()))
     found = silot.cluster(data, "sketch", public=public, privacy_epsilon=4.0, **FEW)
     assert found.k == len(structure) and rand(found, group) == 1.0
-    assert found.disclosure == "sketch" and found.chances is None
+    assert found.disclosure == "private" and found.chances is None
     assert len(found.levels) == len(found.matrix.pairs)
 
 

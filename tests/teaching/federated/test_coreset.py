@@ -416,7 +416,7 @@ def private(size: int = 12, **options: Any) -> Coreset:
 def test_the_private_one_is_made_of_one_release_and_of_nothing_else() -> None:
     pytest.importorskip("opendp")
     found = private()
-    assert found.disclosure == "sketch" and found.privacy_mu > 0 and found.method == "sketch"
+    assert found.disclosure == "private" and found.privacy_mu > 0 and found.method == "sketch"
     assert asked(found) == [["count-records"] * 2, ["sketch-records"] * 2]
     assert found.transcript is not None
     assert set(silot.audit(found.transcript).exact_rates.values()) == {None}

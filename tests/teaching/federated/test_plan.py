@@ -359,7 +359,7 @@ def released() -> Plan:
 
 def test_releases_tell_who_is_far_and_nothing_of_records(released: Plan) -> None:
     assert (released.first.kind, released.first.holders) == ("leave-out", ("far",))
-    assert released.first.sure and released.disclosure == "sketch" and released.privacy_mu > 0
+    assert released.first.sure and released.disclosure == "private" and released.privacy_mu > 0
     assert released.records == {} and "records were not scored" in released.status
     assert released.distance.lower == 0.0 and np.isinf(released.distance.upper)
     assert released.transcript is not None
