@@ -40,15 +40,8 @@ class Module:
     @property
     def lines(self) -> int:
         """Count the lines of code and docstrings: without blank lines and comments."""
-        text = self.path.read_text(encoding="utf-8")
-        ignored = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,
-                   tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER)  # fmt: skip
-        used: set[int] = set()
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type not in ignored:
-                used.update(range(token.start[0], token.end[0] + 1))
-        blank = {k for k, line in enumerate(text.splitlines(), 1) if not line.strip()}
-        return len(used - blank)
+        lines = map(str.strip, self.path.read_text(encoding="utf-8").splitlines())
+        return sum(bool(line) and not line.startswith("#") for line in lines)
 
     @property
     def comment_lines(self) -> int:
@@ -96,6 +89,8 @@ def _parts(path: Path, package: Path) -> list[str]:
 
 def _imports(tree: ast.AST, for_types: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue  # Expressions hold no imports, and they are most of a tree.
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, for_types
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -224,6 +219,7 @@ def floors(graph: Graph) -> dict[str, int]:
     return {room: floor(room) for room in graph}
 
 
+@cache
 def lines_by_room() -> dict[str, int]:
     """Count lines of code and docstrings of each room."""
     lines: dict[str, int] = defaultdict(int)

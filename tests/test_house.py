@@ -13,8 +13,6 @@ import pytest
 from tests import house
 
 RULES = tomllib.loads((Path(__file__).parent / "house.toml").read_text(encoding="utf-8"))
-LINES = house.lines_by_room()
-ROOMS = {name: room for name, room in LINES.items() if name != "faces"}
 
 
 def budget(room: str) -> int:
@@ -25,17 +23,18 @@ def budget(room: str) -> int:
 
 
 def test_every_room_has_a_budget() -> None:
-    assert set(RULES["lines"]["rooms"]) == set(LINES)
+    assert set(RULES["lines"]["rooms"]) == set(house.lines_by_room())
 
 
-@pytest.mark.parametrize("room", sorted(LINES))
+@pytest.mark.parametrize("room", sorted(RULES["lines"]["rooms"]))
 def test_a_room_keeps_its_budget(room: str) -> None:
-    assert LINES[room] <= budget(room), "take lines out, or add [[raised]] with what a user gets"
-    assert LINES[room] >= budget(room) - RULES["lines"]["slack"], "lower the budget in house.toml"
+    lines, most = house.lines_by_room()[room], budget(room)
+    assert lines <= most, "take lines out, or add [[raised]] with what a user gets"
+    assert lines >= most - RULES["lines"]["slack"], "lower the budget in house.toml"
 
 
 def test_rooms_are_few() -> None:
-    assert len(ROOMS) <= RULES["structure"]["rooms"]
+    assert len(house.lines_by_room().keys() - {"faces"}) <= RULES["structure"]["rooms"]
 
 
 def test_floors_are_few_and_no_room_stands_on_itself() -> None:
