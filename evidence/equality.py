@@ -219,7 +219,7 @@ def teaching() -> Iterator[Case]:
         {}, {"model": "mlp"}, {"rule": "parameter"}, {"rule": "density"},
         {"method": "gp", "objective": "bound"}, {"method": "st-lf"},
         {"objective": "matched"}, {"objective": "bound", "divergence": "classifier"},
-        {"divergence": "sliced"}, {"divergence": "fedwad"},
+        {"divergence": "fedwad"},
         {"mixing": "variance", "objective": "bound"},
         {"mixing": "ambiguity", "objective": "bound"},
         {"prior": "source"}, {"budget": 0.4, "seed": 2},

@@ -67,12 +67,11 @@ class Way:
 ALGORITHM = "Algorithm 1 (CNN)"
 CENTRED = "Algorithm 1 (CNN), best threshold"
 LINE = "linear classifier, best threshold"
-MEAN, LINES, EXACT = "MMD", "sliced W2", "W2, exact (pooled)"
+MEAN, EXACT = "MMD", "W2, exact (pooled)"
 WAYS = (
     Way(CENTRED, "classifier", {"model": CNN, "rounds": 10, "iterations": 5, "momentum": 0.9}),
     Way(LINE, "classifier", {"model": LINEAR, "rounds": 10, "iterations": 5}),
     Way(MEAN, "mmd"),
-    Way(LINES, "sliced"),
     Way(EXACT, "direct"),
     Way("W2, sketched (epsilon 4)", "sketch", {"privacy_epsilon": 4.0}, seeds=1),
     Way("W2, TriangleWad", "trianglewad", {"support": 60}, seeds=1),
@@ -302,7 +301,7 @@ def _claims(runs: Runs) -> list[Judged]:
         return float(np.median([read(k) for setting in settings for k in runs[name, setting]]))
 
     def orders(settings: Sequence[str]) -> dict[str, float]:
-        names = (ALGORITHM, CENTRED, LINE, MEAN, LINES, EXACT)
+        names = (ALGORITHM, CENTRED, LINE, MEAN, EXACT)
         return {name: middle(name, settings, lambda k: k.order) for name in names}
 
     def worst(name: str) -> float:
@@ -317,7 +316,7 @@ def _claims(runs: Runs) -> list[Judged]:
         (middle(name, every, lambda k: k.seconds), middle(name, every, lambda k: k.megabytes))
         for name in (ALGORITHM, LINE, MEAN)
     )
-    rivals = (LINE, MEAN, LINES, EXACT)
+    rivals = (LINE, MEAN, EXACT)
     return [
         SKEW.judged(
             f"{listed(skewed)}",

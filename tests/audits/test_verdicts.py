@@ -59,7 +59,6 @@ def transcripts() -> dict[str, Transcript]:
             {"x": Measure(RNG.normal(size=(60, 3)))}, public=RNG.normal(size=(60, 3))
         ).transcript,
         "mmd": fed.run(divergences(["x", "y"], method="mmd")).transcript,
-        "sliced": fed.run(divergences(["x", "y"], method="sliced")).transcript,
         "distill": teacher.run(distill(["x"], Y, labels=2)).transcript,
         "empty": Transcript("nothing", {}, ()),
         "unknown": Transcript("method-of-tomorrow", {}, fed.run(

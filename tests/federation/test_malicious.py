@@ -21,7 +21,7 @@ from silot.errors import InputError, RefusedError
 from silot.federation import Answer, Failure, Question
 from silot.privacy import Ledger
 from silot.teaching.federated.questions import CountLabelled, Spread
-from silot.teaching.questions import MeanFeatures, ProjectedQuantiles
+from silot.teaching.questions import MeanFeatures
 
 pytestmark = pytest.mark.all_cases
 
@@ -40,7 +40,6 @@ EXACT: list[Question] = [
     Moments(),
     Spread(),
     MeanFeatures(**FEATURES),  # type: ignore[arg-type]
-    ProjectedQuantiles(directions=3, quantiles=6, seed=0),
     DistanceTo(reference=draw_reference(0, 30, 6), reference_weights=even(30)),
     InterpolantDistance(
         reference=draw_reference(0, 30, 6), reference_weights=even(30), t=0.3,
@@ -88,13 +87,11 @@ def test_refusals_depend_on_rules_and_questions_and_never_on_records(policy: Pol
 
 
 def test_fields_out_of_range_are_refused_and_leave_nothing_behind() -> None:
-    policy = Policy(level="statistics", questions=["mean-features", "projected-quantiles"])
+    policy = Policy(level="statistics", questions=["mean-features"])
     holder = Holder(Measure(ROUND), policy, Ledger())
     for question in (
         MeanFeatures(features=-(10**15), bandwidth=1.0, seed=0),
         MeanFeatures(features=7, bandwidth=1.0, seed=0),
-        ProjectedQuantiles(directions=-(10**12), quantiles=10, seed=0),
-        ProjectedQuantiles(directions=3, quantiles=-(10**12), seed=0),
     ):
         assert code(holder.answer(question)) == "question-fields"
     assert code(holder.answer(MeanFeatures(features=4, bandwidth=1.0, seed=0))) == "answered"

@@ -55,7 +55,6 @@ from silot.teaching.questions import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
-    ProjectedQuantiles,
     TrainDomain,
 )
 from tests.teaching.test_models import QUESTIONS as ABOUT_MODELS
@@ -132,7 +131,6 @@ ALL: list[Question] = [
     ),
     Spread(),
     MeanFeatures(features=8, bandwidth=1.0, seed=0),
-    ProjectedQuantiles(directions=3, quantiles=2, seed=0),
     TrainDomain(**DOMAINS, seeds=np.arange(2), iterations=3, batch=2, rate=0.1),
     DomainScores(**DOMAINS, quantiles=3),
     DomainErrors(**DOMAINS, thresholds=np.zeros(2)),

@@ -132,7 +132,7 @@ VALUES = {
 }  # fmt: skip
 BARYCENTER = "describe distance-with-error interpolate-by-class"
 LINKS = {
-    **ASKS, "mmd": "mean-features spread", "sliced": "projected-quantiles spread",
+    **ASKS, "mmd": "mean-features spread",
     "classifier": "domain-errors domain-scores spread train-domain",
     "fedwad": f"{ASKS['fedwad']} spread", "trianglewad": f"{ASKS['trianglewad']} spread",
 }  # fmt: skip

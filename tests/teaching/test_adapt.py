@@ -448,7 +448,7 @@ def test_one_device_left_is_none() -> None:
         ({"objective": "luck"}, "option-objective"),
         ({"objective": "bound", "divergence": "none"}, "option-divergence"),
         ({"mixing": "variance"}, "option-mixing"),
-        ({"objective": "bound", "mixing": "mmd", "divergence": "sliced"}, "option-mixing"),
+        ({"objective": "bound", "mixing": "mmd", "divergence": "fedwad"}, "option-mixing"),
         ({"objective": "matched", "mixing": "stir"}, "option-mixing"),
         ({"objective": "matched", "method": "guess"}, "option-method"),
         ({"phi": (1.0, 1.0)}, "costs-shape"),

@@ -37,9 +37,7 @@ from silot.teaching.questions import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
-    ProjectedQuantiles,
     TrainDomain,
-    public_directions,
 )
 from silot.teaching.result import Divergences
 from tests.problems import seeds
@@ -61,7 +59,6 @@ NAMES = tuple(DEVICES)
 PUBLIC = RNG.normal(size=(200, 2)) * [6.0, 5.0] + [4.0, -3.0]
 QUICK: dict[str, dict[str, object]] = {
     "mmd": {},
-    "sliced": {},
     "classifier": {"rounds": 8, "rate": 0.05},
     "fedwad": {"support": 30, "rounds": 2},
     "trianglewad": {"support": 30},
@@ -144,11 +141,10 @@ def test_not_a_digit_depends_on_the_order_of_many_devices(seed: int) -> None:
     rng = np.random.default_rng(seed)
     devices = {f"d{k}": rng.normal(size=(12, 3)) * rng.uniform(0.1, 9) for k in range(9)}
     turned = {f"d{k}": devices[f"d{k}"] for k in rng.permutation(9)}
-    for method in ("mmd", "sliced"):
-        first, second = (run(k, method) for k in (devices, turned))
-        place = [second.names.index(name) for name in first.names]
-        np.testing.assert_array_equal(first.values, second.values[np.ix_(place, place)])
-        assert first.scale == second.scale and first.details == second.details
+    first, second = (run(k, "mmd") for k in (devices, turned))
+    place = [second.names.index(name) for name in first.names]
+    np.testing.assert_array_equal(first.values, second.values[np.ix_(place, place)])
+    assert first.scale == second.scale and first.details == second.details
 
 
 @pytest.mark.parametrize("method", DIVERGENCES)
@@ -176,14 +172,14 @@ def test_too_few_devices_left_is_an_error_that_names_one(method: str) -> None:
         run({**DEVICES, "dead": Dying(Measure(X[:40]), 0)}, method, quorum=5, **QUICK[method])
 
 
-@pytest.mark.parametrize("method", ["mmd", "sliced", "classifier", "fedwad", "direct"])
+@pytest.mark.parametrize("method", ["mmd", "classifier", "fedwad", "direct"])
 def test_devices_of_other_dimensions_are_refused_by_name(method: str) -> None:
     with pytest.raises(MismatchError) as caught:
         run({"a": X[:20], "b": X[:20, :1]}, method, **QUICK[method])
     assert caught.value.code == "dimension-mismatch"
 
 
-@pytest.mark.parametrize("method", ["mmd", "sliced", "classifier", "fedwad", "direct"])
+@pytest.mark.parametrize("method", ["mmd", "classifier", "fedwad", "direct"])
 def test_the_default_policy_answers_no_exact_question(method: str) -> None:
     holders = {k: Holder(measure, Policy(), Ledger()) for k, measure in DEVICES.items()}
     with pytest.raises(RefusedError) as caught:
@@ -192,13 +188,12 @@ def test_the_default_policy_answers_no_exact_question(method: str) -> None:
 
 
 def test_a_policy_that_names_statistics_answers_these_alone() -> None:
-    kinds = ["spread", "mean-features", "projected-quantiles"]
+    kinds = ["spread", "mean-features"]
     rules = Policy(level="statistics", questions=frozenset(kinds))
     holders = {k: Holder(measure, rules) for k, measure in DEVICES.items()}
-    for method in ("mmd", "sliced"):
-        found = run(holders, method)
-        assert found.disclosure == "statistics"
-        np.testing.assert_array_equal(found.values, run(DEVICES, method).values)
+    found = run(holders, "mmd")
+    assert found.disclosure == "statistics"
+    np.testing.assert_array_equal(found.values, run(DEVICES, "mmd").values)
     for method in ("classifier", "fedwad", "trianglewad", "direct"):
         with pytest.raises(RefusedError) as caught:
             run(holders, method, **QUICK[method])
@@ -219,7 +214,6 @@ def test_a_policy_that_names_statistics_answers_these_alone() -> None:
         (["a", "b"], {"features": 7}, "option-count"),
         (["a", "b"], {"bandwidth": 0.0}, "option-bandwidth"),
         (["a", "b"], {"bandwidth": float("nan")}, "option-bandwidth"),
-        (["a", "b"], {"method": "sliced", "directions": 0}, "option-count"),
         (["a", "b"], {"method": "classifier", "rounds": 0}, "option-rounds"),
         (["a", "b"], {"method": "classifier", "rate": 0.0}, "option-training"),
         (["a", "b"], {"method": "classifier", "model": "cnn"}, "option-model"),
@@ -318,82 +312,10 @@ def test_the_bandwidth_is_the_mean_squared_distance_of_all_records() -> None:
 
 def test_devices_that_all_have_one_and_the_same_record_are_not_apart() -> None:
     same = {"a": np.ones((30, 2)), "b": np.ones((50, 2))}
-    for method in ("mmd", "sliced", "classifier", "direct"):
+    for method in ("mmd", "classifier", "direct"):
         found = run(same, method, **QUICK[method])
         assert found["a", "b"] == pytest.approx(0.0, abs=1e-6)
         assert found.as_error()[0, 1] == pytest.approx(0.0, abs=1e-6)
-
-
-# ---- sliced -------------------------------------------------------------------------------
-
-
-@given(seeds)
-def test_sliced_on_the_line_with_a_quantile_a_record_is_the_distance(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 30))
-    x, y = rng.normal(size=(n, 1)) * 3, rng.normal(size=(n, 1)) ** 3
-    found = run({"x": x, "y": y}, "sliced", directions=1, quantiles=n)
-    exact = float(((np.sort(x[:, 0]) - np.sort(y[:, 0])) ** 2).mean()) ** 0.5
-    assert found["x", "y"] == pytest.approx(exact, rel=1e-9, abs=1e-9)
-
-
-@given(seeds, st.integers(1, 3))
-def test_sliced_of_a_shift_is_its_length_over_the_root_of_d(seed: int, frames: int) -> None:
-    measures = random_measures(seed, least=8)
-    x = measures["a"]
-    shift = np.random.default_rng(seed).normal(size=x.dimension) * 5
-    moved = Measure(x.points + shift, x.weights)
-    found = run({"x": x, "y": moved}, "sliced", directions=frames * x.dimension, quantiles=4)
-    expected = float(np.linalg.norm(shift)) / x.dimension**0.5
-    assert found["x", "y"] == pytest.approx(expected, rel=1e-9)
-
-
-def test_sliced_of_a_shift_is_right_on_average_over_few_directions() -> None:
-    shift = np.array([3.0, 0.0, 4.0, 0.0, 0.0])
-    x = np.random.default_rng(0).normal(size=(40, 5))
-    squares = [
-        run({"x": x, "y": x + shift}, "sliced", directions=2, seed=seed)["x", "y"] ** 2
-        for seed in range(200)
-    ]
-    error = float(np.std(squares)) / len(squares) ** 0.5
-    assert abs(float(np.mean(squares)) - 25.0 / 5.0) < 4 * error
-
-
-@given(seeds, st.integers(1, 12))
-def test_sliced_is_below_the_exact_distance_of_its_directions(seed: int, quantiles: int) -> None:
-    devices = random_measures(seed)
-    found = run(devices, "sliced", directions=6, quantiles=quantiles, seed=seed)
-    directions = public_directions(seed, 6, devices["a"].dimension)
-    for a, b in combinations(devices, 2):
-        x, y = devices[a], devices[b]
-        costs = [
-            ot.wasserstein_1d(x.points @ u, y.points @ u, x.weights, y.weights, p=2)
-            for u in directions.T
-        ]
-        exact = float(np.mean(costs)) ** 0.5
-        means = (x.weights @ x.points - y.weights @ y.points) @ directions
-        assert found[a, b] <= exact * (1 + 1e-6) + 1e-6
-        assert found[a, b] >= float((means**2).mean()) ** 0.5 - 1e-6
-
-
-@given(seeds)
-def test_a_record_of_weight_three_counts_as_three(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    x, y = rng.normal(size=(9, 2)), rng.normal(size=(14, 2)) + 1
-    times = rng.integers(1, 4, size=9)
-    options = {"quantiles": 3, "directions": 4}
-    weighted = run({"x": Measure(x, times), "y": y}, "sliced", **options)
-    repeated = run({"x": np.repeat(x, times, axis=0), "y": y}, "sliced", **options)
-    assert weighted["x", "y"] == pytest.approx(repeated["x", "y"], rel=1e-9)
-
-
-@given(seeds, st.floats(0.01, 100))
-def test_sliced_grows_with_the_unit_and_its_error_does_not(seed: int, unit: float) -> None:
-    devices = random_measures(seed)
-    larger = {name: Measure(k.points * unit, k.weights) for name, k in devices.items()}
-    first, second = (run(k, "sliced") for k in (devices, larger))
-    np.testing.assert_allclose(second.values, unit * first.values, rtol=1e-6, atol=1e-9 * unit)
-    np.testing.assert_allclose(second.as_error(), first.as_error(), rtol=1e-6, atol=1e-9)
 
 
 # ---- questions ----------------------------------------------------------------------------
@@ -419,13 +341,6 @@ def test_scores_are_no_more_than_the_records(records: int, rows: int) -> None:
     assert scores.shape == (rows, min(records, 65))
     # Averages over equal shares of the records: nothing is lost of their mean.
     np.testing.assert_allclose(scores.mean(axis=1), (measure.points @ [1.0, 0.5]).mean())
-
-
-def test_quantiles_are_no_more_than_the_records_of_the_heaviest_weight() -> None:
-    question = ProjectedQuantiles(directions=2, quantiles=9, seed=0)
-    for weights, steps in (([1.0] * 50, 9), ([1.0] * 49 + [40.0], 2), ([1.0] * 4, 4)):
-        answer = Holder(Measure(X[: len(weights)], weights), OPEN).answer(question)
-        assert isinstance(answer, Answer) and answer.arrays["quantiles"].shape == (2, steps)
 
 
 def test_a_classifier_runs_under_a_policy_that_lets_records_out() -> None:
@@ -473,8 +388,6 @@ def test_mean_features_of_many_records_are_added_up_in_parts() -> None:
         MeanFeatures(features=2, bandwidth=float("nan"), seed=0),
         MeanFeatures(features=2, bandwidth=0.0, seed=0),
         MeanFeatures(features=2, bandwidth=1.0, seed=-1),
-        ProjectedQuantiles(directions=1 << 20, quantiles=1, seed=0),
-        ProjectedQuantiles(directions=0, quantiles=1, seed=0),
     ],
 )
 def test_a_holder_refuses_questions_out_of_range(question: Question) -> None:
@@ -525,7 +438,6 @@ def test_a_holder_refuses_to_train_what_does_not_fit(changes: dict[str, object],
     [
         Spread(),
         MeanFeatures(features=8, bandwidth=2.0, seed=1),
-        ProjectedQuantiles(directions=3, quantiles=4, seed=1),
         domain_question(momentum=0.9),
         DomainErrors(
             model=ModelSpec("logistic", (2,), 2).to_text(),
@@ -823,7 +735,6 @@ CHANGES: dict[str, Callable[[Answer], Answer]] = {
 }
 ASKED = {
     "mmd": ("spread", "mean-features"),
-    "sliced": ("spread", "projected-quantiles"),
     "classifier": ("spread", "train-domain", "domain-scores", "domain-errors"),
     "fedwad": ("spread", "describe", "moments", "interpolate"),
     "trianglewad": ("spread", "describe", "moments", "interpolate"),
@@ -873,15 +784,11 @@ def test_who_answers_nonsense_is_named_and_the_others_go_on(
     [
         # The width of everybody's features comes from these.
         ("mmd", "spread", huge_variance),
-        ("sliced", "spread", negative_variance),
         ("mmd", "spread", scalars(records=0)),
-        ("sliced", "spread", scalars(records=2.5)),
-        ("sliced", "spread", scalars(records=1e300)),
         # A mean of vectors of norm 1 is not longer.
         ("mmd", "mean-features", arrays(lambda k: k / np.linalg.norm(k) * (1.0 + 1e-8))),
         ("mmd", "mean-features", scalars(squares=0)),
         ("mmd", "mean-features", scalars(squares=1.1)),
-        ("sliced", "projected-quantiles", arrays(lambda k: np.tile(k, (1, 9)))),
         ("classifier", "train-domain", arrays(lambda k: k + 2e6)),
         ("classifier", "domain-scores", arrays(lambda k: k + 60.0)),
         ("classifier", "domain-scores", arrays(lambda k: np.tile(k, (1, 9)))),

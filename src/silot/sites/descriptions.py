@@ -37,7 +37,6 @@ KINDS = {
     "own-chance": "how far apart two halves of the records are, and how sure that number is",
     "predict": "what the site's model predicts for inputs the asker brings",
     "predict-noise": "what the site's model predicts for inputs without any content",
-    "projected-quantiles": "how the records spread along random directions",
     "records": "the records themselves",
     "summarize-records": "how many records there are and how far they are from the asker's, "
     "blurred by noise",

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from silot_transport._check import integer
-from silot_transport.bounds import line_costs
 
 from ..data.measure import Embedding
 from ..distances.direct import Direct, compute_exact_distance
@@ -50,14 +49,12 @@ from .federated import ModelSpec, initial
 from .federated.modelling import LARGEST_PARAMETER, ask_each, codes_of
 from .federated.questions import Spread
 from .questions import (
-    MOST_DIRECTIONS,
     MOST_FEATURES,
     MOST_LOG_ODDS,
     MOST_SEED,
     DomainErrors,
     DomainScores,
     MeanFeatures,
-    ProjectedQuantiles,
     TrainDomain,
 )
 from .result import Divergences
@@ -263,23 +260,7 @@ def _even(features: Any, name: str, code: str) -> int:
     return number
 
 
-class Features(Divergence):
-    """A divergence from one aggregate of every device."""
-
-    disclosure = Disclosure.STATISTICS
-
-    embedding: Embedding = option(
-        "Label coordinates added to the records.", word(*get_args(Embedding)), default="none"
-    )
-
-    def most_rounds(self, names: tuple[str, ...]) -> int:
-        return 2
-
-    def parameters(self) -> dict[str, Scalar]:
-        return self.values(*(name for name in self.takes() if name != "embedding"), "seed")
-
-
-class Mmd(Features):
+class Mmd(Divergence):
     r"""Maximum mean discrepancy with a Gaussian kernel, by random Fourier features.
 
     .. math:: \mathrm{MMD}^2(\mu, \nu) = \mathbb{E} k(x, x') + \mathbb{E} k(y, y')
@@ -303,7 +284,11 @@ class Mmd(Features):
     """
 
     name = "mmd"
+    disclosure = Disclosure.STATISTICS
 
+    embedding: Embedding = option(
+        "Label coordinates added to the records.", word(*get_args(Embedding)), default="none"
+    )
     seed: int = option("Of the features, public.", count(0, MOST_SEED), default=0)
     features: int | None = option(
         "Random features, an even number. Default: 2048.",
@@ -321,6 +306,12 @@ class Mmd(Features):
         "Whether columns are divided by their standard deviation over all devices together: for "
         "tables, whose columns have units of their own."
     )
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return 2
+
+    def parameters(self) -> dict[str, Scalar]:
+        return self.values(*(name for name in self.takes() if name != "embedding"), "seed")
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run, self.embedding)
@@ -385,82 +376,6 @@ def _read_mean(answer: Answer, features: int) -> tuple[Array, float]:
     if float(np.linalg.norm(mean)) > _NORM or not 0 < squares <= _NORM:
         raise odd("a mean longer than any feature, or squares of no weights")
     return mean, squares
-
-
-class Sliced(Features):
-    r"""Sliced Wasserstein distance from quantiles of random public projections.
-
-    .. math:: \mathrm{SW}^2(\mu, \nu) = \frac{1}{L} \sum_{l=1}^L W_2^2(u_l^T \mu, u_l^T \nu)
-
-    with quantile functions averaged over equal steps, which makes it a lower bound of the exact
-    value for the same directions, equal to it for shifts. Weights and unequal numbers of records
-    are exact.
-
-    Returns
-    -------
-    Protocol[Divergences]
-        Discloses aggregates. A shift by s is ``|s| / sqrt(d)`` apart, on average over directions
-        and exactly when L is a multiple of the dimension d.
-
-    Notes
-    -----
-    Bonneel et al., *Sliced and Radon Wasserstein Barycenters of Measures*, 2015. Quantiles of
-    few records are these records' coordinates.
-    """
-
-    name = "sliced"
-
-    directions: int = option(
-        "Projections L.",
-        count(1, MOST_DIRECTIONS),
-        default=64,
-        code="option-count",
-    )
-    quantiles: int = option(
-        "Steps of the quantile functions; fewer where a device has fewer records.",
-        count(1, MOST_FEATURES),
-        default=32,
-        code="option-count",
-    )
-
-    def steps(self, run: Devices) -> Steps[Divergences]:
-        width = yield from ask_width(run, self.embedding)
-        question = ProjectedQuantiles(
-            directions=self.directions,
-            quantiles=min(self.quantiles, width.records),
-            seed=run.seed,
-            embedding=self.embedding,
-        )
-        answers = yield from run.ask(
-            dict.fromkeys(width.names, question),
-            lambda _, answer: _read_quantiles(answer, question),
-        )
-        names, tables = tuple(answers), list(answers.values())
-        pairs = {
-            (i, j): float(line_costs(tables[i], tables[j], None, None, 2).mean()) ** 0.5
-            for i, j in combinations(range(len(names)), 2)
-        }
-        steps = min(table.shape[1] for table in tables)
-        return Divergences(
-            names=names,
-            values=symmetric(len(names), pairs),
-            method="sliced",
-            unit="the unit of the features: root mean squared distance along a random direction",
-            law="normal",
-            scale=(width.within / width.dimension) ** 0.5,
-            status=f"estimate: {question.directions} directions, {steps} quantiles each"
-            + describe_missing(run.missing),
-            seed=run.seed,
-            details={"directions": question.directions, "quantiles": steps},
-            missing=codes_of(run.missing),
-        )
-
-
-def _read_quantiles(answer: Answer, question: ProjectedQuantiles) -> Array:
-    table = within(answer.array("quantiles", ndim=2))
-    if len(table) != question.directions or table.shape[1] > question.quantiles:
-        raise odd(f"quantiles of shape {table.shape} for {question.directions} directions")
-    return table
 
 
 Threshold = Literal["best", "half"]
@@ -1000,7 +915,7 @@ def _variance(atoms: Array, weights: Array) -> float:
 
 
 DIVERGENCES: dict[str, type[Divergence]] = {
-    kind.name: kind for kind in (Mmd, Sliced, Classifier, FedWaDs, TriangleWads, Sketched, Pooled)
+    kind.name: kind for kind in (Mmd, Classifier, FedWaDs, TriangleWads, Sketched, Pooled)
 }
 """The divergences by name."""
 
@@ -1040,7 +955,7 @@ def divergences(
     holders
         Names of two devices or more.
     method
-        ``"mmd"``, ``"sliced"``, ``"classifier"`` (Algorithm 1 of the paper), ``"fedwad"``,
+        ``"mmd"``, ``"classifier"`` (Algorithm 1 of the paper), ``"fedwad"``,
         ``"trianglewad"``, ``"sketch"`` or ``"direct"``; the classes in ``DIVERGENCES`` describe
         them.
     seed

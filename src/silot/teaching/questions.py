@@ -38,7 +38,6 @@ from .federated.questions import (
 )
 
 MOST_FEATURES = 1 << 16
-MOST_DIRECTIONS = 4096
 # Of random features.
 MOST_SEED = 1 << 62
 _MOST_ITERATIONS = 100_000
@@ -85,34 +84,6 @@ class MeanFeatures(Question):
                 moved[rows], features=self.features, bandwidth=self.bandwidth, seed=self.seed
             )
         return Answer({"mean": mean}, {"squares": float(weights @ weights)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProjectedQuantiles(Question):
-    r"""Quantile functions of projections on random directions, averaged over equal steps.
-
-    .. math:: q_{lk} = K \int_{(k-1)/K}^{k/K} F_l^{-1}(u)\, du, \quad k = 1 \dots K
-
-    with :math:`F_l` the distribution of :math:`u_l^T x`. K is ``quantiles``, or the number of
-    records where they are fewer. Directions are orthonormal, as far as there are dimensions.
-    """
-
-    kind: ClassVar[str] = "projected-quantiles"
-    level: ClassVar[Disclosure] = Disclosure.STATISTICS
-
-    directions: int
-    quantiles: int
-    seed: int
-
-    def check_fields(self) -> None:
-        _bounded(0 < self.directions <= MOST_DIRECTIONS and self.seed >= 0)
-        _bounded(0 < self.quantiles <= MOST_FEATURES)
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        self.check_fields()
-        steps = min(self.quantiles, effective_records(weights))
-        projected = points @ public_directions(self.seed, self.directions, points.shape[1])
-        return Answer({"quantiles": _step_means(projected.T, weights, steps)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,16 +202,6 @@ class DomainErrors(_AboutDomains):
         as_side_one = ((np.sign(above) + 1.0) / 2.0 * masses).sum(axis=1) / masses.sum()
         errors = np.abs(as_side_one - self.sides)
         return Answer({"errors": np.clip(errors, 0.0, 1.0)})
-
-
-def public_directions(seed: int, count: int, dimension: int) -> Array:
-    """Draw directions (d, count), each uniform on the sphere, orthonormal in groups of d."""
-    rng = np.random.default_rng([seed, 37])
-    groups = [
-        np.linalg.qr(rng.standard_normal((dimension, min(count - first, dimension))))[0]
-        for first in range(0, count, dimension)
-    ]
-    return np.concatenate(groups, axis=1)
 
 
 def _step_means(values: Array, weights: Array, steps: int) -> Array:
@@ -451,7 +412,6 @@ class EvaluateCombination(AboutModel, AboutLabelled):
 
 register(
     MeanFeatures,
-    ProjectedQuantiles,
     TrainDomain,
     DomainScores,
     DomainErrors,
