@@ -1,8 +1,8 @@
 """Run the same suite at three depths: for a commit, for a merge and every night.
 
-A tier says how many parameter sets of one test function run, which share of hypothesis's examples
-it tries, and which marks it leaves out. Nothing is lost: the sets that one commit deselects run
-within the next few commits, and ``--tier nightly`` runs every one.
+A tier says how many parameter sets of one test function run, which share of the functions that
+take seconds, which share of hypothesis's examples, and which marks it leaves out. Nothing is lost:
+what one commit deselects runs within the next few commits, and ``--tier nightly`` runs all of it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import math
+import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Generator, Sequence
@@ -35,6 +36,8 @@ class Tier:
     # within this number of commits.
     parameter_sets: float
     commits: int
+    # A function that is marked ``heavy`` runs once in so many commits.
+    heavy_commits: int
     share_of_examples: float
     # The marks that run, as pytest's option -m writes them.
     marks: str
@@ -43,9 +46,9 @@ class Tier:
 
 
 TIERS = {
-    "commit": Tier(4, 8, 0.25, "not slow and not real and not nightly", True),
-    "merge": Tier(16, 4, 1.0, "not real and not nightly", True),
-    "nightly": Tier(math.inf, 1, 5.0, "", False),
+    "commit": Tier(4, 8, 4, 0.25, "not slow and not real and not nightly", True),
+    "merge": Tier(16, 4, 1, 1.0, "not real and not nightly", True),
+    "nightly": Tier(math.inf, 1, 1, 5.0, "", False),
 }
 
 _tier = TIERS["merge"]
@@ -103,6 +106,18 @@ def take_turn(names: Sequence[str], tier: Tier, turn: int) -> set[str]:
     return {names[0], names[-1], *(inner + inner)[start : start + share]}
 
 
+def has_turn(name: str, tier: Tier, turn: int) -> bool:
+    """Return whether a heavy function runs for this commit."""
+    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8])
+    return (place + turn) % tier.heavy_commits == 0
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than cores: some tests wait for processes that they started."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
     """Look for doctests in the package alone: tests have none, and looking takes seconds."""
@@ -118,7 +133,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         functions[item.nodeid.partition("[")[0]].append(item)
     selected: set[str] = set()
-    for cases in functions.values():
+    for function, cases in functions.items():
+        is_heavy = any(item.get_closest_marker("heavy") for item in cases)
+        if is_heavy and not has_turn(function, _tier, config.option.turn):
+            continue
         is_exempt = any(item.get_closest_marker("all_cases") for item in cases)
         names = [item.nodeid for item in cases]
         selected |= set(names) if is_exempt else take_turn(names, _tier, config.option.turn)
