@@ -234,6 +234,7 @@ def test_a_runtime_is_one_class_that_carries_messages(monkeypatch: pytest.Monkey
     assert there.bytes_sent == here.bytes_sent
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("file", "function", "shown_in"),
     [

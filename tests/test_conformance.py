@@ -85,6 +85,7 @@ def timeless(result: silot.Distance) -> dict[str, Any]:
     return replace(result, seconds=0.0).to_dict()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ALL)
 def test_value_lies_between_its_bounds_and_the_result_says_what_it_is(name: str) -> None:
     result = once(name)
@@ -104,6 +105,7 @@ def test_the_exact_distance_lies_between_certified_bounds(name: str, data: st.Da
     assert result.lower - room <= plan.cost**0.5 <= result.upper + room
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ALL)
 def test_nothing_is_between_a_measure_and_itself(name: str) -> None:
     x, _ = sides(name)
@@ -111,6 +113,7 @@ def test_nothing_is_between_a_measure_and_itself(name: str) -> None:
     assert distance(name, x, x).lower <= 1e-9 * float(np.abs(x).max())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ALL)
 def test_one_seed_gives_one_result(name: str) -> None:
     again = distance(name, *sides(name))
@@ -125,6 +128,7 @@ def test_one_seed_gives_one_result(name: str) -> None:
         assert timeless(again) == timeless(once(name))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", PAIRED)
 def test_the_order_of_holders_changes_nothing(name: str) -> None:
     x, y = sides(name)

@@ -81,6 +81,7 @@ def test_an_import_upwards_is_seen_in_every_room(house: Path) -> None:
     assert [pair for pair in planted if f"{pair[0]} -> {pair[1]}" not in text] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("contract", FORBIDDEN)
 def test_what_a_room_may_never_import_is_seen(house: Path, contract: str) -> None:
     rooms, others = FORBIDDEN[contract]

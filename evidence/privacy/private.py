@@ -122,7 +122,8 @@ def _tables(context: Context) -> dict[str, Array]:
         except MissingError as error:
             context.say(str(error))
     try:
-        tables["news (sentence embeddings)"] = context.stored("text_embeddings", "bbc_news_minilm")["X"]
+        embeddings = context.stored("text_embeddings", "bbc_news_minilm")
+        tables["news (sentence embeddings)"] = embeddings["X"].astype(np.float64)
     except MissingError as error:
         context.say(str(error))
     return {name: _standardised(table) for name, table in tables.items()}

@@ -75,6 +75,7 @@ def test_every_pair_is_in_one_round_and_nobody_twice_in_any(count: int) -> None:
         assert len(set(sides)) == len(sides)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("method", ["direct", "trianglewad"])
 def test_a_matrix_asks_pairs_together_and_has_what_each_pair_gives(method: str) -> None:
     rng = np.random.default_rng(0)

@@ -70,6 +70,7 @@ def same(one: nn.Module, other: nn.Module) -> bool:
     return all(np.array_equal(left[name], right[name]) for name in left)
 
 
+@pytest.mark.heavy
 def test_a_student_learns_what_the_teachers_know_and_the_original_stays() -> None:
     start, before = fresh(), parameters_of(fresh())
     found = run(
@@ -539,6 +540,7 @@ def line_score(teachers: dict[str, Any], **options: Any) -> Distillation:
     )  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize(("teachers", "liars"), [(3, 1), (5, 2), (10, 4)])
 def test_fewer_than_half_of_the_teachers_may_lie(lie: str, teachers: int, liars: int) -> None:

@@ -133,6 +133,7 @@ def test_holders_answer_a_private_distance_under_the_default_policy() -> None:
     assert caught.value.code == "option-method"
 
 
+@pytest.mark.heavy
 def test_releases_are_charged_to_ledgers_of_the_holders() -> None:
     pytest.importorskip("opendp")
     federation = strict(size=30)

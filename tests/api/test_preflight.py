@@ -177,6 +177,7 @@ def test_looking_again_says_it_once() -> None:
     assert "preflight" not in result.with_preflight(None).status
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CALLS)
 def test_every_result_and_page_says_what_is_odd_and_of_whom(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -198,6 +199,7 @@ def test_every_result_and_page_says_what_is_odd_and_of_whom(
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CALLS)
 def test_tables_without_anything_odd_keep_their_words(name: str) -> None:
     result = CALLS[name](frames(mixed=False))

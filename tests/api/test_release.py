@@ -87,6 +87,7 @@ def assert_same(one: Any, two: Any) -> None:
     assert without(left) == without(right)
 
 
+@pytest.mark.heavy
 def test_combined_they_are_the_run_between_the_sites_number_by_number(files: Path) -> None:
     found = combine([files / f"{name}.release" for name in SITES], PUBLIC, SITES["a"] + 0.1)
     cells = found.releases[0].terms.cells
@@ -301,6 +302,7 @@ def test_other_cells_of_the_same_public_records_are_said_to_be_so(
     assert caught.value.code == "release-question" and "centres" in caught.value.message
 
 
+@pytest.mark.heavy
 def test_a_schema_travels_and_two_are_refused_by_column(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     known = SCHEMA.measure(frame(rng, 400))
@@ -369,6 +371,7 @@ def test_labels_must_be_there(tmp_path: Path) -> None:
     assert code_of(lambda: write(tmp_path, "a", weighted)) == "sketch-weights"
 
 
+@pytest.mark.heavy
 def test_columns_take_the_order_of_the_public_ones(tmp_path: Path) -> None:
     names = ["x", "y", "z"]
     public = pl.DataFrame(PUBLIC, schema=names)
@@ -380,6 +383,7 @@ def test_columns_take_the_order_of_the_public_ones(tmp_path: Path) -> None:
     assert found.distance("a", "b").value == pytest.approx(0.4 * 3**0.5, rel=0.3)
 
 
+@pytest.mark.heavy
 def test_all_results_are_shown(files: Path) -> None:
     from silot.api import report
 

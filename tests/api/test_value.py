@@ -244,6 +244,7 @@ def test_lists_and_other_numbers_works(data: object) -> None:
     assert silot.barycenter([data, X], support=3, rounds=2).points.shape == (3, 2)  # type: ignore[list-item]
 
 
+@pytest.mark.heavy
 def test_labels_written_in_another_way_works_as_an_error_or_is_said() -> None:
     rng = np.random.default_rng(0)
     x, v = rng.normal(size=(120, 3)), rng.normal(size=(100, 3))

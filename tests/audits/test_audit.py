@@ -210,6 +210,7 @@ def test_a_report_without_pictures_contains_no_records() -> None:
     assert "img src" not in text
 
 
+@pytest.mark.heavy
 def test_a_sketch_is_read_and_found_to_hold_no_rows() -> None:
     pytest.importorskip("opendp")
     rows = RNG.permutation(len(DIGITS))

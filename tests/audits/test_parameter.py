@@ -91,6 +91,7 @@ def test_a_hidden_t_does_not_protect_tables_and_images(name: str, support: int) 
     assert found.exact_rates == {"x": 1.0, "y": 1.0}
 
 
+@pytest.mark.heavy
 def test_the_open_case_is_reported_as_not_recovered() -> None:
     x, y = RNG.normal(size=(60, 5)), RNG.normal(size=(60, 5))
     found = audit_of(

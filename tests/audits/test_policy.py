@@ -25,6 +25,7 @@ def attack(audit: PolicyAudit, start: str) -> PolicyAttack:
     return match
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", [Measure(ROWS), Measure(ROWS, labels=NAMES)])
 def test_releases_show_as_much_as_the_budget_proves_and_no_more(data: Measure) -> None:
     policy = Policy(privacy_epsilon=4.0)
@@ -42,6 +43,7 @@ def test_releases_show_as_much_as_the_budget_proves_and_no_more(data: Measure) -
     assert "within the proven" in audit.status and audit.bound == policy.explain()
 
 
+@pytest.mark.heavy
 def test_a_release_with_too_little_noise_is_above_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

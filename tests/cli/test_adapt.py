@@ -42,6 +42,7 @@ def found(folder: Path, *arguments: object) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.heavy
 def test_adapt_finds_evaluation_records_beside_the_devices(folder: Path) -> None:
     told = found(folder, "adapt", *DATA, *QUICK)
     assert told["plan"]["targets"] == ["d3", "d4"] and told["plan"]["sources"] == ["d0", "d1", "d2"]
@@ -52,6 +53,7 @@ def test_adapt_finds_evaluation_records_beside_the_devices(folder: Path) -> None
     assert 0 < told["energy_share"] <= 1
 
 
+@pytest.mark.heavy
 def test_a_pattern_that_matches_evaluation_files_names_no_more_devices(folder: Path) -> None:
     every = sorted(path.name for path in folder.glob("*.npz"))
     assert _result(found(folder, "adapt", *every, *DATA[-1:], *QUICK)) == _result(
@@ -59,6 +61,7 @@ def test_a_pattern_that_matches_evaluation_files_names_no_more_devices(folder: P
     )
 
 
+@pytest.mark.heavy
 def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: Path) -> None:
     done = silot(
         folder, "adapt", *DATA, *QUICK, "--report", tmp_path / "a.html",
@@ -79,6 +82,7 @@ def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: P
     assert (tmp_path / "a.npz").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rule", ["output", "parameter", "density"])
 def test_saved_models_predict_what_targets_were_told(
     folder: Path, tmp_path: Path, rule: Rule
@@ -124,6 +128,7 @@ def test_links_on_data_files_tells_the_plan_and_what_was_measured(folder: Path) 
     assert "<h1>Who can teach whom</h1>" in text
 
 
+@pytest.mark.heavy
 def test_divergences_that_give_records_away_say_so(folder: Path) -> None:
     done = silot(folder, "adapt", *DATA, "--divergence", "direct")
     assert done.returncode == 0, done.stderr
@@ -140,6 +145,7 @@ def test_energy_numbers_come_from_a_file(folder: Path) -> None:
     assert energy[1][2] == pytest.approx(2e9 / 53e6 * 10 ** (21 / 10) / 1000)
 
 
+@pytest.mark.heavy
 def test_empty_labels_of_a_table_stand_for_none(folder: Path, tmp_path: Path) -> None:
     for name in DEVICES:
         with np.load(folder / name) as file:
@@ -166,6 +172,7 @@ def test_a_label_that_reads_as_a_number_is_a_text(folder: Path) -> None:
     assert told["unlabelled"]["d4"] == 250
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
     for name in (*DEVICES, "d3.test.npz"):
@@ -243,6 +250,7 @@ def _tables(folder: Path, place: Path) -> list[str]:
     return [f"d{k}.csv" for k in range(3)]
 
 
+@pytest.mark.heavy
 def test_columns_are_matched_by_name(folder: Path, tmp_path: Path) -> None:
     files = _tables(folder, tmp_path)
     arguments = ("adapt", *files, "--label-column", "digit", *QUICK)

@@ -72,6 +72,7 @@ def test_distance_prints_value_bounds_bill_and_disclosure_within_80_columns(file
         assert word in done.stdout
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["south.csv", "south2.csv.gz", "south3.parquet"])
 def test_tables_give_the_same_distance_as_arrays(files: Path, name: str) -> None:
     arguments = ("--label-column", "state", "--labels", "--json")
@@ -180,6 +181,7 @@ def test_an_error_does_not_quote_the_data(files: Path) -> None:
     assert not any(f"{value:.3f}"[:5] in done.stderr for value in first)
 
 
+@pytest.mark.heavy
 def test_demo_prints_tables_and_writes_its_files(tmp_path: Path) -> None:
     done = silot("demo", "--out", tmp_path / "demo")
     assert (done.returncode, done.stderr) == (0, "")
@@ -215,6 +217,7 @@ main()
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("module", ["silot.cli.app", "silot.distances.direct"])
 def test_an_interruption_is_a_sentence_and_a_status(tmp_path: Path, module: str) -> None:
     rng = np.random.default_rng(0)
@@ -239,6 +242,7 @@ def test_an_interruption_is_a_sentence_and_a_status(tmp_path: Path, module: str)
     assert err == "interrupted; nothing was written\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("words", "place", "expected"),
     [

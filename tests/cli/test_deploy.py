@@ -46,6 +46,7 @@ def test_init_writes_a_file_that_provision_takes(tmp_path: Path) -> None:
     assert "[file-kind]" in silot("deploy", "init", tmp_path / "project.txt", status=4)
 
 
+@pytest.mark.heavy
 def test_provision_says_what_is_next_and_writes_over_nothing(tmp_path: Path) -> None:
     folder = provisioned(tmp_path)
     before = (folder / "authority/rootCA.key").read_bytes()

@@ -104,6 +104,7 @@ def without_time(told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.heavy
 def test_one_model_learns_from_many_and_everything_asked_for_is_written(folder: Path) -> None:
     done = silot(
         folder, "distill", config(folder, "a.yml", transfer="labelled.npz"),
@@ -146,6 +147,7 @@ def test_the_saved_model_is_the_one_that_was_scored(folder: Path, tmp_path: Path
     assert again["sizes"]["old"] == 7
 
 
+@pytest.mark.heavy
 def test_tables_and_arrays_say_the_same(folder: Path) -> None:
     same = here(config(folder, "d.yml"))
     tables = here(
@@ -217,6 +219,7 @@ def test_texts_and_pairs_of_texts_are_learnt_by_models_of_different_kinds(tmp_pa
     assert both["options"]["noise"] == 50 and "global" not in both["teachers"]
 
 
+@pytest.mark.heavy
 def test_a_pretrained_model_of_a_folder_can_teach(tmp_path: Path) -> None:
     library = pytest.importorskip("transformers", reason="transformers is not installed")
     place = tmp_path / "bert"
@@ -264,6 +267,7 @@ def test_a_pretrained_model_of_a_folder_can_teach(tmp_path: Path) -> None:
     assert again["before"]["t"]["confusion"] == told["after"]["t"]["confusion"]
 
 
+@pytest.mark.heavy
 def test_noisy_predictions_are_charged_and_told_again_for_nothing(folder: Path) -> None:
     pytest.importorskip("opendp", reason="silot[privacy] is not installed")
     budget = {"level": "private", "privacy_epsilon": 100}
@@ -478,6 +482,7 @@ def test_an_error_is_one_line_on_stderr(folder: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.heavy
 def test_the_example_can_be_read_and_its_transfer_set_has_no_labels(tmp_path: Path) -> None:
     made = subprocess.run(
         [sys.executable, "-m", "examples.distill_data", str(tmp_path)],

@@ -50,6 +50,7 @@ def test_tables_of_texts_that_are_none_have_a_code(tmp_path: Path, text: str, co
     assert refused(tmp_path, "t.csv", TEXTS) == code
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "column",
     [

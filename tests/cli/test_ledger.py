@@ -136,6 +136,7 @@ def test_ledgers_of_the_same_people_share_an_account_until_they_are_separated(pa
     assert missing.returncode == 4 and "[file-missing]" in missing.stderr
 
 
+@pytest.mark.heavy
 def test_a_release_warns_of_a_joined_account_in_one_sentence(tmp_path: Path) -> None:
     records = np.random.default_rng(0).normal(size=(500, 2))
     for name, rows in (("a", records), ("b", records[::-1]), ("public", records + 0.1)):

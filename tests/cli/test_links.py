@@ -85,6 +85,7 @@ def test_targets_go_unserved_where_that_is_cheaper(tmp_path: Path) -> None:
     assert done.returncode == 0 and "unserved" in done.stdout
 
 
+@pytest.mark.heavy
 def test_the_report_is_written_whole_beside_the_json(tmp_path: Path) -> None:
     done = silot(tmp_path, "links", EXAMPLE, "--report", "links.html")
     assert done.returncode == 0, done.stderr

@@ -91,6 +91,7 @@ def test_rules_that_are_none_are_said(tmp_path: Path, rules: str, code: str) -> 
     assert done.returncode in (3, 4) and f"[{code}]" in done.stderr and done.stdout == ""
 
 
+@pytest.mark.heavy
 def test_an_audit_of_a_policy_prints_what_each_attack_got_and_the_bound(
     tmp_path: Path, data: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_the_fields_of_the_docs_are_the_fields_and_their_defaults(tmp_path: Path
     assert set(yaml.safe_load(block)) == set(Policy.model_fields)
 
 
+@pytest.mark.heavy
 def test_a_policy_has_one_text_in_every_process() -> None:
     program = (
         "from silot import Policy; "

@@ -93,6 +93,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ward", ["ward.csv", "ward.parquet"])
 def test_a_list_has_every_suspect_record_with_its_name_and_why(
     folder: Path, tmp_path: Path, ward: str
@@ -136,6 +137,7 @@ def test_no_cell_of_a_list_is_a_formula(folder: Path, tmp_path: Path) -> None:
         assert named[k] == (f"'{text}" if text[:1] in ("=", "@") else text)
 
 
+@pytest.mark.heavy
 def test_names_of_records_are_no_feature_and_are_told_to_nobody(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -160,6 +162,7 @@ def test_names_of_records_are_no_feature_and_are_told_to_nobody(
     assert scores[3] == scores[0]
 
 
+@pytest.mark.heavy
 def test_the_terminal_says_what_the_result_says_within_80_columns(folder: Path) -> None:
     arguments = ("records", "ward.csv", "--validation", "good.csv", *OPTIONS)
     shown = invoke(folder, *arguments)
@@ -177,6 +180,7 @@ def test_the_terminal_says_what_the_result_says_within_80_columns(folder: Path) 
     assert "(nearest good" in shown
 
 
+@pytest.mark.heavy
 def test_a_clean_holder_has_hardly_a_flag_and_an_empty_list_has_its_names(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -193,6 +197,7 @@ def test_a_clean_holder_has_hardly_a_flag_and_an_empty_list_has_its_names(
     )
 
 
+@pytest.mark.heavy
 def test_records_that_are_all_broken_are_all_listed(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "all.csv"
     np.savez(folder / "far.npz", X=drawn(3, 60)[0] * 50.0 + 1e4)
@@ -207,6 +212,7 @@ def test_records_that_are_all_broken_are_all_listed(folder: Path, tmp_path: Path
     json.loads(invoke(folder, "records", "one.npz", "--validation", "one-good.npz", *arguments))
 
 
+@pytest.mark.heavy
 def test_the_published_method_has_a_list_and_a_report_too(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "flagged.csv"
     shown = invoke(
@@ -218,6 +224,7 @@ def test_the_published_method_has_a_list_and_a_report_too(folder: Path, tmp_path
     assert f"{len(rows)} of 300 flagged" in shown and "broken (" not in shown
 
 
+@pytest.mark.heavy
 def test_a_list_of_several_holders_names_them(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "flagged.csv"
     arguments = ("value", "ward.csv", "clean-named.csv", "--validation", "good.csv", *OPTIONS)
@@ -275,6 +282,7 @@ def test_wrong_use_is_a_code_and_nothing_is_written(
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["ward = 1 [b]", "=ward", "東京", "-w'ard\"", "<b>w", "w\nd"])
 def test_names_of_files_are_text_and_nothing_else(folder: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.csv").write_bytes((folder / "ward.csv").read_bytes())
@@ -286,6 +294,7 @@ def test_names_of_files_are_text_and_nothing_else(folder: Path, tmp_path: Path, 
     assert max(map(len, shown.splitlines()[:-1])) <= 80 and str(path) in shown
 
 
+@pytest.mark.heavy
 def test_a_list_and_a_report_change_nothing_that_is_told(folder: Path, tmp_path: Path) -> None:
     arguments = ("records", "ward.csv", "--validation", "good.csv", *OPTIONS, "--json")
     outputs = ("--csv", str(tmp_path / "f.csv"), "--report", str(tmp_path / "r.html"))
@@ -299,6 +308,7 @@ def test_a_list_and_a_report_change_nothing_that_is_told(folder: Path, tmp_path:
     assert "NaN" not in json.dumps(told) and "Infinity" not in json.dumps(told)
 
 
+@pytest.mark.heavy
 def test_the_report_of_records_calls_them_as_their_holder_does(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -313,6 +323,7 @@ def test_the_report_of_records_calls_them_as_their_holder_does(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.heavy
 def test_a_private_count_has_a_list_for_the_holder_alone(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("opendp")
     path = tmp_path / "flagged.csv"

@@ -42,7 +42,7 @@ CASES: list[Any] = [
         ("barycenter", *HOLDERS, "--support", "20", "--rounds", "2"), True, id="barycenter"
     ),
     pytest.param(("coreset", *HOLDERS, "--size", "9", "--rounds", "2"), True, id="coreset"),
-    pytest.param(("audit", "--data", "north.npz", "--questions", "2"), False, id="policy"),
+    pytest.param(("audit", "--data", "north.npz", "--draws", "50"), False, id="policy"),
     pytest.param(("value", *HOLDERS, "--validation", "mine.npz"), True, id="value"),
     pytest.param(
         ("value", *HOLDERS, "--validation", "mine.npz", "--labels"), True, id="value-labels"
@@ -140,6 +140,7 @@ def questions(path: Path) -> list[tuple[str, str, str]]:
     return [(k.holder, k.direction, repr(k.open())[:2000]) for k in Transcript.load(path).entries]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("arguments", "transcript"), CASES)
 def test_a_report_and_a_progress_bar_change_nothing_that_is_told(
     folder: Path, arguments: tuple[str, ...], transcript: bool, tmp_path: Path,
@@ -180,6 +181,7 @@ def disclosed(folder: Path, *options: str) -> str:
     return json.loads(told)["disclosure"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("method", ["target", "direct"])
 def test_only_an_explicit_option_raises_what_is_disclosed(folder: Path, method: str) -> None:
     ways: dict[str, Callable[[], str]] = {

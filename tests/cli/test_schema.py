@@ -51,6 +51,7 @@ def test_a_draft_is_shown_in_eighty_columns_and_written(desk: Path) -> None:
     assert Schema.of(told["schema"]).hash == Schema.load(desk / "again.yml").hash == told["hash"]
 
 
+@pytest.mark.heavy
 def test_a_check_ends_with_five_where_a_table_does_not_fit(desk: Path) -> None:
     silot(desk, "schema", "check", "north.csv", "--schema", "schema.yml")
     shown = silot(desk, "schema", "check", "south.csv", "--schema", "schema.yml",
@@ -64,12 +65,14 @@ def test_a_check_ends_with_five_where_a_table_does_not_fit(desk: Path) -> None:
     silot(desk, "schema", "check", "south.csv", "--schema", "schema.yml", "--site", "site.yml")
 
 
+@pytest.mark.heavy
 def test_a_run_refuses_another_unit_by_its_code(desk: Path) -> None:
     words = ("distance", "north.csv", "south.csv", "--schema", "schema.yml")
     assert "[schema-unit] south.csv" in silot(desk, *words, status=3)
     silot(desk, *words, "--site", "south=site.yml")
 
 
+@pytest.mark.heavy
 def test_reports_and_json_change_nothing(desk: Path) -> None:
     words = ("schema", "check", "south.csv", "--schema", "schema.yml", "--json")
     plain = silot(desk, *words, status=5)

@@ -270,6 +270,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.heavy
 def test_a_kit_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kit = joined(tmp_path)
     began: list[str] = []

@@ -97,6 +97,7 @@ COMMANDS = {
 BILL = ("rounds", "privacy_mu", "disclosure", "preflight")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_command_over_sites_prints_what_it_prints_of_files(
     command: str, desk: Path, silot_: Silot
@@ -208,6 +209,7 @@ def test_runs_that_cannot_be_gone_on_with(desk: Path, silot_: Silot) -> None:
         silot_("resume", sites.run_id)
 
 
+@pytest.mark.heavy
 def test_python_goes_on_with_a_run(desk: Path, monkeypatch: Any) -> None:
     def dying(name: str, data: bytes, seconds: float) -> bytes:
         if name == "south":
@@ -230,6 +232,7 @@ def test_python_goes_on_with_a_run(desk: Path, monkeypatch: Any) -> None:
     assert [run.state for run in all_runs()] == ["done"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "command",
     [
@@ -308,6 +311,7 @@ def test_sites_of_other_schemas_are_not_asked(desk: Path, silot_: Silot) -> None
         silot.distance("west", "north", federation=sites)
 
 
+@pytest.mark.heavy
 def test_a_site_that_comes_back_with_another_schema_is_not_asked(
     desk: Path, silot_: Silot, monkeypatch: Any
 ) -> None:

@@ -120,6 +120,7 @@ def timeless(body: Any) -> Any:
     return [timeless(value) for value in body] if isinstance(body, list) else body
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "fields",
     [{}, {"shared": True}, {"weights": "size"}, {"decimals": 2, "temperature": 2.0}],
@@ -138,6 +139,7 @@ def test_over_sites_it_prints_what_it_prints_of_files(
     assert wire.asked == asked
 
 
+@pytest.mark.heavy
 def test_noise_is_charged_once_and_stays_what_it_was(
     wire: Sites, over_sites: Over, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +165,7 @@ def test_noise_is_charged_once_and_stays_what_it_was(
         assert ledger.spent == pytest.approx(there["privacy_mu"])
 
 
+@pytest.mark.heavy
 def test_sites_that_are_killed_all_the_time_change_nothing(wire: Sites, over_sites: Over) -> None:
     expected, asked = timeless(over_sites()), wire.asked
     wire.before = lambda name: wire.sites.pop(name, None)
@@ -170,6 +173,7 @@ def test_sites_that_are_killed_all_the_time_change_nothing(wire: Sites, over_sit
     assert wire.asked == 2 * asked
 
 
+@pytest.mark.heavy
 def test_it_goes_on_without_a_site_and_says_so(
     wire: Sites, over_sites: Over, silot_: Silot
 ) -> None:
@@ -186,6 +190,7 @@ def test_it_goes_on_without_a_site_and_says_so(
     assert json.loads(silot_("resume", stopped.request.run))["excluded"] == {}
 
 
+@pytest.mark.heavy
 def test_a_teacher_waits_for_a_person_and_refuses_who_it_does_not_know(
     over_sites: Over, wire: Sites, desk: Path, silot_: Silot
 ) -> None:
@@ -206,6 +211,7 @@ def test_a_teacher_waits_for_a_person_and_refuses_who_it_does_not_know(
     assert found["excluded"] == {"south": "policy-asker"}
 
 
+@pytest.mark.heavy
 def test_a_site_has_records_beside_its_teacher(
     over_sites: Over, wire: Sites, desk: Path, silot_: Silot
 ) -> None:
@@ -223,6 +229,7 @@ def test_a_site_has_records_beside_its_teacher(
     assert over_sites(min_teachers=1)["excluded"] == {"south": "teacher-absent"}
 
 
+@pytest.mark.heavy
 def test_teachers_of_other_labels_and_without_the_transfer_set_are_left_out(
     over_sites: Over, wire: Sites, desk: Path
 ) -> None:
@@ -252,6 +259,7 @@ def test_check_says_what_a_site_teaches(desk: Path) -> None:
     assert (found["teacher"]["state"], found["teacher"]["code"]) == ("wrong", "file-unreadable")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("fields", "code"),
     [

@@ -38,6 +38,7 @@ def test_value_ranks_holders_and_prints_within_80_columns(folder: Path) -> None:
     assert "every holder saw the validation records" in " ".join(done.stdout.split())
 
 
+@pytest.mark.heavy
 def test_value_prints_json_only_with_the_fields_of_the_result(folder: Path) -> None:
     done = silot(
         folder, "value", *HOLDERS, "--validation", "mine.npz", "--labels", "--records", "--json"
@@ -59,6 +60,7 @@ def test_value_without_validation_uses_the_barycenter(folder: Path) -> None:
     assert len(found["barycenter"]["points"]) == 30
 
 
+@pytest.mark.heavy
 def test_records_finds_wrong_labels_and_writes_a_report(folder: Path) -> None:
     done = silot(
         folder, "records", "wrong.npz", "--validation", "mine.npz", "--labels",
@@ -73,6 +75,7 @@ def test_records_finds_wrong_labels_and_writes_a_report(folder: Path) -> None:
     assert "raw records" in text
 
 
+@pytest.mark.heavy
 def test_the_report_of_value_has_ranking_map_and_records(folder: Path) -> None:
     done = silot(
         folder, "value", *HOLDERS, "--validation", "mine.npz", "--labels", "--records",
@@ -85,6 +88,7 @@ def test_the_report_of_value_has_ranking_map_and_records(folder: Path) -> None:
     }
 
 
+@pytest.mark.heavy
 def test_value_shows_shapley_shares_on_the_terminal_in_json_and_in_the_report(folder: Path) -> None:
     arguments = ("value", *HOLDERS, "--validation", "mine.npz", "--shapley")
     done = silot(folder, *arguments, "--report", "shapley.html")
@@ -197,6 +201,7 @@ def test_wrong_use_is_one_line_with_a_code(
     assert not (folder / "q.csv").exists()
 
 
+@pytest.mark.heavy
 def test_why_prints_a_short_table_and_json_has_all_of_it(folder: Path) -> None:
     command = ("value", *HOLDERS, "--validation", "mine.npz", "--labels", "--why")
     done = silot(folder, *command)
@@ -220,6 +225,7 @@ def test_why_prints_a_short_table_and_json_has_all_of_it(folder: Path) -> None:
         assert sum(parts["columns"].values()) + parts["labels"] == pytest.approx(1.0)
 
 
+@pytest.mark.heavy
 def test_neither_report_nor_json_changes_what_why_asks(folder: Path, tmp_path: Path) -> None:
     command = ("value", *HOLDERS, "--validation", "mine.npz", "--why", "--json")
     told = [json.loads(silot(folder, *command, *more).stdout)
@@ -230,6 +236,7 @@ def test_neither_report_nor_json_changes_what_why_asks(folder: Path, tmp_path: P
     assert 'id="why"' in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.heavy
 def test_a_column_in_other_units_is_the_first_row_of_why(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for name, unit in (("north", 1.0), ("south", 18.0)):

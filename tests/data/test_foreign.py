@@ -181,6 +181,7 @@ def read(file: Path) -> object:
     return readers.get(file.suffix, load_measure)(file)
 
 
+@pytest.mark.heavy
 @pytest.mark.all_cases
 @pytest.mark.parametrize("name", sorted(BOMBS))
 def test_a_bomb_is_refused_with_words(tmp_path: Path, name: str) -> None:
@@ -209,6 +210,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_bombs_take_little_memory(tmp_path: Path) -> None:
     names = ["lists.yml", "zeros.npz", "quotes.json", "rows.csv.gz", "rows.parquet",
@@ -347,6 +349,7 @@ def _fail(why: str) -> FileError:
     return FileError(f"because {why}.", code="file-unreadable")
 
 
+@pytest.mark.heavy
 def test_what_is_large_for_a_reason_is_read(tmp_path: Path) -> None:
     """A gzip of many rows, an archive of zeros below the bound, and a document of 20,000 nodes."""
     lines = "".join(f"{k},{k % 7}\n" for k in range(300_000))

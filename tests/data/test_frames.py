@@ -230,6 +230,7 @@ def test_an_array_between_frames_of_other_orders_is_refused() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_labels_of_frames_are_named_by_their_column() -> None:
     data = [frame(pl.DataFrame, each, OTHER, kind=labels_of(each)) for each in (X, Y, Z)]
     arrays = [labelled(each[:, [2, 0, 1]]) for each in (X, Y, Z)]
@@ -277,6 +278,7 @@ def test_an_empty_label_of_a_frame_is_no_label_to_an_adaptation() -> None:
     assert adapted(data, Y, "kind") == adapted(marked, Y)
 
 
+@pytest.mark.heavy
 def test_public_records_are_matched_with_the_holders() -> None:
     pytest.importorskip("opendp")
     rng = np.random.default_rng(1)

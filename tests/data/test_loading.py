@@ -91,6 +91,7 @@ def test_a_table_comes_back(tmp_path: Path, kind: str) -> None:
     assert measure.labels is not None and measure.labels.tolist() == city
 
 
+@pytest.mark.heavy
 @kinds
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(20))
 @given(n=st.integers(1, 20), d=st.integers(1, 6), seed=seeds)

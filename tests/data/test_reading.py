@@ -105,6 +105,7 @@ def test_adding_a_record_changes_no_other_by_a_bit(
         table_files._ROWS = kept
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=12))
 def test_files_and_frames_of_the_same_fields_give_the_same_coordinates(
@@ -137,6 +138,7 @@ def mixed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(list(each), dtype=object) for name, each in columns})
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=5))
 def test_fields_of_mixed_types_are_read_each_as_if_alone(rows: list[tuple[Any, ...]]) -> None:

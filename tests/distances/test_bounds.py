@@ -27,6 +27,7 @@ def test_every_method_that_states_bounds_is_examined() -> None:
     assert set(silot.METHODS) - {"private", "sketch", "secure"} <= set(SETTINGS)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("hidden", [False, True])
 def test_exact_distance_to_a_union_lies_between_the_bounds(hidden: bool) -> None:
     for seed in range(40):
@@ -52,6 +53,7 @@ def test_exact_distance_to_a_union_lies_between_the_bounds(hidden: bool) -> None
         assert result.lower <= result.value <= result.upper, seed
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("offset", [1e4, 1e8])
 @pytest.mark.parametrize("reference_mean", [0.0, 1e3, 1e7, 1e17])
 @pytest.mark.parametrize("t", [0.5, 0.99, 1 - 1e-9])

@@ -34,6 +34,7 @@ def test_toy_gaussians_are_within_a_thousandth(seed: int) -> None:
     assert result.value <= exact * (1 + 1e-3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(4))
 def test_digits_are_within_three_percent_in_twenty_rounds(seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(DIGITS))
@@ -67,6 +68,7 @@ def parameters(**options: object) -> list[float]:
     return [question.t for question in asked if isinstance(question, Interpolate)][::2]
 
 
+@pytest.mark.heavy
 def test_the_published_parameters_are_uniform_and_bounds_hold_with_them() -> None:
     drawn = np.array([t for seed in range(6) for t in parameters(t="uniform", seed=seed)])
     assert kstest(drawn, "uniform").pvalue > 0.01
@@ -126,6 +128,7 @@ def test_equal_records_do_not_make_the_reference_grow() -> None:
     assert result.converged and result.value <= 1.01 * silot.distance(mu, nu).value
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_default_comes_within_a_per_cent_of_real_tables_weights_included(p: int) -> None:
     wine = load_wine().data

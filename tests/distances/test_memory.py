@@ -39,6 +39,7 @@ def test_lack_of_memory_at_a_holder_is_reported_by_code(monkeypatch: pytest.Monk
         fed.run(trianglewad("a", "b", support=2500))
 
 
+@pytest.mark.heavy
 def test_the_command_line_says_it_in_a_line(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     for name in ("a", "b"):

@@ -387,6 +387,7 @@ def test_names_of_classes_that_are_none_are_a_wire_error() -> None:
 # From sketches
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("labels", [False, "diagnosis"])
 def test_sketches_tell_parts_of_what_they_told_already(labels: Any) -> None:
     tables = {

@@ -127,6 +127,7 @@ def test_layers_start_from_parameters_of_their_own() -> None:
     assert not torch.equal(first, second)
 
 
+@pytest.mark.heavy
 def test_a_transformer_learns_order_which_a_bag_of_words_cannot() -> None:
     texts, codes = opinions(600, seed=1)
     tests, truth = opinions(200, seed=2)
@@ -138,6 +139,7 @@ def test_a_transformer_learns_order_which_a_bag_of_words_cannot() -> None:
     assert (module_predict(bag, tests).argmax(1) == truth).mean() < 0.65
 
 
+@pytest.mark.heavy
 def test_a_head_learns_what_no_linear_map_can() -> None:
     rng = np.random.default_rng(0)
     points = 50.0 + 10.0 * rng.normal(size=(400, 2))

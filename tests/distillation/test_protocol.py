@@ -481,6 +481,7 @@ def test_a_budget_too_small_leaves_nothing_answered() -> None:
 # Real processes
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("after", [0, 3, 7])
 def test_a_teacher_killed_in_the_run_is_named_and_the_others_go_on(after: int) -> None:
     dying, living = Distant(after), Distant()
@@ -507,6 +508,7 @@ def test_when_the_last_process_dies_the_run_ends_in_an_error() -> None:
         dying.close()
 
 
+@pytest.mark.heavy
 def test_a_process_that_stops_answering_is_out_after_the_timeout() -> None:
     slow = Distant(after=2, harm=signal.SIGSTOP)
     try:

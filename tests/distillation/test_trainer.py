@@ -177,6 +177,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path, at: i
     assert told == list(range(at + 1, 6))
 
 
+@pytest.mark.heavy
 def test_a_process_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
     epochs = 20
     assert 3 < LAST < epochs

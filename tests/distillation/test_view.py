@@ -70,6 +70,7 @@ def distillation(
     return Distillation(**{**filled, **fields})
 
 
+@pytest.mark.heavy
 def test_every_section_is_there_when_its_data_are() -> None:
     page = Page(render(distillation(excluded={"far": "prediction-nan"})))
     sections = ["scores", "classes", "losses", "teachers", "missing", "labels", "bill",
@@ -82,6 +83,7 @@ def test_every_section_is_there_when_its_data_are() -> None:
     assert "Biases" not in bare.text
 
 
+@pytest.mark.heavy
 def test_scores_of_before_and_after_are_those_of_the_result() -> None:
     found = distillation()
     page = Page(render(found))
@@ -102,6 +104,7 @@ def test_scores_of_before_and_after_are_those_of_the_result() -> None:
     assert all(each.get("class") != "warning" for each in page.all("p"))
 
 
+@pytest.mark.heavy
 def test_a_model_that_got_worse_is_said_to_be() -> None:
     found = distillation(skills=(2.0, 0.2), losses=np.ones(12))
     page = Page(render(found))
@@ -110,6 +113,7 @@ def test_a_model_that_got_worse_is_said_to_be() -> None:
     assert "On 0 of 1 other test set it fell as well." in page.text
 
 
+@pytest.mark.heavy
 def test_teachers_have_their_weights_and_the_memory_has_no_records() -> None:
     found = distillation()
     text = Page(render(found)).text
@@ -122,6 +126,7 @@ def test_teachers_have_their_weights_and_the_memory_has_no_records() -> None:
     assert "(as it was)" not in text and "2 teachers (north and global)" in text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("code", "words"),
     [
@@ -139,6 +144,7 @@ def test_who_took_no_part_has_a_reason(code: str, words: str) -> None:
     assert f"far took no part: {words} ({code})." in text and f"far {words}. {code}" in text
 
 
+@pytest.mark.heavy
 def test_disclosure_and_noise_are_stated() -> None:
     text = Page(render(distillation(tests=()))).text
     assert "whether a given record was among a teacher's may be inferred" in text
@@ -150,6 +156,7 @@ def test_disclosure_and_noise_are_stated() -> None:
     assert "mu 0.5000" in text and "is bounded" in text and "may be inferred" not in text
 
 
+@pytest.mark.heavy
 def test_boxes_are_of_coordinates_on_a_line_and_of_distances_elsewhere() -> None:
     drawn = svgs(Page(render(distillation())))
     assert "expected coordinate" in drawn[0] and "the class itself" in drawn[0]
@@ -172,6 +179,7 @@ def test_boxes_are_drawn_at_the_quantiles(line: bool) -> None:
     assert set(np.asarray(sides)[:, 1]) == {wanted[1], wanted[3]}
 
 
+@pytest.mark.heavy
 def test_classes_without_records_and_many_labels_can_be_drawn() -> None:
     many = LabelSpace.one_hot([f"a rather long label, number {k}" for k in range(20)])
     page = Page(render(distillation(many, tests=[f"t{k}" for k in range(8)])))
@@ -183,6 +191,7 @@ def test_classes_without_records_and_many_labels_can_be_drawn() -> None:
     assert "Grey rows have no records." in text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("count", [1, 7, 60])
 def test_a_report_can_be_read_without_seeing_it_and_loads_nothing(count: int) -> None:
     names = ["<i>$x</i>", *(f"teacher {k}" for k in range(count - 1))]
@@ -197,6 +206,7 @@ def test_a_report_can_be_read_without_seeing_it_and_loads_nothing(count: int) ->
     assert text == render(found)
 
 
+@pytest.mark.heavy
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
     found = distillation()
     write(tmp_path / "a.html", found)

@@ -54,6 +54,7 @@ def test_other_shares_of_the_classes_are_found_and_no_record_is_moved() -> None:
     assert model.score(target, right) > LogisticRegression().fit(*source).score(target, right)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_other_units_are_found_where_shares_differ_too(share: float) -> None:
     source, (target, right) = draw(0, 500, 0.5), draw(1, 500, share)
@@ -68,6 +69,7 @@ def test_other_units_are_found_where_shares_differ_too(share: float) -> None:
     assert model.score(target * SCALE + OFFSET, right) > best - 0.03
 
 
+@pytest.mark.heavy
 def test_labels_of_the_target_are_not_looked_at() -> None:
     source, (target, right) = draw(0, 300, 0.5), draw(1, 300, 0.2)
     both = np.concatenate([source[0], target])
@@ -82,6 +84,7 @@ def test_labels_of_the_target_are_not_looked_at() -> None:
     np.testing.assert_array_equal(one.predict_proba(target), other.predict_proba(target))
 
 
+@pytest.mark.heavy
 def test_the_unit_of_the_whole_table_is_no_matter() -> None:
     source, (target, _) = draw(0, 300, 0.5), draw(1, 300, 0.3)
     one = adapted(source, target * SCALE)
@@ -90,6 +93,7 @@ def test_the_unit_of_the_whole_table_is_no_matter() -> None:
     assert one.adaptation_.shares == other.adaptation_.shares
 
 
+@pytest.mark.heavy
 def test_a_law_that_nothing_explains_is_left_with_a_warning_or_transported() -> None:
     rng = np.random.default_rng(2)
     x, y = draw(0, 300, 0.5)
@@ -105,6 +109,7 @@ def test_a_law_that_nothing_explains_is_left_with_a_warning_or_transported() -> 
     assert abs(moved.estimator_.coef_ - plain.coef_).max() > 0.01
 
 
+@pytest.mark.heavy
 def test_a_classifier_without_weights_and_columns_without_spread_are_taken() -> None:
     (x, y), (target, right) = draw(0, 300, 0.5), draw(1, 300, 0.5)
     flat = np.full((300, 1), 7.0)
@@ -116,6 +121,7 @@ def test_a_classifier_without_weights_and_columns_without_spread_are_taken() -> 
     assert model.score(both[1], right) > 0.9
 
 
+@pytest.mark.heavy
 def test_shares_reach_a_classifier_whose_fit_takes_no_weights() -> None:
     source, (target, _) = draw(0, 400, 0.5), draw(1, 400, 0.1)
     weighted = adapted(source, target)
@@ -126,6 +132,7 @@ def test_shares_reach_a_classifier_whose_fit_takes_no_weights() -> None:
     assert both[1] < LogisticRegression().fit(*source).predict(target).mean()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("estimator", [LogisticRegression(), KNeighborsClassifier()])
 def test_a_class_of_few_records_is_kept(estimator: Any) -> None:
     (x, y), (target, _) = draw(0, 3000, 0.5), draw(1, 600, 0.2)
@@ -137,6 +144,7 @@ def test_a_class_of_few_records_is_kept(estimator: Any) -> None:
     assert np.isfinite(model.predict_proba(target)).all()
 
 
+@pytest.mark.heavy
 def test_on_a_real_table_in_other_units_with_other_shares() -> None:
     x, y = load_breast_cancer(return_X_y=True)
     rng = np.random.default_rng(5)
@@ -151,6 +159,7 @@ def test_on_a_real_table_in_other_units_with_other_shares() -> None:
     assert model.score(there[target], y[target]) > max(plain, 0.85)
 
 
+@pytest.mark.heavy
 def test_what_was_found_shows_itself() -> None:
     source, (target, _) = draw(0, 300, 0.5), draw(1, 300, 0.2)
     found = adapted(source, target * SCALE).adaptation_

@@ -46,6 +46,7 @@ def test_about_the_level_of_sound_records_is_called_broken() -> None:
     assert abs(np.mean(judged.predict(fresh, labels) < 0) - 0.05) <= room
 
 
+@pytest.mark.heavy
 def test_a_record_is_judged_by_itself_and_wrong_labels_are_seen() -> None:
     x, y, _ = drawn(0, 200)
     screener = RecordScreener(labels=True).fit(x, y)
@@ -60,6 +61,7 @@ def test_a_record_is_judged_by_itself_and_wrong_labels_are_seen() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_screen_is_value_records() -> None:
     x, y, _ = drawn(0, 200)
     fresh, labels, _ = drawn(1, 100, wrong=20)
@@ -126,6 +128,7 @@ def test_labels_that_are_to_be_judged_are_needed() -> None:
         RecordScreener(labels=True).fit(x, y).screen(x)
 
 
+@pytest.mark.heavy
 def test_the_mask_goes_through_a_pipeline_and_a_search() -> None:
     x, y, _ = drawn(3, 300, wrong=50)
     trusted = (np.arange(300) % 4 < 2) & (np.arange(300) < 250)

@@ -14,6 +14,7 @@ def draw(rng: np.random.Generator, n: int, d: int = 3) -> np.ndarray:
     return rng.normal(size=(n, d))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sizes", [(20, 30), (40, 10)])
 def test_the_level_holds(sizes: tuple[int, int]) -> None:
     alarms = 0
@@ -44,6 +45,7 @@ def test_the_unit_of_a_column_is_no_matter() -> None:
     assert one.p_value == other.p_value and one.distance == pytest.approx(other.distance)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("change", ["moved", "wider", "together"])
 def test_a_shift_is_seen(change: str) -> None:
     rng = np.random.default_rng(2)

@@ -11,6 +11,7 @@ from ..audits.test_inversion import encoded, sizes_of_relative_error
 from .data import deep_audit
 
 
+@pytest.mark.heavy
 def test_tables_of_unlike_scales_come_back_from_split_rows() -> None:
     # One column decides nearly all of the plan: whole plans are too coarse a step there.
     rng = np.random.default_rng(6)

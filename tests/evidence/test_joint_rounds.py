@@ -41,6 +41,7 @@ def test_means_of_many_records_are_told_not_to_be_recovered() -> None:
     assert not attack(found, "joint-rounds").certified
 
 
+@pytest.mark.heavy
 def test_without_the_truth_whole_records_are_proven_by_the_messages() -> None:
     x, y = two_sides("digits", 40, 40)
     run = silot.distance(x, y, method="fedwad", interpolation="barycentric", support=60)

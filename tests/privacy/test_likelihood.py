@@ -358,6 +358,7 @@ def test_a_unit_of_mass_taken_from_the_records_is_caught() -> None:
         assert holds(audit(sketch(mass_limit=3.0), without, side), MU)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("bug", [NoClipping, PrivateCentres, PrivateRadius, PrivateScale])
 def test_planted_bugs_in_the_vector_are_caught(bug: type[SketchRecords]) -> None:
     release = bug(**fields_of(sketch()))

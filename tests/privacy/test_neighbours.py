@@ -67,6 +67,7 @@ def relative_masses(points: Any, weights: Any, labels: Any, columns: Any = None)
 real_numbers = Table.numbers
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("place", "bug"),
     [

@@ -43,6 +43,7 @@ def test_a_forest_of_arrays_says_what_its_trees_say() -> None:
     assert (own.argmax(axis=1) == CODES).mean() < (made(X).argmax(axis=1) == CODES).mean()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "changes",
     [

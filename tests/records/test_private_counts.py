@@ -56,6 +56,7 @@ records = st.one_of(
 )
 
 
+@pytest.mark.heavy
 @given(
     records, st.sampled_from([*NAMES, "other", ""]), st.floats(0.0, 1.5), st.integers(0, 30),
     st.sampled_from([16, 1024, 1 << 20]), st.sampled_from([0.0, 1.0]), st.booleans(),
@@ -97,6 +98,7 @@ def test_records_of_no_mass_are_not_counted() -> None:
     assert not question.exact(RECORDS, np.zeros(30), LABELS).any()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("labelled", [True, False])
 def test_counts_are_never_seen_to_spend_more_than_they_say(labelled: bool) -> None:
     question = asked(labelled)

@@ -36,6 +36,7 @@ def screened(
     return screen(x, np.full(len(x), 1 / len(x)), y, fdr=fdr)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["digits", "cancer"])
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
 def test_wrong_labels_are_found_flagged_counted_and_mended(name: str, share: float) -> None:
@@ -52,6 +53,7 @@ def test_wrong_labels_are_found_flagged_counted_and_mended(name: str, share: flo
     assert found.shares[0, 1] <= share <= found.shares[0, 2]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["digits", "cancer"])
 @pytest.mark.parametrize("labelled", [False, True])
 def test_noise_in_features_is_found_and_named(name: str, labelled: bool) -> None:
@@ -74,6 +76,7 @@ def law(name: str, rng: np.random.Generator, n: int) -> Array:
     return np.exp(rows) if name == "lognormal" else rows
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["normal", "lognormal", "t3"])
 @pytest.mark.parametrize("m", [50, 120])
 def test_of_clean_records_no_more_than_the_level_are_flagged(name: str, m: int) -> None:
@@ -117,6 +120,7 @@ def test_few_values_far_outside_are_flagged_whatever_their_number(name: str, siz
     assert np.mean(others) <= 2.0
 
 
+@pytest.mark.heavy
 def test_no_flags_and_no_broken_records_go_together() -> None:
     """Hard classes and few validation records do not make an estimate of broken ones."""
     shares = []
@@ -128,6 +132,7 @@ def test_no_flags_and_no_broken_records_go_together() -> None:
     assert np.mean(shares) <= 0.1
 
 
+@pytest.mark.heavy
 @given(seeds)
 @settings(max_examples=examples(5))
 def test_units_and_order_change_nothing(seed: int) -> None:
@@ -158,6 +163,7 @@ def test_records_without_mass_are_scored_and_change_nothing() -> None:
     assert (found.scores[120:] > np.median(alone.scores)).all()
 
 
+@pytest.mark.heavy
 def test_validation_records_without_mass_say_nothing_and_weights_count() -> None:
     x, y, v, yv = drawn("cancer", 5, 120, 150)
     weights = np.append(np.full(150, 1.0), np.zeros(30))
@@ -172,6 +178,7 @@ def test_validation_records_without_mass_say_nothing_and_weights_count() -> None
     assert Screen.fit(v, heavy / heavy.sum(), yv, 2, 0)[0].size < 150
 
 
+@pytest.mark.heavy
 def test_validation_records_given_twice_are_no_witnesses_of_one_another() -> None:
     x, y, v, yv = drawn("cancer", 6, 120, 150)
     once = screened(x, y, v, yv)
@@ -179,6 +186,7 @@ def test_validation_records_given_twice_are_no_witnesses_of_one_another() -> Non
     np.testing.assert_allclose(once.scores, twice.scores, atol=1e-6)
 
 
+@pytest.mark.heavy
 def test_classes_that_validation_records_lack_are_not_judged_and_get_a_suggestion() -> None:
     x, y, v, yv = drawn("digits", 7, 150, 200)
     named = np.where(y == 3, 10, y)
@@ -206,6 +214,7 @@ def odd_data() -> dict[str, Array]:
     }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", odd_data())
 @pytest.mark.parametrize("labelled", [False, True])
 def test_odd_data_give_finite_scores(case: str, labelled: bool) -> None:
@@ -231,6 +240,7 @@ def test_one_class_alone_leaves_labels_unjudged() -> None:
     assert not found.judged.any() and (found.kinds != LABEL).all()
 
 
+@pytest.mark.heavy
 def test_many_validation_records_are_thinned() -> None:
     rng = np.random.default_rng(10)
     v = rng.normal(size=(2600, 3))
@@ -257,6 +267,7 @@ def test_flips_of_one_kind_are_learned() -> None:
     assert sure.sum() > 20 and (found.suggested[sure] == right[sure]).mean() > 0.6
 
 
+@pytest.mark.heavy
 def test_other_class_shares_are_learned_and_no_fault() -> None:
     """At the holder one class is rare: its records are no wrong labels, wrong ones are found."""
     rng = np.random.default_rng(12)

@@ -50,6 +50,7 @@ BAD = broken(RNG, SOUND, 80, 60)
 WRONG, NOISY = broken(RNG, SOUND, 80, 0), broken(RNG, SOUND, 0, 60)
 
 
+@pytest.mark.heavy
 def test_about_as_many_are_broken_as_are_and_the_holder_finds_them() -> None:
     found = silot.count_broken(
         {"good": SOUND, "wrong": WRONG, "noisy": NOISY},
@@ -79,6 +80,7 @@ def test_about_as_many_are_broken_as_are_and_the_holder_finds_them() -> None:
     assert json.loads(found.to_json())["holders"] == json.loads(json.dumps(told["holders"]))
 
 
+@pytest.mark.heavy
 def test_intervals_cover_at_every_share() -> None:
     # Noise of the mechanism and draws of records: by the law of the bins, exactly.
     bins = Bins(np.arange(4.0), np.array([0.5, 0.3, 0.1, 0.06, 0.04]),
@@ -94,6 +96,7 @@ def test_intervals_cover_at_every_share() -> None:
         assert covered >= 180, share
 
 
+@pytest.mark.heavy
 def test_public_records_are_weighted_to_resemble_the_validation_data() -> None:
     rng = np.random.default_rng(2)
     shares = (8, 1, 1)
@@ -115,6 +118,7 @@ class Watching(Saying):
         return self.answer(question)
 
 
+@pytest.mark.heavy
 def test_nothing_of_the_validation_data_travels_but_weights_of_public_records() -> None:
     ledger = Ledger()
     own = Holder(VALID, Policy(privacy_epsilon=1.0), ledger)
@@ -146,6 +150,7 @@ def test_validation_data_need_a_ledger_of_their_own() -> None:
 # Little to go by
 
 
+@pytest.mark.heavy
 def test_the_smallest_budget_tells_next_to_nothing_and_breaks_nothing() -> None:
     found = silot.count_broken([BAD], VALID, public=PUBLIC, labels=True, privacy_epsilon=0.05)
     told = found.holders["0"]
@@ -154,6 +159,7 @@ def test_the_smallest_budget_tells_next_to_nothing_and_breaks_nothing() -> None:
     assert told.records >= 1
 
 
+@pytest.mark.heavy
 def test_one_record_weighted_records_and_other_classes() -> None:
     strange = Measure(SOUND.points, labels=np.where(np.arange(400) < 300, "z", SOUND.names))
     weights = np.where(np.arange(400) < 100, 0.0, 2.0)
@@ -210,6 +216,7 @@ def test_one_public_class_judges_no_label_and_says_so() -> None:
 # Answers may come from anybody
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "counts",
     [
@@ -227,6 +234,7 @@ def test_answers_that_are_none_are_refused(counts: np.ndarray) -> None:
     assert caught.value.code == "answer-malformed"
 
 
+@pytest.mark.heavy
 def test_counts_of_any_sign_and_size_give_estimates() -> None:
     rng = np.random.default_rng(4)
 
@@ -242,6 +250,7 @@ def test_counts_of_any_sign_and_size_give_estimates() -> None:
             assert 0 <= each.low <= each.value <= each.high < np.inf
 
 
+@pytest.mark.heavy
 def test_a_sketch_of_validation_data_far_from_the_public_is_told() -> None:
     far = Measure(VALID.points, labels=["other"] * 400)
     with pytest.raises(InputError) as caught:
@@ -262,6 +271,7 @@ def save(folder: Path, name: str, data: Measure) -> str:
     return str(folder / f"{name}.npz")
 
 
+@pytest.mark.heavy
 def test_ledgers_charge_the_holder_and_the_coordinator_once(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"public": PUBLIC, "labels": True, "ledgers": tmp_path / "ledgers"}
     first = silot.count_broken({"x": BAD}, VALID, **asked)
@@ -281,6 +291,7 @@ def code_of(result: Result) -> str:
     return result.exception.code
 
 
+@pytest.mark.heavy
 def test_the_command_prints_counts_and_writes_the_holders_report(tmp_path: Path) -> None:
     files = [save(tmp_path, name, data) for name, data in
              (("x", BAD), ("valid", VALID), ("public", PUBLIC))]  # fmt: skip
@@ -302,6 +313,7 @@ def test_the_command_prints_counts_and_writes_the_holders_report(tmp_path: Path)
     assert code_of(runner.invoke(app, plain)) == "option-unknown"
 
 
+@pytest.mark.heavy
 def test_a_sketch_of_weighted_validation_data_counts_by_the_public_limit() -> None:
     weights = np.where(VALID.names == "a", 3.0, 1.0)
     own = Holder(

@@ -205,6 +205,7 @@ def test_holder_of_other_columns_is_refused() -> None:
 # What the tables say.
 
 
+@pytest.mark.heavy
 def test_rows_and_csv_are_of_flagged_records_and_copies() -> None:
     points = X.copy()
     points[140] = points[100]
@@ -270,6 +271,7 @@ N = 150
 LONG = np.zeros(N, np.int64)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -427,6 +429,7 @@ def test_a_holder_that_fails_at_its_interpolant_is_raised() -> None:
     assert caught.value.code == "holder-raised"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("labels", [False, True])
 def test_published_records_without_mass_are_never_flagged(labels: bool) -> None:
     weights = np.where(np.arange(150) < 30, 0.0, 1.0)

@@ -36,6 +36,7 @@ def told(count: int = len(NAMES), beyond: str | None = None) -> Contributions:
     return replace(found, holders=items)
 
 
+@pytest.mark.heavy
 def test_each_holder_that_told_its_parts_has_a_short_table() -> None:
     page = Page(render(told()))
     assert "why" in page.sections and {"href": "#why"} in page.all("a")
@@ -48,12 +49,14 @@ def test_each_holder_that_told_its_parts_has_a_short_table() -> None:
     assert len(page.all("details")) >= 2
 
 
+@pytest.mark.heavy
 def test_holders_that_told_none_have_none() -> None:
     page = Page(render(told(1)))
     assert page.text.count("distance by column:") == 1
     assert "why" not in Page(render(told(0))).sections
 
 
+@pytest.mark.heavy
 def test_records_beyond_the_public_range_are_a_warning() -> None:
     text = Page(render(told(2, beyond="bmi"))).text
     assert "sketched cells" in text

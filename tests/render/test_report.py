@@ -87,6 +87,7 @@ def full(**options: Any) -> Page:
     return Page(render(given.pop("contributions"), **given))
 
 
+@pytest.mark.heavy
 def test_every_section_is_there_when_its_data_are() -> None:
     page = full()
     assert page.sections == [
@@ -104,6 +105,7 @@ def test_every_section_is_there_when_its_data_are() -> None:
     assert linked == {f"#{name}" for name in page.sections if not name.startswith("records-")}
 
 
+@pytest.mark.heavy
 def test_sections_without_data_are_left_out() -> None:
     assert full(records=None, truth=None).sections == [
         "ranking", "between", "map", "missing", "bill", "disclosure",
@@ -116,6 +118,7 @@ def test_sections_without_data_are_left_out() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.heavy
 def test_the_summary_names_the_closest_and_whether_bounds_prove_it() -> None:
     found = contributions(NAMES)
     ranked = found.ranking
@@ -149,6 +152,7 @@ def test_holders_of_equal_rank_share_the_first_place() -> None:
     assert "The bounds prove that no other holder is closer." in text
 
 
+@pytest.mark.heavy
 def test_missing_holders_have_a_reason_in_words() -> None:
     text = full().text
     assert "its policy does not allow this disclosure level" in text and "policy-level" in text
@@ -159,6 +163,7 @@ def test_missing_holders_have_a_reason_in_words() -> None:
     assert "1 holder took no part." in page.text
 
 
+@pytest.mark.heavy
 def test_the_bill_of_one_run_is_paid_once() -> None:
     transcript: Any = object()
     scores = [record_scores(name, 20, transcript=transcript)[0] for name in NAMES[:3]]
@@ -169,6 +174,7 @@ def test_the_bill_of_one_run_is_paid_once() -> None:
     assert "all together 5 160 kB 430 kB 1.65 s" in text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("level", "words"),
     [
@@ -184,6 +190,7 @@ def test_disclosure_is_stated_in_sentences(level: str, words: str) -> None:
     assert words in page.text
 
 
+@pytest.mark.heavy
 def test_names_are_text_and_nothing_else() -> None:
     names = ["<script>alert(1)</script>", "$x_1$", '" onload="x', "東京", "a\x00\u202eb", "x" * 500]
     scores = [record_scores(name, 40, seed=k)[0] for k, name in enumerate(names)]
@@ -200,6 +207,7 @@ def test_names_are_text_and_nothing_else() -> None:
     assert "$x_1$" in drawn and "東京" in drawn and "<script" not in drawn
 
 
+@pytest.mark.heavy
 def test_names_written_from_right_to_left_do_not_turn_a_sentence() -> None:
     names = ["north", "\u05d0\u05d1 7", "\u0645\u0633"]
     page = Page(render(contributions(names)))
@@ -208,6 +216,7 @@ def test_names_written_from_right_to_left_do_not_turn_a_sentence() -> None:
     assert "\u2068north" not in page.text
 
 
+@pytest.mark.heavy
 def test_nothing_is_loaded_from_anywhere() -> None:
     scores, _ = record_scores("north", 50)
     text = render(contributions(NAMES), records=scores, images={"north": np.ones((50, 3, 3))})
@@ -227,6 +236,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
     assert "unsafe-inline" not in str(policy).split("script-src")[1]
 
 
+@pytest.mark.heavy
 def test_a_report_can_be_read_without_seeing_it() -> None:
     page = full()
     assert page.all("html") == [{"lang": "en"}]
@@ -239,6 +249,7 @@ def test_a_report_can_be_read_without_seeing_it() -> None:
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.heavy
 def test_the_same_results_make_the_same_bytes() -> None:
     found, scores = contributions(NAMES), record_scores("north", 80)[0]
     images = {"north": np.random.default_rng(0).random((80, 5, 5, 3))}
@@ -249,6 +260,7 @@ def test_the_same_results_make_the_same_bytes() -> None:
     assert once == again
 
 
+@pytest.mark.heavy
 def test_records_come_as_one_as_many_or_by_name() -> None:
     scores, _ = record_scores("north", 60)
     one = render(scores)
@@ -256,6 +268,7 @@ def test_records_come_as_one_as_many_or_by_name() -> None:
     assert "Records of <bdi>mine</bdi>" in render({"mine": scores})
 
 
+@pytest.mark.heavy
 def test_truth_adds_precision_and_recall() -> None:
     page = full()
     assert "precision" in page.text and "recall" in page.text
@@ -265,6 +278,7 @@ def test_truth_adds_precision_and_recall() -> None:
     assert not any("share of broken records found" in drawn for drawn in svgs(without))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("value", [False, True])
 @pytest.mark.parametrize("published", [False, True])
 def test_truth_of_one_kind_only_is_no_obstacle(value: bool, published: bool) -> None:
@@ -315,6 +329,7 @@ def test_kinds_of_records_can_be_chosen_where_there_are_several() -> None:
     assert "<select" not in render(bare)
 
 
+@pytest.mark.heavy
 def test_five_thousand_suspect_records_are_all_there_and_the_file_is_small() -> None:
     scores, _ = record_scores("north", 10_000, broken=0.5)
     text = render(scores, contents={"north": contents_of(scores)})
@@ -322,6 +337,7 @@ def test_five_thousand_suspect_records_are_all_there_and_the_file_is_small() -> 
     assert len(text) < 4_000_000
 
 
+@pytest.mark.heavy
 def test_more_suspect_records_than_a_page_holds_are_counted() -> None:
     scores = np.full(20_000, 2.0)
     found, _ = record_scores("north", 20_000, scores=scores)
@@ -336,6 +352,7 @@ def test_values_of_records_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.heavy
 def test_images_bring_a_warning_and_a_private_file(tmp_path: Path) -> None:
     scores, _ = record_scores("north", 40)
     images = {"north": np.random.default_rng(0).random((40, 6, 6))}
@@ -349,6 +366,7 @@ def test_images_bring_a_warning_and_a_private_file(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "plain.html").stat().st_mode) == 0o644
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("records", [1, 2, 13, 20_000])
 def test_few_and_many_records_of_one_holder(records: int) -> None:
     scores, truth = record_scores("north", records, broken=0.5)
@@ -358,6 +376,7 @@ def test_few_and_many_records_of_one_holder(records: int) -> None:
     assert len(text) < 300_000 + 500 * len(scores.suspects())
 
 
+@pytest.mark.heavy
 def test_scores_that_are_flagged_nowhere_infinite_or_wild() -> None:
     quiet, _ = record_scores("quiet", 30, broken=0.0)
     wild = np.array([np.inf, 1e12, 3.0, -1e9])
@@ -369,6 +388,7 @@ def test_scores_that_are_flagged_nowhere_infinite_or_wild() -> None:
     assert "None of 3 scored records is flagged as broken." in only
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("holders", [1, 2, 3])
 def test_few_holders(holders: int) -> None:
     page = Page(render(contributions(NAMES[:holders])))
@@ -391,6 +411,7 @@ def test_bounds_and_distances_that_are_not_known() -> None:
     assert "between" in page.sections and "map" not in page.sections
 
 
+@pytest.mark.heavy
 def test_identical_holders_have_a_map() -> None:
     found = contributions(NAMES)
     same = contributions(NAMES, between=np.zeros((5, 5)), holders=found.holders)
@@ -399,6 +420,7 @@ def test_identical_holders_have_a_map() -> None:
     assert "All distances are drawn as they are" in page.text
 
 
+@pytest.mark.heavy
 def test_a_map_says_in_words_how_far_it_is_from_the_truth() -> None:
     line = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
     text = Page(render(contributions(NAMES, between=line))).text
@@ -414,6 +436,7 @@ def test_a_map_says_in_words_how_far_it_is_from_the_truth() -> None:
     assert f"off by {100 * known:.1f} % (stress" in text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("method", "level", "words"),
     [
@@ -443,6 +466,7 @@ def test_distances_between_holders_say_how_they_were_found_and_what_that_disclos
     assert "between holders. Without the validation data." in Page(render(without)).text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rows", [7, 8, 201])
 def test_a_table_has_controls_where_it_is_long_and_is_whole_without_them(rows: int) -> None:
     page = Page(render(contributions([f"h{k}" for k in range(rows)])))
@@ -454,6 +478,7 @@ def test_a_table_has_controls_where_it_is_long_and_is_whole_without_them(rows: i
     assert len([a for a in page.all("tr") if "data-flag" in a]) == (rows >= 8)
 
 
+@pytest.mark.heavy
 def test_a_result_that_did_not_converge_says_so() -> None:
     found = contributions(NAMES, converged=False, status="2 of 5 did not converge; raise rounds")
     page = Page(render(found))
@@ -467,6 +492,7 @@ def large() -> str:
     return render(found, records=scores)
 
 
+@pytest.mark.heavy
 def test_a_hundred_holders_of_five_hundred_records_make_a_small_file(large: str) -> None:
     assert len(large.encode()) < 3_000_000
     page = Page(large)
@@ -487,6 +513,7 @@ def test_holders_with_the_most_flagged_records_come_first(large: str) -> None:
     assert min(shares[name] for name in shown) >= sorted(shares.values())[-6]
 
 
+@pytest.mark.heavy
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
     found = contributions(NAMES)
     path = tmp_path / "report.html"
@@ -498,6 +525,7 @@ def test_a_report_is_written_whole(tmp_path: Path) -> None:
         write(tmp_path / "nowhere" / "report.html", found)
 
 
+@pytest.mark.heavy
 def test_results_of_real_runs_make_a_report() -> None:
     rng = np.random.default_rng(0)
     data = {name: rng.normal(k, 1.0, size=(40, 2)) for k, name in enumerate(NAMES[:3])}

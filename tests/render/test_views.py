@@ -92,6 +92,7 @@ def test_no_kind_of_result_is_forgotten() -> None:
         assert callable(getattr(room, f"{name}_content"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", COMPUTATIONS)
 def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
     result = result_of(name)
@@ -108,6 +109,7 @@ def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
     assert linked == {f"#{each}" for each in whole.sections}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name",
     ["matrix", "clustering", "plan", "barycenter", "coreset", "federated", "worth", "sketches"],
@@ -142,6 +144,7 @@ def test_the_page_of_a_policy_does_not_read_as_if_it_were_safe() -> None:
     assert "What the policy discloses at most" in text
 
 
+@pytest.mark.heavy
 def test_the_same_result_gives_the_same_page() -> None:
     for result in map(result_of, COMPUTATIONS):
         assert render_result(result) == render_result(result)
@@ -194,6 +197,7 @@ def test_what_is_no_result_cannot_be_shown() -> None:
         render_result(3)
 
 
+@pytest.mark.heavy
 def test_showing_on_a_terminal_draws_nothing() -> None:
     import subprocess
 

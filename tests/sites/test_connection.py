@@ -91,6 +91,7 @@ def local(tmp_path: Path) -> LocalFederation:
     return LocalFederation({name: party(name, folder) for name in NAMES}, asker=ASKER)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", COMPUTATIONS)
 def test_results_are_those_of_a_local_run(
     name: str, tmp_path: Path, local: LocalFederation
@@ -140,6 +141,7 @@ def test_a_site_that_dies_at_any_message_changes_nothing(
     assert at > 12
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("at", range(2, 7))
 def test_a_release_is_charged_once_and_says_so(tmp_path: Path, at: int) -> None:
     """Whether the question was lost, or the answer, after the charge."""
@@ -156,6 +158,7 @@ def test_a_release_is_charged_once_and_says_so(tmp_path: Path, at: int) -> None:
             assert result.bill.privacy_mu == pytest.approx(ledger.spent)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("at", range(1, 9))
 def test_a_coordinator_that_dies_goes_on_from_its_journal(
     tmp_path: Path, local: LocalFederation, at: int
@@ -318,6 +321,7 @@ def test_a_site_signs_where_it_runs() -> None:
             read_presence(data, south)
 
 
+@pytest.mark.heavy
 def test_sites_that_are_not_who_they_should_be(tmp_path: Path) -> None:
     there = sites({name: party(name, tmp_path) for name in NAMES})
     # South answers in the name of north.

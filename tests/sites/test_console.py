@@ -298,6 +298,7 @@ def test_a_question_is_denied(inside: Browser, ledger: Ledger) -> None:
     assert "It was denied" in page.text and "<form" not in page.text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("decision", "hours"), [("hour", 1), ("day", 24)])
 def test_a_level_of_an_asker_is_approved_for_a_while(
     inside: Browser, ledger: Ledger, decision: str, hours: int
@@ -345,6 +346,7 @@ def test_who_decided_is_shown(inside: Browser, ledger: Ledger, monkeypatch: Any)
         assert "anna&lt;b&gt; as " in text and "anna<b>" not in text
 
 
+@pytest.mark.heavy
 def test_pause_and_go_on(inside: Browser, ledger: Ledger) -> None:
     assert inside.post("/pause", token=inside.token(), decision="pause").status == 303
     assert elsewhere(ledger)["paused"]

@@ -67,6 +67,7 @@ def when_full(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, size: int)
     monkeypatch.setattr(kind, name, limited)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("code", ["log-unwritable", "ledger-disk"])
 def test_a_site_whose_disk_is_full_tells_nothing(
     kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
@@ -126,6 +127,7 @@ def rows(ledger: Path) -> int:
         return sum(row.event in ("count", "reserve") for row in found.entries())
 
 
+@pytest.mark.heavy
 def test_a_resumed_run_goes_the_way_it_went_without_a_site(
     kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

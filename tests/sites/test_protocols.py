@@ -358,6 +358,7 @@ def accounts(folder: Path) -> dict[str, list[Any]]:
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CASES)
 def test_messages_results_and_ledgers_are_those_of_a_local_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

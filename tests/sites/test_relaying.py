@@ -149,6 +149,7 @@ def test_a_revoked_site_is_not_passed_on(made: Path, server: Cell, carry: Any) -
         assert asked.about("south").name == "south"
 
 
+@pytest.mark.heavy
 def test_a_site_does_not_ask_and_another_project_has_no_say(
     made: Path, server: Cell, carry: Any
 ) -> None:

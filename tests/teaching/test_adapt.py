@@ -187,6 +187,7 @@ def test_a_device_that_dies_before_is_missing(kind: type[Question]) -> None:
     assert "d1 (holder-raised)" in found.status
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "change",
     [
@@ -205,6 +206,7 @@ def test_a_model_that_is_none_is_not_used(change: Any) -> None:
     assert "d1" in found.plan.targets
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "change",
     [
@@ -301,6 +303,7 @@ def test_densities_without_any_sharpness_weigh_models_as_the_plan_does() -> None
         )
 
 
+@pytest.mark.heavy
 def test_errors_on_the_training_records_are_below_those_on_records_held_out() -> None:
     out, within = run(folds=3), run(folds=0)
     assert all(within.errors[name] < out.errors[name] for name in ("d0", "d1", "d2"))
@@ -339,6 +342,7 @@ def test_divergences_come_along() -> None:
     assert found.plan.links == plain().plan.links
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("objective", "mixing"),
     [
@@ -501,6 +505,7 @@ def test_a_failure_keeps_its_code() -> None:
     assert run({"d1": refusing}).excluded["d1"] == "holder-busy"
 
 
+@pytest.mark.heavy
 def test_class_shares_are_adjusted_to_where_they_are_what_differs() -> None:
     by_default, forced = run(), run(prior="matched")
     for name in by_default.plan.targets:
@@ -513,6 +518,7 @@ def test_class_shares_are_adjusted_to_where_they_are_what_differs() -> None:
     assert averaged.accuracies == run(rule="parameter", prior="source").accuracies
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(3))
 def test_models_are_left_where_classes_themselves_look_different(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -568,6 +574,7 @@ def test_a_source_that_only_guesses_is_named() -> None:
     assert "no better than naming its largest class: noise." in status
 
 
+@pytest.mark.heavy
 def test_the_paper_as_published_is_one_method() -> None:
     pytest.importorskip("cvxpy")
     found = run(method="st-lf", budget="auto", divergence=None, rule=None)

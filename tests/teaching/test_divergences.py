@@ -102,6 +102,7 @@ class Dying(Holder):
 # ---- every method -------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("method", DIVERGENCES)
 def test_every_method_orders_near_and_far_and_says_what_it_disclosed(method: str) -> None:
     found = run(DEVICES, method, **QUICK[method])
@@ -124,6 +125,7 @@ def test_every_method_orders_near_and_far_and_says_what_it_disclosed(method: str
     assert json.loads(found.to_json())["names"] == list(NAMES)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("method", [name for name in DIVERGENCES if name != "sketch"])
 def test_the_order_of_devices_changes_nothing(method: str) -> None:
     turned = {name: DEVICES[name] for name in ("far", "two", "one", "off")}
@@ -136,6 +138,7 @@ def test_the_order_of_devices_changes_nothing(method: str) -> None:
             np.testing.assert_array_equal(getattr(first, table), other)
 
 
+@pytest.mark.heavy
 @given(seeds)
 def test_not_a_digit_depends_on_the_order_of_many_devices(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -147,6 +150,7 @@ def test_not_a_digit_depends_on_the_order_of_many_devices(seed: int) -> None:
     assert first.scale == second.scale and first.details == second.details
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("method", DIVERGENCES)
 @pytest.mark.parametrize("answers", [0, 1])
 def test_a_device_that_dies_is_named_and_the_others_go_on(method: str, answers: int) -> None:
@@ -241,6 +245,7 @@ def gaussian_kernel_mean(shift: float, s: float, t: float, h: float, d: int) -> 
     return (h**2 / total) ** (d / 2) * float(np.exp(-(shift**2) / (2 * total)))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("shift", "s", "t"), [(1.0, 1.0, 1.0), (0.0, 1.0, 3.0), (3.0, 0.5, 2.0)])
 def test_mmd_of_normal_laws_is_the_closed_form(shift: float, s: float, t: float) -> None:
     rng, h, d = np.random.default_rng(11), 1.7, 3
@@ -255,6 +260,7 @@ def test_mmd_of_normal_laws_is_the_closed_form(shift: float, s: float, t: float)
     assert found["x", "y"] == pytest.approx(square**0.5, rel=0.04)
 
 
+@pytest.mark.heavy
 def test_mmd_has_the_right_mean_for_tiny_samples_of_unequal_size() -> None:
     rng, h, d = np.random.default_rng(5), 1.0, 1
     squares = []
@@ -343,6 +349,7 @@ def test_scores_are_no_more_than_the_records(records: int, rows: int) -> None:
     np.testing.assert_allclose(scores.mean(axis=1), (measure.points @ [1.0, 0.5]).mean())
 
 
+@pytest.mark.heavy
 def test_a_classifier_runs_under_a_policy_that_lets_records_out() -> None:
     holders = {k: Holder(v, Policy(level="record")) for k, v in DEVICES.items()}
     found = run(holders, "classifier", rounds=20)
@@ -467,6 +474,7 @@ def test_questions_survive_the_wire(question: Question) -> None:
 # ---- classifier ---------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_a_classifier_tells_far_devices_and_not_those_of_one_law() -> None:
     found = run(DEVICES, "classifier", rounds=20)
     assert found["one", "two"] < 0.25
@@ -479,6 +487,7 @@ def test_a_classifier_tells_far_devices_and_not_those_of_one_law() -> None:
     np.testing.assert_allclose(found.as_error(), found.values / 2)
 
 
+@pytest.mark.heavy
 def test_a_linear_classifier_of_normal_laws_learns_their_total_variation() -> None:
     rng = np.random.default_rng(3)
     devices = {
@@ -557,6 +566,7 @@ def test_weights_count_in_training_and_in_errors() -> None:
         assert found["x", "y"] > 1.95
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(15))
 @given(seeds)
 def test_a_classifier_has_a_divergence_between_zero_and_two(seed: int) -> None:
@@ -620,6 +630,7 @@ def test_a_model_of_other_features_is_refused() -> None:
         run(DEVICES, "classifier", model=ModelSpec("logistic", (3,), 2))
 
 
+@pytest.mark.heavy
 def test_a_threshold_saves_a_cnn_that_drifted_to_one_side() -> None:
     pytest.importorskip("torch")
     rng = np.random.default_rng(0)
@@ -656,6 +667,7 @@ def test_bounds_hold_the_exact_distances(method: str) -> None:
             assert found.values[i, j] == pytest.approx(exact)
 
 
+@pytest.mark.heavy
 def test_sketches_certify_nothing_and_disclose_nothing_finer() -> None:
     found = run(DEVICES, "sketch", **QUICK["sketch"])
     assert found.lower is None and found.upper is None
@@ -769,6 +781,7 @@ NONSENSE = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("method", "kind", "change"), NONSENSE)
 def test_who_answers_nonsense_is_named_and_the_others_go_on(
     method: str, kind: str, change: str
@@ -825,6 +838,7 @@ def test_where_several_pairs_tell_nonsense_their_common_device_leaves() -> None:
         _leave_out(Devices(tuple("abc"), 2, 0), {("a", "b"): error})
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("answers", range(5))
 def test_a_device_may_die_at_every_question_of_a_classifier(answers: int) -> None:
     devices = {**DEVICES, "dead": Dying(Measure(X[:40]), answers)}

@@ -219,6 +219,7 @@ def test_a_time_limit_leaves_a_plan_a_bound_and_words() -> None:
     assert accepted.optimal
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["uniform", "paper", "ties", "negative"])
 def test_never_worse_than_the_published_solver(kind: str) -> None:
     pytest.importorskip("cvxpy")
@@ -363,6 +364,7 @@ def test_options_of_a_wrong_kind_are_refused() -> None:
         assert caught.value.code == code
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(3))
 def test_fifty_devices_of_dear_training_are_branched_on(seed: int) -> None:
     rng = np.random.default_rng([seed, 50])

@@ -73,6 +73,7 @@ def best_by_force(costs: LinkCosts) -> float:
     return best
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(12), deadline=None)
 @given(
     seed=st.integers(0, 10_000),

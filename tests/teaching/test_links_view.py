@@ -116,12 +116,14 @@ def test_links_of_one_source_a_target_never_cross() -> None:
         assert crossings(plan.alpha[np.ix_(placed.sources, placed.targets)]) == 0
 
 
+@pytest.mark.heavy
 def test_the_report_has_its_sections_and_links_to_them() -> None:
     found = page()
     assert found.sections == ["network", "devices", "objective", "costs", "terms"]
     assert {str(a["href"]) for a in found.all("a")} == {f"#{name}" for name in found.sections}
 
 
+@pytest.mark.heavy
 def test_the_summary_says_who_trains_and_whether_it_is_the_best() -> None:
     plan, costs = network(6)
     text = Page(render(plan, costs)).text
@@ -135,6 +137,7 @@ def test_the_summary_says_who_trains_and_whether_it_is_the_best() -> None:
     assert "how much less another plan could cost is not known" in blind
 
 
+@pytest.mark.heavy
 def test_every_link_is_in_the_drawing_and_in_the_table() -> None:
     plan, costs = network(6)
     found = Page(render(plan, costs))
@@ -148,6 +151,7 @@ def test_every_link_is_in_the_drawing_and_in_the_table() -> None:
     assert drawn.count("opacity: 0.75") == len(plan.links)
 
 
+@pytest.mark.heavy
 def test_sources_targets_and_the_unserved_differ_in_shape() -> None:
     plan, costs = network(7, unserved=1)
     found = Page(render(plan, costs))
@@ -161,6 +165,7 @@ def test_a_network_of_nobody_but_unserved_targets_is_drawn() -> None:
     assert "0 devices train (none) and 4 receive a model, over 0 links" in page(4, sources=0).text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("n", [2, 3, 12, 13, 41, 120])
 def test_networks_of_all_sizes(n: int) -> None:
     text = render(*network(n))
@@ -171,6 +176,7 @@ def test_networks_of_all_sizes(n: int) -> None:
     assert ("The same as tables" in found.text) == (n <= 12)
 
 
+@pytest.mark.heavy
 def test_names_are_text_and_nothing_else() -> None:
     names = ["<script>alert(1)</script>", "$x_1$", '" onload="x', "東京", "a\x00\u202eb", "x" * 300]
     plan, costs = network(6, names=names)
@@ -183,6 +189,7 @@ def test_names_are_text_and_nothing_else() -> None:
     assert "$x_1$" in drawn and "東京" in drawn and "<script" not in drawn
 
 
+@pytest.mark.heavy
 def test_nothing_is_loaded_from_anywhere() -> None:
     text = render(*network(6))
     assert "http:" not in text and "https:" not in text and "url(" not in text
@@ -192,6 +199,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
         assert href.startswith("#") or (tag == "link" and href == "data:,")
 
 
+@pytest.mark.heavy
 def test_a_report_can_be_read_without_seeing_it() -> None:
     found = page()
     assert found.all("html") == [{"lang": "en"}]
@@ -204,6 +212,7 @@ def test_a_report_can_be_read_without_seeing_it() -> None:
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.heavy
 def test_the_same_plan_makes_the_same_bytes() -> None:
     once = render(*network(8))
     with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9}):
@@ -226,6 +235,7 @@ def test_barred_links_and_what_mixing_adds_are_shown() -> None:
     assert "Grey pairs do not count or may not be linked." in found.text
 
 
+@pytest.mark.heavy
 def test_an_iterative_method_shows_how_it_went_on() -> None:
     history = tuple({"surrogate": 9.0 / (k + 1), "objective": 8.0 / (k + 1)} for k in range(4))
     plain, found = page(), page(history=history, details={"non_binariness": 0.25}, method="gp")
@@ -235,6 +245,7 @@ def test_an_iterative_method_shows_how_it_went_on() -> None:
     assert "non binariness 0.25" in found.text
 
 
+@pytest.mark.heavy
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
     plan, costs = network(5)
     path = tmp_path / "links.html"

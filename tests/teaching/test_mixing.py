@@ -54,6 +54,7 @@ def test_equals_brute_force(mixing: str, energy: float) -> None:
         assert plan.optimal
 
 
+@pytest.mark.heavy
 @mixings
 def test_weights_of_a_target_are_optimal_and_never_worse_than_a_dense_grid(mixing: str) -> None:
     steps = 60
@@ -101,6 +102,7 @@ def test_no_weight_of_mixing_is_no_mixing(mixing: str) -> None:
         assert (mixed.alpha == plain.alpha).all()
 
 
+@pytest.mark.heavy
 @mixings
 @pytest.mark.parametrize("energy", [0.0, 0.3])
 def test_tangents_agree_with_the_closed_form(mixing: str, energy: float) -> None:
@@ -115,6 +117,7 @@ def test_tangents_agree_with_the_closed_form(mixing: str, energy: float) -> None
     assert other.details["tangents"] > 0
 
 
+@pytest.mark.heavy
 @mixings
 def test_tangents_bound_a_network_they_cannot_finish(mixing: str) -> None:
     costs = mixed_network(14, 9, 0, energy=0.05)
@@ -167,6 +170,7 @@ def test_mixing_is_never_worse_than_one_source_each(mixing: str) -> None:
     assert len(plan.links) > len(plan.targets)
 
 
+@pytest.mark.heavy
 @mixings
 def test_targets_without_a_model(mixing: str) -> None:
     costs = mixed_network(7, 3, 0, energy=0.1)

@@ -56,6 +56,7 @@ def adaptation(n: int = 6, *, names: list[str] | None = None, **fields: Any) -> 
     return Adaptation(**{**filled, **fields})
 
 
+@pytest.mark.heavy
 def test_every_section_is_there_when_its_data_are() -> None:
     page = Page(render(adaptation(missing={"far": "holder-timeout"})))
     sections = [
@@ -68,6 +69,7 @@ def test_every_section_is_there_when_its_data_are() -> None:
     assert less.sections == [name for name in sections if name not in ("divergence", "missing")]
 
 
+@pytest.mark.heavy
 def test_accuracies_are_in_the_summary_the_figure_and_the_table() -> None:
     found = adaptation(5)
     page = Page(render(found))
@@ -79,6 +81,7 @@ def test_accuracies_are_in_the_summary_the_figure_and_the_table() -> None:
         assert f"{100 * (value or 0):.1f} %" in drawn and f">{name}<" in drawn
 
 
+@pytest.mark.heavy
 def test_targets_that_told_nothing_have_a_reason() -> None:
     found = adaptation(6)
     first, *rest = found.accuracies
@@ -99,6 +102,7 @@ def test_targets_that_told_nothing_have_a_reason() -> None:
     assert "nothing is known of the accuracy" in page.text
 
 
+@pytest.mark.heavy
 def test_who_is_left_out_has_a_reason() -> None:
     names = adaptation(6).names
     found = adaptation(6, excluded={names[0]: "labels-few"}, missing={"far": "holder-timeout"})
@@ -107,6 +111,7 @@ def test_who_is_left_out_has_a_reason() -> None:
     assert "far took no part: " in page.text and f"{names[0]} could be no source: " in page.text
 
 
+@pytest.mark.heavy
 def test_the_bill_and_what_models_disclose_are_stated() -> None:
     text = Page(render(adaptation())).text
     assert "6 120 kB 340 kB 1.25 s" in text
@@ -122,6 +127,7 @@ def test_the_bill_and_what_models_disclose_are_stated() -> None:
     assert "Every record can be reconstructed from the messages" in text
 
 
+@pytest.mark.heavy
 def test_divergences_of_fewer_devices_are_shown_at_their_places() -> None:
     found = adaptation(5)
     between = found.divergences
@@ -138,6 +144,7 @@ def test_divergences_of_fewer_devices_are_shown_at_their_places() -> None:
     assert "Grey pairs do not count or may not be linked." in page.text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("n", [2, 13, 60])
 def test_a_report_can_be_read_without_seeing_it_and_loads_nothing(n: int) -> None:
     text = render(adaptation(n, names=["<i>x</i>", *(f"d {k}" for k in range(n - 1))]))
@@ -149,6 +156,7 @@ def test_a_report_can_be_read_without_seeing_it_and_loads_nothing(n: int) -> Non
     assert all(head.get("scope") in ("col", "row") for head in page.all("th"))
 
 
+@pytest.mark.heavy
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
     found = adaptation()
     write(tmp_path / "a.html", found)

@@ -74,6 +74,7 @@ except silot_transport.errors.ExtraError as error:
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(silot_transport._native.kernels is None, reason="no compiled kernels")
 def test_numpy_and_scipy_are_enough() -> None:
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True)

@@ -128,6 +128,7 @@ def test_bounds_hold_the_optimum_and_are_as_close_as_asked(
         assert part <= max(gap, 1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", [gaussian, clustered])
 @pytest.mark.parametrize("mass", ["uniform", "any"])
 def test_no_gap_is_the_optimum_of_the_exact_solver(kind: Cloud, mass: str) -> None:
@@ -139,6 +140,7 @@ def test_no_gap_is_the_optimum_of_the_exact_solver(kind: Cloud, mass: str) -> No
     assert plan.cost == pytest.approx(exact_plan(x, y, a, b).cost, rel=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", [gaussian, clustered, duplicated])
 def test_a_wider_gap_is_kept_and_the_same_each_time(kind: Cloud) -> None:
     x, y = (kind(np.random.default_rng(seed), 900, 8) for seed in (1, 2))
@@ -161,6 +163,7 @@ def test_no_column_of_a_ball_is_nearer_than_its_edge(seed: int, kind: Cloud, d: 
     assert (edges <= np.column_stack(nearest) + room).all()
 
 
+@pytest.mark.heavy
 def test_far_clusters_are_passed_over_and_near_points_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -236,6 +239,7 @@ def test_without_kernels_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.code == "kernels-missing"
 
 
+@pytest.mark.heavy
 def test_memory_stays_far_below_the_matrix() -> None:
     code = (
         "import resource, numpy as np\n"
@@ -252,6 +256,7 @@ def test_memory_stays_far_below_the_matrix() -> None:
     assert int(done.stdout) * unit <= 8 * 8000**2 / 5
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_distance_of_many_records_is_the_optimum_without_their_matrix(
     monkeypatch: pytest.MonkeyPatch, p: int

@@ -124,6 +124,7 @@ def test_value_and_plan_agree_with_pot(pair: Pair, share: float, p: int) -> None
     assert result.value == pytest.approx(value, rel=1e-8, abs=1e-9 * epsilon)
 
 
+@pytest.mark.heavy
 @orders
 @pytest.mark.parametrize("kind", ["uniform", "random", "zeros"])
 def test_larger_problems_agree_with_pot(kind: str, p: int) -> None:

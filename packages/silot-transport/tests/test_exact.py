@@ -160,6 +160,7 @@ def test_every_regime_is_certified_and_equals_the_oracle(
     assert_cost(result.cost, exact_cost(pair, p), pair.largest_cost(p))
 
 
+@pytest.mark.heavy
 @orders
 @pytest.mark.parametrize("d", [3, 10])
 def test_large_uniform_clouds_are_certified_and_equal_the_oracle(d: int, p: int, path: str) -> None:
@@ -170,6 +171,7 @@ def test_large_uniform_clouds_are_certified_and_equal_the_oracle(d: int, p: int,
     assert_cost(result.cost, exact_cost(pair, p), pair.largest_cost(p))
 
 
+@pytest.mark.heavy
 @orders
 @pytest.mark.parametrize("m", [20_000, 80_000], ids=["dense", "column generation"])
 def test_very_uneven_sizes_have_a_certified_interval(m: int, p: int) -> None:
@@ -180,6 +182,7 @@ def test_very_uneven_sizes_have_a_certified_interval(m: int, p: int) -> None:
     assert result.lower_cost <= known <= result.cost * (1 + 1e-12)
 
 
+@pytest.mark.heavy
 @orders
 def test_potentials_of_very_uneven_sizes_are_feasible(p: int) -> None:
     pair = drawn(2, 20_000, 2, "random")

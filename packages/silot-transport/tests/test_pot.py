@@ -63,6 +63,7 @@ assert exact_plan(x, x[:5]).cost > 0
 """
 
 
+@pytest.mark.heavy
 def test_another_version_of_pot_is_called_as_a_package() -> None:
     run(
         "from silot_transport import _pot\n"
@@ -70,6 +71,7 @@ def test_another_version_of_pot_is_called_as_a_package() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_pot_takes_tensors_after_its_solver_was_loaded_alone() -> None:
     pytest.importorskip("torch")
     run(
@@ -85,6 +87,7 @@ def test_pot_takes_tensors_after_its_solver_was_loaded_alone() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_its_solver_works_after_pot_was_loaded() -> None:
     run("import ot\n" + SOLVE)
 
@@ -179,6 +182,7 @@ def _blocks(n: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
     return *clouds, *weights, float(cost)
 
 
+@pytest.mark.heavy
 def test_masses_that_pot_would_take_are_solved_without_it(without_pot: str) -> None:
     # More points than the shipping kernel takes where POT is installed.
     n, m = (1100, 1050) if without_pot == "kernels" else (110, 105)

@@ -222,6 +222,7 @@ def tables(draw: st.DrawFn) -> dict[str, list[str]]:
     return made
 
 
+@pytest.mark.heavy
 @settings(
     max_examples=examples(400), deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -60,6 +60,7 @@ def drifted(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], Drift
     return files, watch(files, PUBLIC)
 
 
+@pytest.mark.heavy
 def test_a_column_that_moved_is_named(drifted: tuple[list[Path], Drift]) -> None:
     _, found = drifted
     assert found.drifted and [each.drifted for each in found.since] == [True, True]
@@ -72,6 +73,7 @@ def test_a_column_that_moved_is_named(drifted: tuple[list[Path], Drift]) -> None
     assert "column 1" in found.status and found.period == "2026-10"
 
 
+@pytest.mark.heavy
 def test_nothing_is_said_where_nothing_moved(drifted: tuple[list[Path], Drift]) -> None:
     files, _ = drifted
     found = watch(files[:2], PUBLIC)
@@ -89,6 +91,7 @@ def test_an_alarm_is_no_likelier_for_many_columns() -> None:
         assert abs(count - n * level) <= 4 * np.sqrt(n * level * (1 - level))
 
 
+@pytest.mark.heavy
 def test_the_order_of_drift_turns_with_the_files(drifted: tuple[list[Path], Drift]) -> None:
     files, found = drifted
     back = watch([files[2], files[0]], PUBLIC)

@@ -66,6 +66,7 @@ def found() -> Sketches:
 # What is asked, told and spent.
 
 
+@pytest.mark.heavy
 def test_one_run_spends_exactly_the_budget_and_the_next_nothing() -> None:
     parties = holders()
     fed = LocalFederation(parties)
@@ -118,6 +119,7 @@ def test_no_record_and_no_label_of_a_holder_is_in_the_messages() -> None:
     assert result.disclosure == "private"
 
 
+@pytest.mark.heavy
 def test_two_runs_differ_whatever_the_seed() -> None:
     first, second = (silot.distance(DATA["h0"], DATA["h1"], method="sketch", public=PUBLIC, seed=0)
                      for _ in range(2))  # fmt: skip
@@ -166,6 +168,7 @@ def test_ten_holders_keep_their_distances_and_their_order(d: int) -> None:
     assert spearmanr(values, true)[0] > 0.9
 
 
+@pytest.mark.heavy
 def test_a_matrix_is_one_run_and_its_pairs_have_intervals(found: Sketches) -> None:
     matrix = found.matrix()
     assert matrix.bill.rounds == found.rounds == 2
@@ -179,6 +182,7 @@ def test_a_matrix_is_one_run_and_its_pairs_have_intervals(found: Sketches) -> No
     assert json.loads(matrix.to_json())["pairs"][0]["interval"] is not None
 
 
+@pytest.mark.heavy
 def test_values_follow_the_distance_to_validation_data(found: Sketches) -> None:
     values = found.values()
     truth = {name: exact(points[:300], VALIDATION) for name, points in DATA.items()}
@@ -214,6 +218,7 @@ def test_clusters_find_who_is_near_whom(found: Sketches) -> None:
     assert groups["h3"] != groups["h0"] == groups["h1"]
 
 
+@pytest.mark.heavy
 def test_labelled_distances_are_those_of_label_vectors() -> None:
     public = Measure(PUBLIC, labels=PUBLIC_CODES)
     result = silot.sketches(LABELLED, public=public, labels=True, privacy_epsilon=4.0)
@@ -341,6 +346,7 @@ def test_a_name_without_a_sketch_and_one_given_twice_are_refused(found: Sketches
     assert_refused(lambda: found.values("elsewhere"), InputError, "option-target")  # type: ignore[arg-type]
 
 
+@pytest.mark.heavy
 def test_a_sketch_that_noise_outweighs_says_so() -> None:
     few = {name: points[:60] for name, points in DATA.items()}
     result = silot.sketches(few, public=PUBLIC, cells=8)

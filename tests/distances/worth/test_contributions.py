@@ -138,6 +138,7 @@ def test_labelled_distances_are_those_of_the_class_metric(seed: int, label_weigh
         assert item.distance.lower <= item.distance.value <= item.distance.upper
 
 
+@pytest.mark.heavy
 @given(seeds)
 @settings(max_examples=examples(30))
 def test_class_tolerance_only_lowers_distances_and_a_matching_mix_is_left_alone(seed: int) -> None:
@@ -271,6 +272,7 @@ def test_order_of_holders_changes_nothing(options: dict[str, object]) -> None:
             assert second.between[pair].value == pytest.approx(known, rel=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("labels", [False, True])
 def test_methods_agree_within_their_bounds(seed: int, labels: bool) -> None:
@@ -405,6 +407,7 @@ def test_a_holder_that_refuses_leaves_shapley_values_out() -> None:
     assert lonely["a"].shapley is None and "no Shapley values: it takes two" in lonely.status
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("aim", ["validation", "barycenter"])
 def test_shapley_values_of_sketches_disclose_nothing_more(aim: str) -> None:
     rng = np.random.default_rng(3)
@@ -434,6 +437,7 @@ def test_a_holder_that_refuses_the_map_leaves_it_out_and_is_named() -> None:
     assert [item.to_dict() for item in result.holders] == [item.to_dict() for item in plain.holders]
 
 
+@pytest.mark.heavy
 def test_a_map_from_sketches_counts_both_runs_and_stands_apart_from_the_worth() -> None:
     pytest.importorskip("opendp")
     rng = np.random.default_rng(0)
@@ -457,6 +461,7 @@ def test_a_map_from_sketches_counts_both_runs_and_stands_apart_from_the_worth() 
     assert alone.between.bill == alone.bill
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("validation", [VALIDATION, None])
 @pytest.mark.parametrize("labels", [False, True])
 def test_a_map_by_secure_distances_asks_for_every_pair_and_the_target(
@@ -660,6 +665,7 @@ WAYS: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("side", ["holder", "validation", "both"])

@@ -78,6 +78,7 @@ def test_holders_of_one_law_divide_what_one_of_them_would_get() -> None:
     assert sum(split.values) == pytest.approx(sum(both.values), abs=2 * TOLERANCE)
 
 
+@pytest.mark.heavy
 def test_orders_of_many_holders_are_sampled_and_say_how_far_off_they_are() -> None:
     rng = np.random.default_rng(8)
     target = rng.normal(size=(20, 2)), np.full(20, 0.05)

@@ -254,6 +254,7 @@ def test_sampled_values_are_within_their_errors_of_known_ones(seed: int) -> None
     assert_within_errors(found, known)
 
 
+@pytest.mark.heavy
 def test_sampled_values_of_many_players_share_a_runway() -> None:
     costs = [float(k % 10) for k in range(60)]
     found = monte_carlo_shapley(
@@ -686,6 +687,7 @@ def test_the_guided_seed_decides_the_samples() -> None:
     assert found.values != gtg_shapley(rounds, closeness, truncation=0.0, seed=8).values
 
 
+@pytest.mark.heavy
 def test_results_do_not_depend_on_the_hashes_of_names() -> None:
     code = """
 import numpy as np

@@ -30,6 +30,7 @@ def normal(key: int, size: int, dimension: int = 5) -> Array:
 VALIDATION = normal(0, 200)
 
 
+@pytest.mark.heavy
 def test_intervals_of_a_shifted_law_cover_the_distance_of_the_law() -> None:
     """A pool of one law and what draws from it say of it."""
     pool = normal(1, 3000) + 0.3
@@ -78,6 +79,7 @@ def test_equal_holders_tie_and_broken_ones_are_told_apart() -> None:
     assert same["p"].rank == same["q"].rank and same["p"].share == same["q"].share
 
 
+@pytest.mark.heavy
 def test_small_holders_of_one_law_rank_no_worse() -> None:
     sizes = [30, 70, 160, 400, 1000]
     raw: list[float] = []
@@ -106,6 +108,7 @@ def test_repeating_all_records_changes_nothing() -> None:
         assert after[name].distance.chance == pytest.approx(before[name].distance.chance, rel=0.05)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("noise", [0.05, 0.5])
 def test_noisy_copies_of_ones_own_records_do_not_pay(noise: float) -> None:
     rises: list[float] = []

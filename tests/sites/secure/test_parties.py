@@ -99,6 +99,7 @@ def test_three_processes_tell_the_receiver_alone(processes: Processes) -> None:
     assert all(each["bytes_sent"] > 0 for each in told.values())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("read", ["a.npz", "keys/peers.yml", "keys/a.key"])
 def test_a_report_is_not_written_over_what_is_read(processes: Processes, read: str) -> None:
     before = (processes.folder / read).read_bytes()

@@ -57,6 +57,7 @@ def given_matrix(values: Any, lower: Any = None, upper: Any = None) -> DistanceM
     return replace(found, pairs=pairs)
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(8), deadline=None)
 @given(st.lists(st.integers(2, 4), min_size=2, max_size=4), st.integers(0, 10_000))
 def test_planted_groups_are_found_whatever_their_sizes(sizes: list[int], seed: int) -> None:
@@ -66,6 +67,7 @@ def test_planted_groups_are_found_whatever_their_sizes(sizes: list[int], seed: i
     assert found.agreement == 1.0 and set(found.stability.values()) == {1.0}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("options", [{"support": 10}, {"support": 60, "t": 0.5}, {}])
 def test_planted_groups_are_found_by_fedwad(options: dict[str, Any]) -> None:
     data, group = planted((3, 4, 2), seed=1)
@@ -73,6 +75,7 @@ def test_planted_groups_are_found_by_fedwad(options: dict[str, Any]) -> None:
     assert rand(found, group) == 1.0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("structure", [(3, 4, 2), (9,)])
 def test_groups_of_sketches_of_epsilon_four(structure: tuple[int, ...]) -> None:
     pytest.importorskip("opendp")
@@ -118,6 +121,7 @@ def test_holders_that_all_differ_are_no_groups() -> None:
     assert two.k == 1 and "two holders, further apart than chance" in two.status
 
 
+@pytest.mark.heavy
 def test_chance_alone_does_not_part_two_and_one() -> None:
     """The nearest two of three seem a group, unless distances are held against chance."""
     rng = np.random.default_rng(7)
@@ -127,6 +131,7 @@ def test_chance_alone_does_not_part_two_and_one() -> None:
     assert split <= 3
 
 
+@pytest.mark.heavy
 def test_the_distances_are_those_of_the_matrix() -> None:
     data, _ = planted((2, 2))
     for method, options in {"direct": {}, "fedwad": {"support": 10}, "trianglewad": {}}.items():
@@ -253,6 +258,7 @@ def test_a_number_of_groups_is_found_also_below_what_chance_makes() -> None:
     assert "not all of them are further apart than chance" in found.status
 
 
+@pytest.mark.heavy
 def test_the_graph_of_nearest_holders_finds_groups_as_well() -> None:
     data, group = planted((4, 4, 4))
     for neighbours in (3, 5):
@@ -314,6 +320,7 @@ def test_a_matrix_that_lacks_a_distance_is_refused() -> None:
             silot.cluster(matrix)
 
 
+@pytest.mark.heavy
 def test_a_bound_that_leaves_chance_open_parts_nobody() -> None:
     laws = {name: Chance(1.0, 0.01, 0.0, 23) for name in "abcd"}
     values = np.array([[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 1], [2, 2, 1, 0]], dtype=float)
@@ -374,6 +381,7 @@ def test_chance_levels_of_pairs_have_their_formula() -> None:
     assert not chance_levels("abc", {}, matrix).aside.any()
 
 
+@pytest.mark.heavy
 def test_holders_of_few_records_part_nobody_and_join_the_nearest() -> None:
     parted = 0
     for seed in range(8):

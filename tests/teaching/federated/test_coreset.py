@@ -426,6 +426,7 @@ def test_the_private_one_is_made_of_one_release_and_of_nothing_else() -> None:
     assert all(np.isinf(item.upper) and item.lower == 0.0 for item in found.distances.values())
 
 
+@pytest.mark.heavy
 def test_the_private_one_says_where_labelled_public_records_would_do() -> None:
     pytest.importorskip("opendp")
     found = private()

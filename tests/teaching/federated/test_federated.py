@@ -64,6 +64,7 @@ def test_weights_take_the_place_of_numbers_of_records() -> None:
     assert found.weights == weights
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("active", [None, 1])
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedper", "fedrep"])
 def test_a_group_is_a_run_of_its_own(algorithm: str, active: int | None) -> None:
@@ -179,6 +180,7 @@ def opposite(seed: int) -> dict[str, Measure]:
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(5))
 def test_groups_and_heads_of_ones_own_help_where_holders_disagree(seed: int) -> None:
     holders = opposite(seed)
@@ -205,6 +207,7 @@ def test_a_few_holders_a_round_are_asked_in_turn() -> None:
     assert sorted(asked[6:]) == ["north", "south", "west"]
 
 
+@pytest.mark.heavy
 def test_models_predict_and_are_tested_on_records_of_ones_own() -> None:
     found = silot.train(HOLDERS, rounds=10, test=records(9, 80))
     assert found.tested_on == 80 and found.accuracy_of[0] > 0.7
@@ -222,6 +225,7 @@ def test_models_predict_and_are_tested_on_records_of_ones_own() -> None:
         found.tested(Measure(np.ones((4, 3)), labels=["red"] * 4))
 
 
+@pytest.mark.heavy
 def test_groups_worth_and_flags_are_found_and_on_the_bill() -> None:
     holders = {name: records(k, 80, shift=0.7 * (k > 1)) for k, name in enumerate("abcd")}
     wrong = np.array(holders["b"].names)
@@ -245,6 +249,7 @@ def test_groups_worth_and_flags_are_found_and_on_the_bill() -> None:
     assert all(np.array_equal(again.parameters[k], v) for k, v in found.parameters.items())
 
 
+@pytest.mark.heavy
 def test_the_bill_of_a_report_adds_up_to_that_of_the_result() -> None:
     holders = {name: records(k, 80, shift=0.7 * (k > 1)) for k, name in enumerate("abcd")}
     found = silot.train(holders, rounds=2, alone=False, groups="auto")

@@ -190,6 +190,7 @@ def test_any_batch_and_any_classes_seen_will_do(
     assert np.isfinite(found).all()
 
 
+@pytest.mark.heavy
 def test_the_error_of_what_was_held_out_is_honest() -> None:
     # Labels without any relation to the records: nothing can be learnt, only memorised.
     rng = np.random.default_rng(0)

@@ -129,6 +129,7 @@ def pool_of(drawn: Drawn, *, labels: bool) -> Pool:
     return Pool.of(drawn[0], Own(drawn[1]), labels=labels)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(5))
 def test_a_gain_is_that_of_the_public_distances(seed: int) -> None:
     holders, validation = outlier(np.random.default_rng(seed))
@@ -202,6 +203,7 @@ def test_levels_of_chance_rise_where_less_may_exceed_them() -> None:
     assert levels[0] < levels[1] and levels[0] == chance_levels("abc", laws, matrix).level[0, 1]
 
 
+@pytest.mark.heavy
 def test_nobody_is_asked_twice() -> None:
     holders, validation = alike(np.random.default_rng(0))
     fed = LocalFederation({name: Holder(x, Policy.open()) for name, x in holders.items()})
@@ -220,6 +222,7 @@ def test_nobody_is_asked_twice() -> None:
     assert [each.to_dict() for each in here.advice] == [each.to_dict() for each in found.advice]
 
 
+@pytest.mark.heavy
 def test_the_order_of_holders_changes_nothing() -> None:
     holders, validation = outlier(np.random.default_rng(2))
     first = silot.plan(holders, validation, labels=True)
@@ -300,6 +303,7 @@ def test_without_labels_classes_are_left_out_and_it_is_said() -> None:
     assert "no advice on classes" in found.status
 
 
+@pytest.mark.heavy
 def test_weights_count_and_records_of_no_weight_do_not() -> None:
     holders, validation = outlier(np.random.default_rng(1))
     bare = {name: each.points for name, each in holders.items()}
@@ -357,6 +361,7 @@ def released() -> Plan:
     )
 
 
+@pytest.mark.heavy
 def test_releases_tell_who_is_far_and_nothing_of_records(released: Plan) -> None:
     assert (released.first.kind, released.first.holders) == ("leave-out", ("far",))
     assert released.first.sure and released.disclosure == "private" and released.privacy_mu > 0
@@ -386,6 +391,7 @@ def test_releases_of_one_law_give_nothing_that_is_sure() -> None:
 # How it is shown.
 
 
+@pytest.mark.heavy
 def test_the_result_is_json_with_all_evidence(released: Plan) -> None:
     for found in (released, silot.plan(*flipped(np.random.default_rng(0)), labels=True)):
         body = json.loads(found.to_json())
@@ -415,6 +421,7 @@ def clinics(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return silot.plan({"north": north, "south": south}, registry, labels=True)
 
 
+@pytest.mark.heavy
 def test_tables_of_one_schema_have_a_plan(clinics: Plan) -> None:
     assert set(clinics.records) == {"north", "south"}
     assert len(clinics.records["south"].flagged) == 240

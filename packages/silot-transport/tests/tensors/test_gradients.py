@@ -83,6 +83,7 @@ def test_gradients_of_200_random_problems(name: str, p: int) -> None:
     assert max(errors) <= 1e-6, int(np.argmax(errors))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_entry_passes_gradcheck(name: str) -> None:
     assert torch.autograd.gradcheck(partial(LOSSES[name], p=2), problem(1), atol=1e-6, rtol=1e-5)
@@ -131,6 +132,7 @@ def test_what_is_not_asked_for_gets_no_gradient(name: str) -> None:
 
 
 # The compiler looks at gradients of what is no leaf.
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize("name", LOSSES)
 def test_code_that_is_compiled_has_the_same_gradient(name: str) -> None:
