@@ -108,14 +108,12 @@ def _measure(
 
 def _tables(context: Context) -> dict[str, Array]:
     """Tables on which nothing was chosen, standardised."""
-    from sklearn.datasets import load_wine
-
     # Reaches and priors were chosen on other tables (breast cancer, digits, mammography, white
     # wine, credit default, adult).
-    tables: dict[str, Array] = {"wine": load_wine().data}
+    tables: dict[str, Array] = {}
     for folder, stem in (
-        ("uci_small", "banknote_authentication"), ("uci_small", "german"),
-        ("uci_small", "pima-indians-diabetes"), ("creditcard_fraud", ""),
+        ("uci_small", "banknote_authentication"), ("uci_small", "breast-cancer-wisconsin"),
+        ("uci_small", "german"), ("uci_small", "pima-indians-diabetes"), ("creditcard_fraud", ""),
     ):  # fmt: skip
         try:
             tables[stem or folder] = columns(context.table(folder, stem))

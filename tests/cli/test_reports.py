@@ -42,7 +42,6 @@ CASES: list[Any] = [
         ("barycenter", *HOLDERS, "--support", "20", "--rounds", "2"), True, id="barycenter"
     ),
     pytest.param(("coreset", *HOLDERS, "--size", "9", "--rounds", "2"), True, id="coreset"),
-    pytest.param(("audit", "--data", "north.npz", "--draws", "50"), False, id="policy"),
     pytest.param(("value", *HOLDERS, "--validation", "mine.npz"), True, id="value"),
     pytest.param(
         ("value", *HOLDERS, "--validation", "mine.npz", "--labels"), True, id="value-labels"
