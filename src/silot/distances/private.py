@@ -218,8 +218,8 @@ def calibrate(distances: Mapping[str, Distance]) -> dict[str, Distance]:
          one.history[2]["noise"]] for one in distances.values()
     ])  # fmt: skip
     powers, noise, longer, longer_noise = np.maximum(table, np.finfo(float).tiny).T
-    # In units of their mean the prior holds for data in any units. Where noise hides all powers, its
-    # own size is the unit.
+    # In units of their mean the prior holds for data in any units. Where noise hides all powers,
+    # its own size is the unit.
     mean = max(powers.mean(), noise.mean())
     relative = powers / mean
     design = np.stack([relative, relative * (relative - 1.0)], axis=1)
