@@ -26,6 +26,7 @@ def test_every_room_has_a_budget() -> None:
     assert set(RULES["lines"]["rooms"]) == set(house.lines_by_room())
 
 
+@pytest.mark.all_cases
 @pytest.mark.parametrize("room", sorted(RULES["lines"]["rooms"]))
 def test_a_room_keeps_its_budget(room: str) -> None:
     lines, most = house.lines_by_room()[room], budget(room)
