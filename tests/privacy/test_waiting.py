@@ -56,8 +56,8 @@ def test_exact_statistics_wait_as_records_do() -> None:
     question = encode_question(Moments(embedding="none"))
     assert b"question-waits" in held.reply(question)
     assert b"question-waits" not in free.reply(question)
-    # Sizes are exact statistics too.
-    assert b"question-waits" in held.reply(encode_question(Describe(embedding="none")))
+    # Nobody finds a record from sizes.
+    assert b"question-waits" not in held.reply(encode_question(Describe(embedding="none")))
 
 
 @pytest.mark.parametrize("epsilon, held", [(1.0, False), (math.inf, True)])

@@ -119,7 +119,7 @@ class Party(ABC):
         ledger = self._ledger
         if ledger is not None and ledger.paused:
             return "holder-paused"
-        level = self.policy.decided_as(question.level)
+        level = self.policy.decided_as(question)
         if level not in self.policy.ask or question.level == Disclosure.PUBLIC:
             return ""
         if ledger is None:

@@ -164,15 +164,13 @@ class Policy(BaseModel):
         """Whether any exact statistic may be disclosed."""
         return self.level != "private"
 
-    def decided_as(self, level: Disclosure) -> str:
-        """Return the level that a person decides about.
-
-        What nothing bounds gives the records too: exact statistics, and releases without a budget.
-        """
-        unbounded = level > Disclosure.PRIVATE or self.privacy_epsilon == math.inf
-        return (
-            "record" if unbounded and self.allows_records and "record" in self.ask else str(level)
-        )
+    def decided_as(self, question: Question) -> str:
+        """Return the level that a person decides about."""
+        # Exact statistics but sizes, and releases without a budget, give the records too.
+        unbounded = question.level > Disclosure.PRIVATE or self.privacy_epsilon == math.inf
+        if unbounded and question.kind != SIZES and self.allows_records and "record" in self.ask:
+            return "record"
+        return str(question.level)
 
     def refusal(self, question: Question) -> str:
         """Return the code of the rule that forbids a question; empty where none does.
