@@ -85,7 +85,7 @@ def distill(
     Returns
     -------
     Protocol[Predictions]
-        Discloses at level record, with ``privacy_epsilon`` at level sketch. The result does
+        Discloses at level record, with ``privacy_epsilon`` at level private. The result does
         not depend on the order of ``teachers``.
 
     Raises

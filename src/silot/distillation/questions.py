@@ -5,7 +5,7 @@ that both sides have (``indices`` and ``shared``, its digest). Exactly one of th
 
 A prediction discloses the records that the model was trained on: whether a given record was among
 them (membership), and enough predictions make a copy of the model. That is level record.
-``ReleasePredictions`` is level sketch: noise bounds what one training record can change.
+``ReleasePredictions`` is level private: noise bounds what one training record can change.
 """
 
 from __future__ import annotations
@@ -192,9 +192,9 @@ def round_probabilities(probabilities: Array, decimals: int) -> Array:
 class DescribeTeacher(Question):
     """What a teacher is: ``labels`` it predicts, ``parts`` it was trained in, its transfer set.
 
-    ``size``, the number of its training records, is in the answer where its policy allows numbers
-    of level scalar; with ``private`` it never is, for it is exact and no noise of the answers that
-    follow would hide it. Names of labels are absent where it has none.
+    ``size``, the number of its training records, is in the answer where its policy allows exact
+    statistics; with ``private`` it never is, for no noise of the answers that follow would hide it.
+    Names of labels are absent where it has none.
     """
 
     kind: ClassVar[str] = "describe-teacher"

@@ -272,7 +272,7 @@ class Mmd(Divergence):
     Returns
     -------
     Protocol[Divergences]
-        Discloses aggregates. ``kernel`` has the inner products of the means (not corrected,
+        Discloses statistics. ``kernel`` has the inner products of the means (not corrected,
         positive semidefinite).
 
     Notes
