@@ -239,7 +239,11 @@ def test_commands_end_well(fence: Fence, command: str, desk: Path) -> None:
     if "--method secure" in command and find_spec("spu") is None:
         pytest.skip("secure distances are run where their engine is installed")
     # What an earlier command of the list leaves behind.
-    for made, by in (("run.transcript", "--transcript"), ("ledgers/north.ledger", "--ledgers")):
+    for made, by in (
+        ("run.transcript", "--transcript"),
+        ("ledgers/north.ledger", "--ledgers"),
+        ("public.npz", "schema apply"),
+    ):
         if made in command and by not in command and not (desk / made).exists():
             at_desk(desk, next(line for _, line in LISTS if by in line))
     done = at_desk(desk, command)
