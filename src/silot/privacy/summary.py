@@ -343,10 +343,6 @@ class Reading:
         deviation = np.sqrt(np.maximum(variance, 0.0))
         return block.centre + block.radius * offset, block.radius * deviation
 
-    def kernel_mean(self) -> tuple[Array, float]:
-        """Compute the mean of the random features, and the noise of each entry."""
-        return self.values["waves"] / self.records, self.noise["waves"] / self.records
-
     def transports(self) -> list[Transport]:
         """Read the transports to the target, the shortest reach first."""
         blocks = [block for block in self.blocks.values() if isinstance(block, ToTarget)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..federation.disclosure import Disclosure
-from ..federation.question import question_kind, question_kinds
+from ..federation.question import question_kinds
 from ..render.words import count
 
 KINDS = {
@@ -74,15 +73,6 @@ def count_waiting(questions: int) -> str:
 def describe_question(kind: str) -> str:
     """Say what a kind of question requests."""
     return KINDS.get(kind, "something that this version of silot does not know")
-
-
-def find_level(kind: str) -> str:
-    """Return how much an answer to a kind of question discloses.
-
-    A kind that is not known may disclose everything.
-    """
-    question = question_kind(kind)
-    return str(Disclosure.RECORD if question is None else question.level)
 
 
 def describe_release(mechanism: str) -> str:
