@@ -136,3 +136,10 @@ def test_worth_by_private_distances_ranks_holders_as_exact_ones_do() -> None:
     assert found.disclosure == "private"
     for item in known.holders:
         assert found[item.holder].distance.value == pytest.approx(item.distance.value, rel=0.1)
+
+
+def test_a_target_without_a_scale_is_refused() -> None:
+    for target in (np.ones((5, 2)), np.ones((1, 2)), np.zeros((9, 2)) + 1e-300):
+        with pytest.raises(silot.SilotError) as caught:
+            silot.value_holders({"a": np.zeros((40, 2)) + 2}, target, method="private")
+        assert caught.value.code == "public-constant"

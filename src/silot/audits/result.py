@@ -31,7 +31,7 @@ SEARCHES = (
 NEVER_TRIED = (
     "attacks by somebody who knows some of the records",
     "several runs about the same records put together",
-    "questions chosen to find records out (`silot audit --policy`)",
+    "what the holder's rules allow beside (`silot audit --policy`)",
     "how long single steps of a holder's computation take",
 )
 """Kinds of attack on every method that are not among those of ``silot.audit``."""

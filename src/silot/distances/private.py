@@ -143,6 +143,12 @@ class PrivateDistance(Private, Pairwise):
         own = (target.atoms, target.weights)
         # Both reaches follow from the asker's own records, so they disclose nothing of a holder.
         reaches = [self.reach] if self.reach else [reach_of(*own, k) for k in (_SHORT, _LONG)]
+        if len(set(reaches)) < len(reaches):
+            raise InputError(
+                "the validation records are all the same and give no scale for the noise. Give "
+                "some that differ, or method='target', which adds none.",
+                code="public-constant",
+            )
         return SummarizeRecords(
             privacy_mu=self.mu,
             mass_limit=self.limit,

@@ -194,8 +194,15 @@ class Policy(BaseModel):
     def _explain_who(self) -> list[str]:
         lines: list[str] = []
         if self.questions is not None:
-            kinds = ", ".join(sorted(self.questions)) or "none"
-            lines.append(f"Only these kinds of questions are answered: {kinds}.")
+            most = Disclosure[self.level.upper()]
+            kinds = {name: question_kind(name) for name in sorted(self.questions)}
+            above = [name for name, kind in kinds.items() if kind is None or kind.level > most]
+            answered = ", ".join(name for name in kinds if name not in above) or "none"
+            lines.append(f"Only these kinds of questions are answered: {answered}.")
+            if above:
+                lines.append(
+                    f"Named, and never answered at level {self.level}: {', '.join(above)}."
+                )
         if self.ask:
             levels = ", ".join(sorted(self.ask))
             lines.append(
@@ -205,8 +212,8 @@ class Policy(BaseModel):
         if self.allows_records and "record" in self.ask:
             noisy = ", and noisy ones" if self.privacy_epsilon == math.inf else ""
             lines.append(
-                f"So do all exact answers about records{noisy}: enough of what nothing bounds "
-                "gives the records."
+                f"So do all exact answers about records but their number{noisy}: enough of what "
+                "nothing bounds gives the records."
             )
         if self.secure is not None:
             peers = ", ".join(f"{name} ({at})" for name, at in sorted(self.secure.peers.items()))
