@@ -44,7 +44,10 @@ def test_the_default_policy_is_explained_with_what_its_budget_bounds() -> None:
         ("level: statistics\nquestions: [moments]", "can test who is in the data"),
         ("exact_secure: 2", "Exact secure distances: 2 in all"),
         ("questions: [describe]", "Named, and never answered at level private: describe."),
-        ("level: statistics\nquestions: [moments, records]", "moments. - Named, and never answered at level statistics: records."),
+        (
+            "level: statistics\nquestions: [moments, records]",
+            "moments. - Named, and never answered at level statistics: records.",
+        ),
         ("level: record\nask: [record]", "wait until a person here approves them"),
     ],
 )
