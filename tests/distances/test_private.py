@@ -60,7 +60,7 @@ def test_the_cut_never_puts_a_distance_above_the_exact_one(shift: float) -> None
     found = run(moved, reach=2.0)
     assert found.value == pytest.approx(exact(moved, 2.0), rel=0.03)
     assert found.value <= min(exact(moved), 2.0) * 1.03
-    assert "cut at 2" in found.status
+    assert "farther away than 2 counts" in found.status
 
 
 def test_holders_beyond_the_short_reach_are_told_apart_by_the_long_one() -> None:

@@ -32,8 +32,8 @@ _SHARES = np.array([0.14, 1.0, 1.0, 0.6, 0.26])
 # What the long reach adds to the short one, as a factor of the power: mean and standard deviation
 # before any data, and that of how it grows with the distance. On tables it is 1 to 2.
 _FACTOR, _FACTOR_ERROR, _GROWTH_ERROR = 1.2, 0.4, 0.4
-# Standard error, as a share of the power, of one law of the cut for all holders.
-_MISFIT = 0.12
+# Standard error of one factor for all holders: as a share of the power, and of what it adds to it.
+_MISFIT, _ADDED_MISFIT = 0.03, 0.3
 # Of the half interval to the value: more than this and the status says what would help.
 _COARSE = 0.25
 
@@ -80,8 +80,10 @@ class PrivateDistance(Private, Pairwise):
     Returns
     -------
     Protocol[Distance]
-        ``interval`` is to hold 95 % of true distances: the noise, and above it what the cut may
-        have taken away, as far as the long reach shows. There are no certified bounds.
+        ``interval`` is to hold 95 % of distances in the metric cut at the long reach. A record
+        farther away than that counts as if it were there, so with heavy tails the distance of the
+        records themselves may be larger: one record can move it by any amount, and noise hides
+        what one record does. There are no certified bounds.
 
     Raises
     ------
@@ -170,8 +172,8 @@ class PrivateDistance(Private, Pairwise):
             lower=0.0,
             upper=math.inf,
             method=self.name,
-            status=f"estimate with noise, from metrics cut at "
-            f"{' and '.join(f'{one.reach:.4g}' for one in transports)}",
+            status="estimate with noise; a record farther away than "
+            f"{transports[-1].reach:.4g} counts as that far",
             converged=True,
             holders=holders,
             p=self.p,
@@ -241,6 +243,7 @@ def calibrate(distances: Mapping[str, Distance]) -> dict[str, Distance]:
         (slopes * noise) ** 2
         + ((design @ covariance) * design).sum(axis=1)
         + (_MISFIT * estimates) ** 2
+        + (_ADDED_MISFIT * (estimates - powers)) ** 2
     )
     calibrated: dict[str, Distance] = {}
     for (name, one), power, error in zip(distances.items(), estimates, errors, strict=True):
