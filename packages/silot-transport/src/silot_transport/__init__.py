@@ -21,18 +21,24 @@ if TYPE_CHECKING:
     )
     from .exact import ExactPlan, exact_plan, plan_from_cost, squared_distances
     from .geodesic import Interpolant, interpolate
+    from .group_samples import GroupsResult, group_histograms, group_samples
     from .memory import Forecast, forecast
     from .moments import Moments, covariance_root, gaussian_distance, gelbrich_bound, moments
+    from .two_histograms import two_histograms
+    from .two_sample import ColumnChange, TwoSampleResult, two_sample
 
 __all__ = [
+    "ColumnChange",
     "EntropicPlan",
     "ExactPlan",
     "Forecast",
     "Frame",
+    "GroupsResult",
     "Interpolant",
     "Moments",
     "Potential",
     "SinkhornDivergence",
+    "TwoSampleResult",
     "bounded_coordinates",
     "bounded_plan",
     "calibrated_gradient",
@@ -44,6 +50,8 @@ __all__ = [
     "forecast",
     "gaussian_distance",
     "gelbrich_bound",
+    "group_histograms",
+    "group_samples",
     "interpolate",
     "lower_bounds",
     "mean_bound",
@@ -54,6 +62,8 @@ __all__ = [
     "sliced_bound",
     "sliced_distance",
     "squared_distances",
+    "two_histograms",
+    "two_sample",
 ]
 
 lazily(__name__)

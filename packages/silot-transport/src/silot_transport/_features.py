@@ -1,0 +1,273 @@
+"""Features of pooled records whose mean differences tell samples apart.
+
+The features depend on the records of all samples together, so they are the same for every way to
+divide these records: statistics of all permutations are products of one matrix. Ranks and robust
+scales bound what one odd value can do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr, ndtri, ndtri_exp
+
+from ._check import Array, Index
+
+Codes = npt.NDArray[np.int64]
+Kind = Literal["largest", "sum", "by column"]
+
+# Frequencies of random waves at each of three scales, in medians of the distance of two records.
+_WAVES, _SCALES = 96, (0.3, 0.7, 1.5)
+# Products of two columns, a random choice beyond.
+_MOST_PAIRS = 3000
+# Legendre polynomials of ranks, weighted as in the statistic of Anderson and Darling (1952).
+_DEGREES = 8
+# Features of a column that are linear in a score of it.
+_LINEAR = 2
+# Ranks beyond which tails are counted, on both sides.
+_TAILS = np.array([0.8, 0.9, 0.95, 0.98, 0.99])
+# Records of each block that features of several columns are computed of.
+DEPTH = 20
+_RIDGE = 0.05
+TINY = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Features that one statistic is made of.
+
+    ``largest``: the largest standardised difference; ``sum``: the sum of squared differences;
+    ``by column``: the largest of the sums of each column.
+    """
+
+    kind: Kind
+    values: Array
+    """Mean of each feature in each block of records (K, F), centred."""
+    owners: Index | None = None
+    """Column of each feature (F,), where it has one; those beyond the columns are of several."""
+    names: Index | None = None
+    """Pair of columns (F, 2), or class (F,), that a feature is of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """How records are averaged: ``size`` in a row, each of its weight."""
+
+    weights: Array
+    size: int
+
+    def mean(self, values: Array) -> Array:
+        """Average values (n, F) that are centred first, block by block (K, F)."""
+        centred = values - np.average(values, axis=0, weights=self.weights)
+        weighted = centred * self.weights[:, None]
+        return weighted.reshape(-1, self.size, values.shape[1]).mean(axis=1)
+
+    def thinned(self) -> tuple[Index, Blocks]:
+        """Select the records of each block that joint features are computed of."""
+        depth = min(self.size, DEPTH)
+        rows = np.arange(0, len(self.weights), self.size)[:, None] + np.arange(depth)
+        return rows.ravel(), Blocks(self.weights[rows.ravel()], depth)
+
+
+def build_families(
+    table: Array, weights: Array, codes: Codes | None, size: int, seed: int
+) -> dict[str, Family]:
+    """Compute the features of pooled records (n, d), n a multiple of the ``size`` of blocks."""
+    rng = np.random.default_rng([seed, 1])
+    blocks = Blocks(weights, size)
+    families, scores = _of_columns(table, blocks)
+    rows, thin = blocks.thinned()
+    z = scores[rows]
+    families |= _of_pairs(z, thin, rng)
+    waves = _draw_waves(z, rng)
+    for name, wave in waves.items():
+        families[name] = Family("sum", thin.mean(wave))
+    if codes is not None:
+        families |= _of_classes(z, waves["middle waves"], codes[rows], thin)
+    return families
+
+
+def _of_columns(table: Array, blocks: Blocks) -> tuple[dict[str, Family], Array]:
+    """Compute features of single columns, and the normal scores of the records (n, d)."""
+    d = table.shape[1]
+    far = [robust(column) for column in table.T]
+    scores = np.stack([_normal_scores(column) for column in table.T], axis=1)
+    if d > 1:
+        # How far out a record is, as three more columns: what is odd in no single column.
+        squares = np.sum([column**2 for column in far], axis=0)
+        far += [
+            np.sqrt(squares),
+            np.max(np.abs(far), axis=0),
+            np.linalg.norm(_whiten(scores), axis=1),
+        ]
+    means = [blocks.mean(column_features(column)) for column in far]
+    columns = np.arange(len(far))
+    location = np.hstack([values[:, :_LINEAR] for values in means])
+    shape = np.hstack([values[:, _LINEAR : _LINEAR + _DEGREES] for values in means])
+    tails = np.hstack([values[:, _LINEAR + _DEGREES :] for values in means])
+    return {
+        "mean": Family("largest", location, np.repeat(columns, _LINEAR)),
+        "means": Family("sum", _whiten(location[:, : d * _LINEAR : _LINEAR])),
+        "shape": Family("by column", shape, np.repeat(columns, _DEGREES)),
+        "tails": Family("largest", tails, np.repeat(columns, 2 * len(_TAILS))),
+    }, scores
+
+
+def column_features(column: Array) -> Array:
+    """Compute the features of a column (n,): location and magnitude, shape, tails (n, F)."""
+    # Mid-ranks: ties, constants, heavy tails and units have no influence.
+    ranks = _mid_ranks(column)
+    features = np.empty((len(column), _LINEAR + _DEGREES + 2 * len(_TAILS)))
+    features[:, 0] = _unit(ndtri(ranks))
+    # Ranks do not see how far out the farthest records are.
+    features[:, 1] = _unit(robust(column))
+    features[:, _LINEAR : _LINEAR + _DEGREES] = _legendre(2.0 * ranks - 1.0)
+    features[:, -2 * len(_TAILS) : -len(_TAILS)] = ranks[:, None] > _TAILS
+    features[:, -len(_TAILS) :] = ranks[:, None] < 1.0 - _TAILS
+    return features
+
+
+def _of_pairs(z: Array, blocks: Blocks, rng: np.random.Generator) -> dict[str, Family]:
+    """Compute products of two columns: dependence."""
+    j, k = np.triu_indices(z.shape[1])
+    if len(j) > _MOST_PAIRS:
+        chosen = rng.choice(len(j), _MOST_PAIRS, replace=False)
+        j, k = j[chosen], k[chosen]
+    products = blocks.mean(z[:, j] * z[:, k])
+    return {
+        "pair": Family("largest", products, names=np.stack([j, k], axis=1)),
+        "pairs": Family("sum", _standardise(products)),
+    }
+
+
+def _draw_waves(z: Array, rng: np.random.Generator) -> dict[str, Array]:
+    """Compute random Fourier features of Gaussian kernels of three widths (Rahimi and Recht)."""
+    chosen = rng.choice(len(z), min(len(z), 400), replace=False)
+    squares = ((z[chosen, None] - z[None, chosen[:100]]) ** 2).sum(axis=-1)
+    width = float(np.sqrt(np.median(squares[squares > 0]))) if (squares > 0).any() else 1.0
+    waves: dict[str, Array] = {}
+    for name, scale in zip(("fine waves", "middle waves", "broad waves"), _SCALES, strict=True):
+        phases = z @ (rng.standard_normal((z.shape[1], _WAVES)) / (width * scale))
+        waves[name] = np.column_stack([np.cos(phases), np.sin(phases)])
+    return waves
+
+
+def _of_classes(z: Array, waves: Array, codes: Codes, blocks: Blocks) -> dict[str, Family]:
+    """Compute shares of classes, their means, and what records do not predict of labels."""
+    classes = int(codes.max()) + 1
+    kinds = (codes[:, None] == np.arange(classes)).astype(np.float64)
+    linear = np.column_stack([np.ones(len(z)), z])
+    design = np.column_stack([linear, waves])
+    gram = design.T @ design + 0.01 * len(z) * np.eye(design.shape[1])
+    # Residuals of a ridge regression: labels that changed though the records did not.
+    coefficients = cast("Array", np.linalg.solve(gram, design.T @ kinds))
+    residuals = kinds - design @ coefficients
+    renamed = (residuals[:, :, None] * linear[:, None, :]).reshape(len(z), -1)
+    means = kinds.T @ z / np.maximum(kinds.sum(axis=0), 1.0)[:, None]
+    within = (kinds[:, :, None] * (z[:, None, :] - means)).reshape(len(z), -1)
+    families: dict[str, Family] = {}
+    for single, several, values in (
+        ("class", "classes", kinds), ("label", "labels", renamed), ("within", "withins", within),
+    ):  # fmt: skip
+        averages = blocks.mean(values)
+        width = averages.shape[1] // classes
+        owners = np.repeat(np.arange(classes), width)
+        families[single] = Family("largest", averages, names=owners)
+        families[several] = Family("sum", _standardise(averages))
+    return families
+
+
+def _mid_ranks(column: Array) -> Array:
+    """Rank values, equal ones by their mean rank, from 0 to 1."""
+    order = np.argsort(column, kind="stable")
+    starts = np.r_[True, np.diff(column[order]) != 0]
+    edges = np.r_[np.flatnonzero(starts), len(column)]
+    ranks = np.empty(len(column))
+    ranks[order] = ((edges[:-1] + edges[1:]) / 2.0)[np.cumsum(starts) - 1]
+    return ranks / len(column)
+
+
+def _normal_scores(column: Array) -> Array:
+    return _unit(ndtri(_mid_ranks(column)))
+
+
+def robust(column: Array) -> Array:
+    """Distances from the median in robust deviations, as logarithms beyond about three."""
+    low, middle, high = np.quantile(column, [0.25, 0.5, 0.75])
+    spread = (high - low) / 1.349 or column.std() or 1.0
+    return 3.0 * np.arcsinh((column - middle) / (3.0 * spread))
+
+
+def _unit(values: Array) -> Array:
+    centred = values - values.mean()
+    spread = centred.std()
+    # Rounding of a constant column is no variation.
+    varies = spread > TINY * max(float(np.abs(values).max()), 1.0)
+    return np.asarray(centred / spread if varies else np.zeros_like(values), dtype=np.float64)
+
+
+def _legendre(t: Array) -> Array:
+    degrees = np.arange(1, _DEGREES + 1)
+    factors = np.sqrt((2 * degrees + 1) / (degrees * (degrees + 1)))
+    values = cast("Array", np.polynomial.legendre.legvander(t, _DEGREES))
+    return values[:, 1:] * factors
+
+
+def _standardise(values: Array) -> Array:
+    spread = values.std(axis=0)
+    return np.where(spread > TINY, values / np.maximum(spread, TINY), 0.0)
+
+
+def _whiten(values: Array) -> Array:
+    """Scale principal directions to variance 1, but for a ridge (Hotelling's statistic)."""
+    scaled = _standardise(values)
+    variances, directions = np.linalg.eigh(scaled.T @ scaled / len(scaled))
+    return scaled @ directions / np.sqrt(np.maximum(variances, 0.0) + _RIDGE)
+
+
+def score_largest(t: Array, like: Array) -> Array:
+    r"""Turn largest |t| (B,) of a family into normal scores.
+
+    As the largest of k independent normal values, :math:`P = 1 - (1 - 2 \Phi(-t))^k` (Sidak),
+    with the k at which the median of others ``like`` them has P = 1/2.
+    """
+    log_tail = np.minimum(log_ndtr(-t) + np.log(2.0), -1e-12)
+    median = min(float(log_ndtr(-np.median(like)) + np.log(2.0)), -1e-12)
+    k = max(float(np.log(0.5) / np.log1p(-np.exp(median))), 1.0)
+    exponent = np.minimum(k * np.log1p(-np.exp(log_tail)), -1e-300)
+    # Far out P is k times the tail, whose logarithm does not underflow.
+    near = np.log(-np.expm1(exponent))
+    far = log_tail < -30.0
+    log_p = far * (log_tail + math.log(k)) + ~far * near
+    return -cast("Array", ndtri_exp(np.minimum(log_p, -1e-12)))
+
+
+def score_sums(sums: Array, like: Array | None = None) -> Array:
+    """Turn sums of squares (B, k) into normal scores, column by column.
+
+    Cube roots are nearly normal (Wilson and Hilferty, 1931). Each is standardised by the mean and
+    spread of all others, which treats every permutation alike; or of others ``like`` them.
+    """
+    root = np.cbrt(sums)
+    if like is not None:
+        base = np.cbrt(like)
+        return (root - base.mean(axis=0)) / np.maximum(base.std(axis=0), TINY)
+    spread = root.std(axis=0)
+    z = np.where(spread > TINY, (root - root.mean(axis=0)) / np.maximum(spread, TINY), 0.0)
+    return z * np.sqrt((len(sums) - 2) / np.maximum(len(sums) - 1 - z**2, 1e-9))
+
+
+def two_sided(scores: Array) -> Array:
+    """Return the |t| (B,) whose two-sided tail is the upper tail of the scores."""
+    tail = np.minimum(log_ndtr(-scores) - math.log(2.0), 0.0)
+    return np.maximum(-ndtri_exp(tail), 0.0)
+
+
+def p_value(scores: Array) -> float:
+    """Return the share of scores (B + 1,) as large as the first, which is the observed one."""
+    # Equal but for rounding is equal.
+    return float((scores >= float(scores[0]) - 1e-9).mean())

@@ -1,0 +1,172 @@
+"""The verdict of ``two_sample`` on two releases: noisy counts of the same public cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from numpy.random import Generator
+
+from ._check import Array, as_points, integer, interval
+from ._features import Family, build_families
+from .errors import InputError
+from .two_sample import Change, Decision, TwoSampleResult, column_names
+
+# Records that stand for the pooled distribution where features of it are computed.
+_RECORDS = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class Releases:
+    """Noisy counts (k, S) of the same cells (S, d), and the standard deviation of their noise."""
+
+    cells: Array
+    counts: Array
+    noise: Array
+
+    @classmethod
+    def of(
+        cls, cells: npt.ArrayLike, counts: Sequence[npt.ArrayLike], noise: Sequence[float]
+    ) -> Self:
+        """Check cells, counts and noise."""
+        points = as_points(cells, "cells")
+        table = as_points([np.asarray(row, dtype=np.float64).ravel() for row in counts], "counts")
+        if table.shape[1] != len(points):
+            raise InputError(
+                f"there are {table.shape[1]} counts for {len(points)} cells. Give one each.",
+                code="measure-shape",
+            )
+        deviations = np.asarray(noise, dtype=np.float64)
+        if deviations.shape != (len(table),) or not (deviations >= 0).all():
+            raise InputError(
+                f"noise is {noise!r}; one standard deviation of zero or more is needed for each of "
+                f"{len(table)} histograms.",
+                code="option-noise",
+            )
+        return cls(points, table, deviations)
+
+    def take(self, members: Sequence[int]) -> Releases:
+        """Return some of them."""
+        return Releases(self.cells, self.counts[list(members)], self.noise[list(members)])
+
+    def add(self, members: Sequence[int]) -> tuple[Array, float]:
+        """Add the counts of some of them, and their noise."""
+        chosen = list(members)
+        return self.counts[chosen].sum(axis=0), float(np.linalg.norm(self.noise[chosen]))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of records, as the counts say."""
+        return tuple(max(round(float(total)), 1) for total in self.counts.sum(axis=1))
+
+    def pooled(self) -> Array:
+        """Estimate the shares of the cells in all together: the projection on the simplex.
+
+        It takes away again what noise adds to counts of cells without records.
+        """
+        total = self.counts.sum(axis=0)
+        mass = max(float(total.sum()), 1.0)
+        falling = np.sort(total)[::-1]
+        excess = (np.cumsum(falling) - mass) / np.arange(1, len(falling) + 1)
+        cut = excess[np.flatnonzero(falling > excess)[-1]]
+        shares = np.maximum(total - cut, 0.0)
+        return shares / shares.sum()
+
+    def draw(self, shares: Array, draws: int, rng: Generator) -> Array:
+        """Draw shares (1 + B, k, S) of releases of one distribution, the observed ones first."""
+        drawn = np.empty((1 + draws, *self.counts.shape))
+        drawn[0] = self.counts
+        for k, (size, deviation) in enumerate(zip(self.sizes, self.noise, strict=True)):
+            drawn[1:, k] = rng.multinomial(size, shares, draws)
+            drawn[1:, k] += rng.normal(scale=deviation, size=drawn[1:, k].shape)
+        return drawn / np.maximum(drawn.sum(axis=2, keepdims=True), 1.0)
+
+    def families(self, shares: Array, seed: int) -> tuple[Mapping[str, Family], Array]:
+        """Compute the features of each cell (S, F), and records that stand for all (n, d)."""
+        times = np.round(shares * _RECORDS).astype(int) + 1
+        records = np.repeat(self.cells, times, axis=0)
+        first = np.cumsum(times) - times
+        families = build_families(records, np.ones(len(records)), None, 1, seed)
+        return {
+            name: Family(family.kind, family.values[first], family.owners, family.names)
+            for name, family in families.items()
+        }, records
+
+
+def two_histograms(
+    cells: npt.ArrayLike,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    x_noise: float = 0.0,
+    y_noise: float = 0.0,
+    columns: Sequence[str] | None = None,
+    level: float = 0.05,
+    permutations: int = 199,
+    seed: int = 0,
+) -> TwoSampleResult:
+    """Test whether noisy counts of the same cells are of samples of one distribution.
+
+    No record can be divided anew. Counts are drawn from the pooled shares of the cells instead,
+    noise is added, and differences of mean features are compared as in ``two_sample``: a
+    parametric bootstrap.
+
+    Parameters
+    ----------
+    cells
+        Places of the cells (S, d), public.
+    x, y
+        Counts (S,) of two samples, with noise.
+    x_noise, y_noise
+        Standard deviation of the noise of a count.
+    columns, level, permutations, seed
+        As of ``two_sample``; ``permutations`` are draws.
+
+    Raises
+    ------
+    InputError, MismatchError
+        Cells, counts or noise that do not fit; options out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot_transport import two_histograms
+    >>> cells = np.arange(5.0)[:, None]
+    >>> two_histograms(cells, [90, 80, 60, 40, 30], [30, 40, 60, 80, 90], x_noise=5.0,
+    ...                y_noise=5.0, columns=["age"]).drivers
+    ('age',)
+    """
+    level = interval(level, "level", "option-level")
+    permutations = integer(permutations, "permutations", "option-permutations", least=19)
+    releases = Releases.of(cells, [x, y], [x_noise, y_noise])
+    names = column_names(columns, releases.cells.shape[1])
+    rng = np.random.default_rng([integer(seed, "seed", "option-seed", least=0, most=2**63), 3])
+    shares = releases.pooled()
+    drawn = releases.draw(shares, permutations, rng)
+    families, records = releases.families(shares, seed)
+    difference = drawn[:, 0] - drawn[:, 1]
+    gaps: dict[str, tuple[Family, Array, Array]] = {}
+    for name, family in families.items():
+        gap = difference @ family.values
+        gaps[name] = (family, gap, gap[1:].std(axis=0, ddof=1))
+    decision = Decision.of(gaps, len(names), level)
+    sizes = (releases.sizes[0], releases.sizes[1])
+    detectable = decision.find_detectable(records, sizes, rng)
+    changes = _describe(releases.cells, drawn)
+    return decision.result(names, [], detectable, changes, sizes)
+
+
+def _describe(cells: Array, drawn: Array) -> list[Change]:
+    """Describe the shift of each column by means over the cells."""
+    means = drawn @ cells
+    shifts = means[:, 1] - means[:, 0]
+    margins = 1.96 * shifts[1:].std(axis=0)
+    squares = np.maximum(drawn[0] @ cells**2 - means[0] ** 2, 0.0) ** 0.5
+    ratios = np.where(squares[0] > 0, squares[1] / np.where(squares[0] > 0, squares[0], 1), np.nan)
+    return [
+        (float(shift), (float(shift - margin), float(shift + margin)), float(ratio))
+        for shift, margin, ratio in zip(shifts[0], margins, ratios, strict=True)
+    ]

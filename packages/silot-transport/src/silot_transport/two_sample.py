@@ -1,0 +1,585 @@
+"""Whether two samples come from one distribution, which columns say so, and what would be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from numpy.random import Generator
+
+from ._check import Array, Index, as_points, as_weights, integer, interval, same_dimension
+from ._features import (
+    TINY,
+    Codes,
+    Family,
+    build_families,
+    column_features,
+    p_value,
+    score_largest,
+    score_sums,
+    two_sided,
+)
+from .errors import InputError, MismatchError
+
+Verdict = Literal["different", "not distinguishable", "cannot be tested"]
+
+# Blocks of the smaller sample, and how many times its size the larger one is thinned to: more adds
+# hardly any power.
+_BLOCKS, _RATIO = 500, 20
+FEWEST = 5
+"""Records without which a sample cannot be tested."""
+# Columns whose detectable shift is computed, values up to which a column counts as discrete, and
+# records of the pool that are shifted to measure what a shift does.
+_SHIFTED, _DISCRETE, _RECORDS = 8, 10, 4_000
+# Shifts that are tried, in standard errors of a difference of means; and the power that is named.
+_SHIFTS = np.array(
+    [0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0, 12.0]
+)
+_POWER = 0.8
+
+Change = tuple[float, tuple[float, float], float]
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """How one column differs between two samples.
+
+    Attributes
+    ----------
+    name
+        The column.
+    p_value
+        How often any column of two samples of one distribution would differ as clearly.
+    shift
+        Median of the second sample less that of the first, in units of the column; of columns with
+        few values, means.
+    shift_interval
+        Where that difference lies in 95 % of cases.
+    spread_ratio
+        Interquartile range of the second sample over that of the first; of columns with few
+        values, standard deviations. NaN where the first has none.
+    """
+
+    name: str
+    p_value: float
+    shift: float
+    shift_interval: tuple[float, float]
+    spread_ratio: float
+
+
+@dataclass(frozen=True)
+class TwoSampleResult:
+    """Verdict on two samples.
+
+    Attributes
+    ----------
+    verdict
+        ``"different"``, ``"not distinguishable"`` or ``"cannot be tested"``.
+    why
+        Why they cannot be tested; empty otherwise.
+    p_value
+        How often two samples of one distribution differ as clearly.
+    level
+        The p-value up to which samples are called different.
+    drivers
+        Columns that differ by themselves, the clearest first.
+    pairs
+        Pairs of columns whose dependence differs, neither of them a driver.
+    classes
+        Classes whose share, or whose records, differ.
+    detectable
+        Shift of one column, in its standard deviations, that would have been detected in 80 % of
+        cases at these sizes: the median over columns. Infinite where no column varies; of columns
+        with few values, a change of the mean by records that move to the next value.
+    columns
+        A ``ColumnChange`` for every column.
+    sizes
+        Numbers of records.
+    """
+
+    verdict: Verdict
+    why: str
+    p_value: float
+    level: float
+    drivers: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+    classes: tuple[str, ...]
+    detectable: float
+    columns: tuple[ColumnChange, ...]
+    sizes: tuple[int, int]
+
+    def __getitem__(self, name: str) -> ColumnChange:
+        """Return the change of a column."""
+        return next(item for item in self.columns if item.name == name)
+
+    def named(self, columns: Sequence[str]) -> Self:
+        """Return the result with other names of the columns, in their order."""
+        names = dict(zip((item.name for item in self.columns), columns, strict=False))
+        return replace(
+            self,
+            drivers=tuple(names.get(name, name) for name in self.drivers),
+            pairs=tuple((names.get(a, a), names.get(b, b)) for a, b in self.pairs),
+            columns=tuple(
+                replace(item, name=names.get(item.name, item.name)) for item in self.columns
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, ready for JSON: numbers that are not finite are ``None``."""
+        return finite_only(asdict(self))
+
+
+def finite_only(value: Any) -> Any:
+    """Return nested values with ``None`` for numbers that are not finite."""
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value)
+        return {name: finite_only(item) for name, item in pairs.items()}
+    if isinstance(value, list | tuple):
+        return [finite_only(item) for item in cast("list[Any]", value)]
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Records of one side, checked."""
+
+    points: Array
+    weights: Array
+    labels: npt.NDArray[Any] | None
+
+    @classmethod
+    def of(cls, points: npt.ArrayLike, weights: Any, labels: Any, name: str) -> Self:
+        """Check records (n, d), weights (n,) and labels (n,); NaN is a missing value."""
+        raw = np.asarray(points)
+        # Missing values take part in a test by being missing.
+        gaps = np.isnan(raw) if raw.dtype.kind == "f" and raw.ndim == 2 else None
+        table = as_points(raw if gaps is None else np.where(gaps, 0.0, raw), name)
+        if gaps is not None and gaps.any():
+            table = np.where(gaps, np.nan, table)
+        masses = as_weights(weights, len(table), f"{name}_weights")
+        kinds = None if labels is None else np.asarray(labels).ravel()
+        if kinds is not None and len(kinds) != len(table):
+            raise InputError(
+                f"{name}_labels has {len(kinds)} entries for {len(table)} records. Give one each.",
+                code="measure-shape",
+            )
+        used = masses > 0
+        return cls(table[used], masses[used], None if kinds is None else kinds[used])
+
+    @property
+    def keys(self) -> Array:
+        """A number for each record that depends on its values alone (n,)."""
+        rng = np.random.default_rng(len(self.points[0]))
+        values = np.where(np.isnan(self.points), 0.0, self.points)
+        factors = rng.standard_normal((values.shape[1], 1))
+        return (values @ factors)[:, 0]
+
+    def take(self, rows: Index) -> Self:
+        """Return some records."""
+        labels = None if self.labels is None else self.labels[rows]
+        return replace(self, points=self.points[rows], weights=self.weights[rows], labels=labels)
+
+
+def pool(
+    samples: Sequence[Sample], names: Sequence[str]
+) -> tuple[Array, list[str], Codes | None, list[str]]:
+    """Pool records; also names of columns, codes of labels and the names of these.
+
+    Missing values get a column of their own, and the median in their place.
+    """
+    table = np.concatenate([sample.points for sample in samples])
+    columns, gaps = list(names), np.isnan(table)
+    for k in np.flatnonzero(gaps.any(axis=0)).tolist():
+        present = table[~gaps[:, k], k]
+        table[gaps[:, k], k] = float(np.median(present)) if len(present) else 0.0
+        columns.append(f"missing values of {names[k]!r}")
+        table = np.column_stack([table, gaps[:, k]])
+    if any(sample.labels is None for sample in samples):
+        return table, columns, None, []
+    labels = np.concatenate([np.asarray(sample.labels).astype(str) for sample in samples])
+    kinds, codes = np.unique(labels, return_inverse=True)
+    return table, columns, codes.ravel().astype(np.int64), kinds.tolist()
+
+
+def column_names(columns: Sequence[str] | None, count: int) -> list[str]:
+    """Return the names of columns, ``"0"``, ``"1"``, … where there are none."""
+    if columns is None:
+        return [str(k) for k in range(count)]
+    if len(columns) != count:
+        raise MismatchError(
+            f"columns has {len(columns)} names for {count} columns. Give one each.",
+            code="dimension-mismatch",
+        )
+    return [str(name) for name in columns]
+
+
+def two_sample(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    x_weights: npt.ArrayLike | None = None,
+    y_weights: npt.ArrayLike | None = None,
+    x_labels: npt.ArrayLike | None = None,
+    y_labels: npt.ArrayLike | None = None,
+    columns: Sequence[str] | None = None,
+    level: float = 0.05,
+    permutations: int = 199,
+    detectable: bool = True,
+    seed: int = 0,
+) -> TwoSampleResult:
+    r"""Test whether two samples come from one distribution.
+
+    Records of both are pooled and divided anew B times. Every statistic is made of differences of
+    mean features :math:`\phi` that depend on the pooled records alone,
+
+    .. math:: \Delta = \frac{\sum_i v_i \phi(x_i)}{\sum_i v_i}
+        - \frac{\sum_j w_j \phi(y_j)}{\sum_j w_j}
+
+    of locations, shapes and tails of columns, products of two columns, random waves, and with
+    labels of shares and means of classes. Each family of features gives one normal score, the
+    largest is T, and
+
+    .. math:: p = \frac{1 + \#\{b: T_b \ge T\}}{1 + B}.
+
+    Parameters
+    ----------
+    x, y
+        Records (n, d) and (m, d); NaN is a missing value.
+    x_weights, y_weights
+        Masses (n,) and (m,); equal by default. With unequal ones the level is approximate.
+    x_labels, y_labels
+        Classes (n,) and (m,); they count where both are given.
+    columns
+        Names of the columns.
+    level
+        p-value up to which samples are called different, between 0 and 1.
+    permutations
+        B, 19 or more.
+    detectable
+        Whether to compute the detectable shift, which takes about as long as the test.
+    seed
+        Of the permutations and the random waves.
+
+    Raises
+    ------
+    InputError, MismatchError
+        Records, weights or labels that do not fit; options out of range.
+
+    Notes
+    -----
+    The test is exact for independent records of equal weight, whatever their distribution: all
+    divisions are equally likely. Records of one person on several days are not independent. Many
+    records are permuted in blocks, which keeps it exact. p-values of columns hold for all columns
+    together (Westfall and Young, *Resampling-Based Multiple Testing*, 1993).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot_transport import two_sample
+    >>> draw = np.random.default_rng(0).normal
+    >>> x, y = draw(size=(200, 3)), draw(size=(200, 3)) + [0.0, 1.0, 0.0]
+    >>> result = two_sample(x, y, columns=["age", "weight", "height"])
+    >>> result.verdict, result.p_value, result.drivers
+    ('different', 0.005, ('weight',))
+    >>> two_sample(x, draw(size=(200, 3))).verdict
+    'not distinguishable'
+    """
+    level = interval(level, "level", "option-level")
+    permutations = integer(permutations, "permutations", "option-permutations", least=19)
+    seed = integer(seed, "seed", "option-seed", least=0, most=2**63)
+    first = Sample.of(x, x_weights, x_labels, "x")
+    second = Sample.of(y, y_weights, y_labels, "y")
+    same_dimension(first.points, second.points)
+    sizes = (len(first.points), len(second.points))
+    names = column_names(columns, first.points.shape[1])
+    reason = _untestable([first, second], names)
+    if reason:
+        return TwoSampleResult(
+            "cannot be tested", reason, 1.0, level, (), (), (), np.inf, (), sizes
+        )
+    rng = np.random.default_rng([seed, 0])
+    # In one order of the two and of their records, whatever order they came in.
+    ordered = sorted([first, second], key=lambda side: (len(side.points), float(side.keys.sum())))
+    size, sides = cut_into_blocks(ordered, rng)
+    table, names, codes, kinds = pool(sides, names)
+    weights = np.concatenate([side.weights / side.weights.mean() for side in sides])
+    families = build_families(table, weights, codes, size, seed)
+    counts = [len(side.points) // size for side in sides]
+    masses = weights.reshape(-1, size).mean(axis=1)
+    divisions = np.zeros((permutations + 1, sum(counts)))
+    divisions[:, : counts[0]] = 1.0
+    divisions[1:] = rng.permuted(divisions[1:], axis=1)
+    # A weight goes where its record goes, and both sides are normalised in every division.
+    signs = divisions / (divisions @ masses)[:, None]
+    signs -= (1.0 - divisions) / ((1.0 - divisions) @ masses)[:, None]
+    unit = np.sqrt(1.0 / counts[0] + 1.0 / counts[1])
+    gaps = {
+        name: (family, signs @ family.values, family.values.std(axis=0, ddof=1) * unit)
+        for name, family in families.items()
+    }
+    decision = Decision.of(gaps, table.shape[1], level)
+    shift = np.inf
+    if detectable:
+        shift = decision.find_detectable(table, (min(sizes), max(sizes)), rng)
+    full = pool([first, second], names[: first.points.shape[1]])[0]
+    return decision.result(names, kinds, shift, describe_columns(full, first, second), sizes)
+
+
+def _untestable(samples: Sequence[Sample], names: Sequence[str]) -> str:
+    few = min(len(sample.points) for sample in samples)
+    if few < FEWEST:
+        return f"a sample has {few} records of positive weight; {FEWEST} are needed"
+    table = np.concatenate([sample.points for sample in samples])
+    constant = np.nanmin(table, axis=0) == np.nanmax(table, axis=0) if len(names) else np.ones(1)
+    labelled = all(sample.labels is not None for sample in samples)
+    if constant.all() and not np.isnan(table).any() and not labelled:
+        return "no column varies"
+    return ""
+
+
+def cut_into_blocks(
+    samples: Sequence[Sample], rng: np.random.Generator, blocks: int = _BLOCKS
+) -> tuple[int, list[Sample]]:
+    """Put records in random order, thin the larger samples, and cut all to whole blocks."""
+    least = min(len(sample.points) for sample in samples)
+    size = max(1, least // blocks)
+    cut: list[Sample] = []
+    for sample in samples:
+        order = np.argsort(sample.keys)[rng.permutation(len(sample.points))[: _RATIO * least]]
+        cut.append(sample.take(order[: len(order) // size * size]))
+    return size, cut
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Scores of the observed division, the first, and of all others (B + 1,)."""
+
+    gaps: Mapping[str, tuple[Family, Array, Array]]
+    width: int
+    """Columns d."""
+    level: float
+    scores: Mapping[str, Array]
+    """By family."""
+    largest: Array
+    """Largest of all families."""
+    columns: Array
+    """Score of each column (B + 1, d)."""
+
+    @classmethod
+    def of(cls, gaps: Mapping[str, tuple[Family, Array, Array]], width: int, level: float) -> Self:
+        """Score differences of mean features (B + 1, F), whose standard errors are given (F,)."""
+        scores: dict[str, Array] = {}
+        columns: list[Array] = []
+        for name, (family, gap, error) in gaps.items():
+            scores[name], parts = _score(family, gap, error)
+            if parts is not None:
+                columns.append(parts[:, :width])
+        largest = np.max(list(scores.values()), axis=0)
+        return cls(gaps, width, level, scores, largest, np.max(columns, axis=0))
+
+    @property
+    def critical(self) -> float:
+        """The score beyond which samples are called different."""
+        return float(np.quantile(self.largest, 1.0 - self.level, method="higher"))
+
+    def result(
+        self,
+        names: list[str],
+        kinds: list[str],
+        detectable: float,
+        changes: Sequence[Change],
+        sizes: tuple[int, int],
+    ) -> TwoSampleResult:
+        """Build the verdict, and name what drives it where samples differ."""
+        p = p_value(self.largest)
+        clearest = self.columns.max(axis=1)
+        shares = np.mean(clearest[:, None] >= self.columns[0] - 1e-9, axis=0)
+        by_column: list[float] = shares.tolist()
+        different = p <= self.level
+        clear: dict[str, list[Any]] = {
+            name: self._clear(name) for name in ("pair", "class", "label", "within")
+        }
+        order = sorted(range(len(names)), key=lambda k: -self.columns[0, k])
+        drivers = [k for k in order if different and by_column[k] <= self.level]
+        return TwoSampleResult(
+            verdict="different" if different else "not distinguishable",
+            why="",
+            p_value=p,
+            level=self.level,
+            drivers=tuple(names[k] for k in drivers),
+            pairs=tuple(
+                (names[int(j)], names[int(k)]) for j, k in clear["pair"]
+                if different and not {j, k} & set(drivers) and j != k
+            ),
+            classes=tuple(
+                dict.fromkeys(
+                    kinds[int(k)]
+                    for family in ("class", "label", "within")
+                    for k in clear[family]
+                    if different
+                )
+            ),
+            detectable=detectable,
+            columns=tuple(
+                ColumnChange(name, chance, *change)
+                for name, chance, change in zip(names, by_column, changes, strict=True)
+            ),
+            sizes=sizes,
+        )  # fmt: skip
+
+    def _clear(self, name: str) -> list[Any]:
+        """Return the names of the features of a family that differ, the clearest first."""
+        if name not in self.gaps or p_value(self.scores[name]) > self.level:
+            return []
+        family, gap, error = self.gaps[name]
+        t = np.abs(gap) / np.where(error > TINY, error, np.inf)
+        limit = np.quantile(t.max(axis=1), 1.0 - self.level, method="higher")
+        clear = np.flatnonzero(t[0] >= limit)
+        assert family.names is not None
+        return family.names[clear[np.argsort(-t[0, clear])]].tolist()
+
+    def find_detectable(self, table: Array, sizes: tuple[int, int], rng: Generator) -> float:
+        """Find the shift of a column that is detected in 80 % of divisions.
+
+        In standard deviations of the column; the median over some columns.
+        """
+        varying = np.flatnonzero(np.ptp(table, axis=0) > 0)
+        if not len(varying):
+            return np.inf
+        places = np.linspace(0, len(varying) - 1, min(len(varying), _SHIFTED)).round()
+        columns = varying[places.astype(int)].tolist()
+        return float(np.median([self._detected(k, table[:, k], sizes, rng) for k in columns]))
+
+    def _detected(
+        self, column: int, values: Array, sizes: tuple[int, int], rng: Generator
+    ) -> float:
+        shifts = _SHIFTS * (1.0 / sizes[0] + 1.0 / sizes[1]) ** 0.5
+        limit, power = self.critical, [self.level]
+        for response in _respond(values, shifts, sizes, rng):
+            share = float(np.mean(self._score_shifted(column, response) >= limit))
+            # Power rises with the shift; where it does not, that is noise of the divisions.
+            power.append(max(power[-1], share))
+        if power[-1] < _POWER:
+            return np.inf
+        return float(np.interp(_POWER, power, [0.0, *shifts]))
+
+    def _score_shifted(self, column: int, response: Array) -> Array:
+        """Score all divisions but the observed one, with the features of a column moved."""
+        scores, start = [self.largest[1:]], 0
+        for name in ("mean", "shape", "tails"):
+            family, gap, error = self.gaps[name]
+            assert family.owners is not None
+            own = np.flatnonzero(family.owners == column)
+            moved = gap[1:, own] + response[start : start + len(own)]
+            start += len(own)
+            if family.kind == "largest":
+                t = _standardise(moved, error[own]).max(axis=1)
+                scores.append(score_largest(t, _standardise(gap, error).max(axis=1)))
+                continue
+            # Sums of a column by its own divisions; then as one of as many columns as there are.
+            sums, null = (moved**2).sum(axis=1), (gap[:, own] ** 2).sum(axis=1)
+            every = two_sided(score_sums(_sums(family, gap)).max(axis=1))
+            scores.append(score_largest(two_sided(score_sums(sums, null)), every))
+        return np.max(scores, axis=0)
+
+
+def _score(family: Family, gap: Array, error: Array) -> tuple[Array, Array | None]:
+    """Score a family (B,), and where its features are of columns each of these (B, k)."""
+    if family.kind == "sum":
+        return score_sums((gap**2).sum(axis=1)[:, None])[:, 0], None
+    if family.kind == "by column":
+        parts = score_sums(_sums(family, gap))
+        t = two_sided(parts.max(axis=1))
+        return score_largest(t, t), parts
+    t = _standardise(gap, error)
+    by_column = None
+    if family.owners is not None:
+        parts = [t[:, family.owners == k].max(axis=1) for k in range(family.owners.max() + 1)]
+        by_column = np.column_stack([score_largest(part, part) for part in parts])
+    largest = t.max(axis=1)
+    return score_largest(largest, largest), by_column
+
+
+def _standardise(gap: Array, error: Array) -> Array:
+    return np.abs(gap) / np.where(error > TINY, error, np.inf)
+
+
+def _sums(family: Family, gap: Array) -> Array:
+    """Sum squares of the features of each column (B, k)."""
+    assert family.owners is not None
+    starts = np.flatnonzero(np.diff(family.owners, prepend=-1))
+    return np.add.reduceat(gap**2, starts, axis=1)
+
+
+def _respond(
+    column: Array, shifts: Array, sizes: tuple[int, int], rng: Generator
+) -> Iterator[Array]:
+    """Compute what shifts of one side add to the differences of its mean features (F,)."""
+    values = column[rng.permutation(len(column))[:_RECORDS]]
+    second = min(max(round(len(values) * sizes[1] / sum(sizes)), 1), len(values) - 1)
+    spread, levels = values.std(), np.unique(values)
+    divisions = [rng.permutation(len(values)) for _ in range(max(1, _RECORDS // len(values) // 8))]
+    chance = rng.random(len(values))
+    plain = column_features(values)
+    for shift in shifts:
+        total = np.zeros(plain.shape[1])
+        for order in divisions:
+            moved, side = values.copy(), order[:second]
+            moved[side] = _shift(moved[side], shift * spread, levels, chance[side])
+            gap = column_features(moved) - plain
+            total += gap[order[second:]].mean(axis=0) - gap[side].mean(axis=0)
+        yield total / len(divisions)
+
+
+def _shift(values: Array, by: float, levels: Array, chance: Array) -> Array:
+    """Shift values; of few levels, so many records move to the next that the mean shifts."""
+    if len(levels) > _DISCRETE:
+        return values + by
+    place = np.searchsorted(levels, values)
+    above = levels[np.minimum(place + 1, len(levels) - 1)]
+    step = float((above - values).mean())
+    return np.where(chance * step < by, above, values)
+
+
+def describe_columns(table: Array, first: Sample, second: Sample) -> list[Change]:
+    """Describe each column of a pooled table (n + m, d): shift, its interval, ratio of spreads."""
+    cut = len(first.points)
+    return [
+        _describe(column[:cut], column[cut:], first.weights, second.weights) for column in table.T
+    ]
+
+
+def _describe(x: Array, y: Array, v: Array, w: Array) -> Change:
+    if len(np.unique(np.concatenate([x, y]))) <= _DISCRETE:
+        sides = [_moments(values, masses) for values, masses in ((x, v), (y, w))]
+    else:
+        sides = [_quartiles(values, masses) for values, masses in ((x, v), (y, w))]
+    (a, e, r), (b, f, s) = sides
+    margin = 1.96 * float(np.hypot(e, f))
+    return b - a, (b - a - margin, b - a + margin), s / r if r > TINY * max(abs(a), 1.0) else np.nan
+
+
+def _moments(values: Array, masses: Array) -> tuple[float, float, float]:
+    """Compute mean, its standard error, and the standard deviation."""
+    shares = masses / masses.sum()
+    mean = float(shares @ values)
+    spread = float(shares @ (values - mean) ** 2) ** 0.5
+    return mean, spread * float(shares @ shares) ** 0.5, spread
+
+
+def _quartiles(values: Array, masses: Array) -> tuple[float, float, float]:
+    """Compute the median, its standard error from order statistics, and the quartile range."""
+    order = np.argsort(values)
+    shares = masses[order] / masses.sum()
+    ranks = np.cumsum(shares) - shares / 2.0
+    # Kish's effective size: weights make a sample count for less.
+    margin = 0.98 * float(shares @ shares) ** 0.5
+    low, q1, middle, q3, high = np.interp(
+        [0.5 - margin, 0.25, 0.5, 0.75, 0.5 + margin], ranks, values[order]
+    )
+    return float(middle), float(high - low) / 3.92, float(q3 - q1)
