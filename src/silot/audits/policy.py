@@ -156,7 +156,7 @@ class _Auditor:
             target=target,
             target_weights=weights,
             reaches=np.array([reach_of(target, weights, 1.0)]),
-            shares=np.array([0.5, 1.0, 1.0, 0.5]),
+            shares=np.array([0.5, 1.0, 0.5]),
         )
 
     def count_recovered(self) -> int:
