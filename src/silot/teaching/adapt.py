@@ -678,7 +678,8 @@ class Adapt(Combining, Choosing, Features, Learning):
         return replace(
             result,
             unlabelled={**result.unlabelled, **records},
-            status=f"{result.status}; records with noise count as fewer: {', '.join(notes)}",
+            status=f"{result.status}; noise leaves a mean as precise as that of fewer records: "
+            + ", ".join(notes),
         )
 
     @cached_property
