@@ -167,7 +167,9 @@ class Learning(Modelling):
         return trained
 
 
-def guessing(trained: dict[str, Trained], devices: Devices, classes: tuple[str, ...]) -> list[str]:
+def guessing(
+    trained: Mapping[str, Trained], devices: Devices, classes: tuple[str, ...]
+) -> list[str]:
     """Name the sources whose model is wrong as often as always naming its largest class is."""
     names: list[str] = []
     for name in sorted(trained.keys() & devices.counted.keys()):
