@@ -167,9 +167,7 @@ class Learning(Modelling):
         return trained
 
 
-def guessing(
-    trained: Mapping[str, Trained], devices: Devices, classes: tuple[str, ...]
-) -> list[str]:
+def guessing(trained: dict[str, Trained], devices: Devices, classes: tuple[str, ...]) -> list[str]:
     """Name the sources whose model is wrong as often as always naming its largest class is."""
     names: list[str] = []
     for name in sorted(trained.keys() & devices.counted.keys()):
@@ -740,7 +738,7 @@ class Adapt(Combining, Choosing, Features, Learning):
             accuracies=accuracies,
             energy=plan.energy,
             energy_share=energy_share(plan, costs),
-            status=_status(plan, devices, guessing(trained, devices, classes))
+            status=_status(plan, devices, guessing(dict(trained), devices, classes))
             + self.target_status(plan, combined, unevaluated),
             seed=self.seed,
             excluded=codes_of(devices.excluded),
