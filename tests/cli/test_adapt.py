@@ -160,6 +160,24 @@ def test_empty_labels_of_a_table_stand_for_none(folder: Path, tmp_path: Path) ->
     assert told["accuracy"] is None
 
 
+@pytest.mark.heavy
+def test_a_release_of_each_device_is_all_that_a_private_adaptation_sends(folder: Path) -> None:
+    images, digits = load_digits(return_X_y=True)
+    np.savez(folder / "mine.npz", X=images[-297:], y=digits[-297:])
+    devices = ("d3.npz", "d4.npz", "--unlabelled=-1")
+    private = ("--source", "mine.npz", "--epsilon", "4")
+    told = found(folder, "adapt", *devices, *private, "--ledgers", "L", "--budget-epsilon", "4")
+    assert told["disclosure"] == "private" and told["plan"]["sources"] == ["coordinator"]
+    assert 0 < told["accuracy"] <= 1 and abs(told["unlabelled"]["d3"] - 250) < 30
+    assert told["accuracy"] > 0.85 and told["rounds"] == 1
+    done = silot(folder, "adapt", *devices, *private)
+    assert "charged" in done.stdout and "precise" in done.stdout
+    shown = silot(folder, "ledger", "show", "L/d3.ledger").stdout
+    assert "0.92" in shown
+    done = silot(folder, "adapt", *devices, *private[2:])
+    assert done.returncode == 3 and "option-privacy" in done.stderr and "--source" in done.stderr
+
+
 def _result(told: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in told.items() if name != "seconds"}
     kept["plan"] = {name: value for name, value in kept["plan"].items() if name != "seconds"}

@@ -127,7 +127,7 @@ ALL: list[Question] = [
         target=CLOUD,
         target_weights=np.ones(len(CLOUD)),
         reaches=np.ones(1),
-        shares=np.ones(4),
+        shares=np.ones(3),
     ),
     Spread(),
     MeanFeatures(features=8, bandwidth=1.0, seed=0),

@@ -174,14 +174,13 @@ def asked_by_summaries(measure: Measure, public: Measure, epsilon: float) -> Ask
         labelled = {"classes": encode_classes(names), "target_codes": codes, "table": table}
     question = SummarizeRecords(
         privacy_mu=mu_of(epsilon, 1e-5),
-        centre=public.points.mean(axis=0),
-        radius=3.0,
         features=8,
+        scale=np.ones(public.dimension),
         bandwidth=2.0,
         target=target,
         target_weights=weights,
         reaches=np.array([reach_of(target, weights, share) for share in (4.0, 32.0)]),
-        shares=np.array([0.1, 0.2, 0.2, 0.3, 0.2]),
+        shares=np.array([0.1, 0.4, 0.3, 0.2]),
         **labelled,
     )
     question.check(measure.dimension, measure.labelled)

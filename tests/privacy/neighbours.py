@@ -250,26 +250,25 @@ def questions(rng: np.random.Generator, pair: Drawn) -> Iterator[Release]:
 def summaries(
     rng: np.random.Generator, dimension: int, classes: Sequence[str], **common: Any
 ) -> Iterator[SummarizeRecords]:
-    """Summaries of every kind: sizes, moments, features, and a target with and without classes."""
+    """Summaries of every kind: sizes, features, and a target with and without classes."""
     scale = float(10.0 ** rng.integers(-3, 4))
     named = encode_classes(list(classes)) if classes else ""
-    ball = {"centre": scale * rng.normal(size=dimension), "radius": scale}
-    waves = {"features": 6, "bandwidth": scale, "draw": int(rng.integers(100))}
+    waves = {"features": 6, "bandwidth": scale, "draw": int(rng.integers(100)),
+             "scale": rng.uniform(0.1, 3.0, dimension)}  # fmt: skip
     target = {
         "target": scale * rng.normal(size=(5, dimension)),
         "target_weights": rng.dirichlet(np.ones(5)),
         "reaches": scale * np.array([0.5, 4.0]), "p": int(rng.integers(1, 3)),
     }  # fmt: skip
-    shares = rng.dirichlet(np.ones(5)) + 0.02
+    shares = rng.dirichlet(np.ones(4)) + 0.02
     yield SummarizeRecords(**common, classes=named)
-    yield SummarizeRecords(**common, **ball, shares=shares[:3])
-    yield SummarizeRecords(**common, centre=ball["centre"], **waves, shares=shares[:3])
+    yield SummarizeRecords(**common, **waves, shares=shares[:2])
     yield SummarizeRecords(**common, **target, shares=shares)
     if classes:
         size = len(classes)
         table = scale * rng.random((size, size))
         yield SummarizeRecords(
-            **common, **ball, **waves, **target, classes=named, shares=shares,
+            **common, **waves, **target, classes=named, shares=shares,
             table=(table + table.T) * (1.0 - np.eye(size)),
             target_codes=rng.integers(size, size=5),
         )  # fmt: skip

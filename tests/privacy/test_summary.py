@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from silot.privacy import summary
 from silot.privacy.accounting import mu_of, scale_for
-from silot.privacy.summary import Offsets, Sizes, Squares, Summary, ToTarget, Waves, reach_of
+from silot.privacy.summary import Sizes, Summary, ToTarget, Waves, reach_of
+from silot.teaching.federated import random_features
 from silot_transport import exact_plan
 from tests.tiers import examples
 
@@ -27,16 +28,13 @@ def layout(
         table = (table + table.T) * (1 - np.eye(classes))
     codes = rng.integers(0, max(classes, 1), m)
     reach = reach_of(target, weights, 2.0)
-    centre = rng.normal(size=d)
     return Summary(
         [
             Sizes(classes),
-            Offsets(centre, 2.0),
-            Squares(centre, 2.0),
-            Waves(centre, 1.5, 8, 3),
+            Waves(rng.uniform(0.1, 2.0, d), 1.5, 8, 3),
             ToTarget(target, weights, reach, p, None if table is None else codes, table),
         ],
-        rng.dirichlet(np.ones(5)) + 0.02,
+        rng.dirichlet(np.ones(3)) + 0.02,
     )
 
 
@@ -84,18 +82,19 @@ def test_without_noise_a_reading_is_exact() -> None:
     release = Summary(
         [
             Sizes(2),
-            Offsets(np.zeros(3), 4.0),
-            Squares(np.zeros(3), 4.0),
+            Waves(np.array([0.5, 1.0, 2.0]), 0.7, 8, 3),
             ToTarget(target, weights, 9.0),
         ],
-        [1.0] * 4,
+        [1.0] * 3,
     )
     reading = release.read(release.encode(points, np.ones(400), codes), 0.0)
     assert reading.records == pytest.approx(400, rel=1e-5)
     np.testing.assert_allclose(reading.class_shares, np.bincount(codes) / 400, atol=1e-5)
-    mean, deviation = reading.moments()
-    np.testing.assert_allclose(mean, points.mean(0), atol=1e-4)
-    np.testing.assert_allclose(deviation, points.std(0), atol=1e-3)
+    mean, effective = reading.mean_features()
+    scaled = points / np.array([0.5, 1.0, 2.0])
+    features = random_features(scaled, features=8, bandwidth=0.7, seed=3)
+    np.testing.assert_allclose(mean, features.mean(0), atol=1e-5)
+    assert effective == pytest.approx(400, rel=1e-4)
     (transport,) = reading.transports()
     assert transport.power == pytest.approx(exact_plan(points, target).cost, rel=1e-4)
     assert transport.noise == 0.0
@@ -116,6 +115,26 @@ def test_intervals_of_the_noise_cover() -> None:
         (transport,) = release.read(noisy, scale).transports()
         inside += abs(transport.power - truth) <= 1.96 * transport.noise
     assert 0.93 <= inside / len(drawn) <= 0.97
+
+
+def test_a_mean_with_noise_is_as_precise_as_that_of_the_effective_records() -> None:
+    rng = np.random.default_rng(3)
+    release = Summary([Sizes(), Waves(np.ones(3), 1.0, 64, 0)], [0.1, 0.9])
+    block = release.blocks[1]
+    assert isinstance(block, Waves)
+    none = np.zeros(300, dtype=np.int64)
+    truth = block.rows(rng.normal(size=(200_000, 3)), none).mean(axis=0)
+    scale = scale_for(release.sensitivity, mu_of(2.0, 1e-5))
+    errors, stated = [], []
+    for _ in range(200):
+        exact = release.encode(rng.normal(size=(300, 3)), np.ones(300), none)
+        noisy = exact + np.rint(rng.normal(size=len(exact)) * scale).astype(np.int64)
+        mean, effective = release.read(noisy, scale).mean_features()
+        errors.append(np.sum((mean - truth) ** 2))
+        stated.append((1.0 - truth @ truth) / effective)
+    # The number of records has noise too, which the statement leaves out: it is small.
+    assert 0.85 < np.mean(errors) / np.mean(stated) < 1.15
+    assert np.mean(stated) > 1.5 * (1.0 - truth @ truth) / 300
 
 
 def test_a_claim_that_is_too_small_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
+from ..distances.sketches.release_options import Private
 from ..errors import InputError, MismatchError, SilotError
 from ..federation.local import LocalFederation, Progress
-from ..federation.party import Holder
+from ..federation.party import Holder, Own
 from ..federation.policy import Policy
+from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Runtime
 from ..privacy.ledger import Ledger
 from ..teaching.adapt import Adapt
@@ -25,6 +27,7 @@ from ._holders import (
     read_measure,
     with_preflight,
 )
+from .sketch import Spending, prepare_release, run_private
 
 
 def adapt(
@@ -32,6 +35,7 @@ def adapt(
     how: Adapt | None = None,
     *,
     labels: str | None = None,
+    source: Data | None = None,
     evaluation: Mapping[str, Data] | None = None,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -39,6 +43,8 @@ def adapt(
     """Train where there are labels, choose who teaches whom, and combine models at the others.
 
     Runs a local federation; devices' records never leave their holders, models' parameters do.
+    With ``privacy_epsilon`` the caller's ``source`` trains, and all that a device sends is one
+    release with noise: its number of records and their mean features.
 
     Parameters
     ----------
@@ -51,13 +57,17 @@ def adapt(
     labels
         Name of the column of data frames that has the labels. A frame without it has no labels,
         and where it is empty a record has none.
+    source
+        Labelled records of the caller's own, with ``privacy_epsilon``. Devices see the spread of
+        their columns, and the labels of devices are not used.
     evaluation
         Records with true labels of some devices, by name: used for accuracies and nothing else.
     progress
         Called after every exchange.
     **options
         Options of ``silot.teaching.Adapt``, such as ``model``, ``objective``, ``budget``,
-        ``rule``, ``unlabelled`` and ``seed``.
+        ``rule``, ``unlabelled`` and ``seed``. With ``source`` also those of a release:
+        ``privacy_epsilon``, ``privacy_delta``, ``mass_limit``, ``ledgers`` and ``budget_epsilon``.
 
     Returns
     -------
@@ -85,6 +95,8 @@ def adapt(
     >>> found.plan.links, bool(found.accuracy > 0.9)
     ((('ward', 'clinic', 1.0),), True)
     """
+    spending, options = Spending.split(options)
+    private, options = _split_private(options, source, spending)
     how = Adapt.of(how, options)
     if isinstance(devices, Federation | Runtime):
         if evaluation:
@@ -93,7 +105,9 @@ def adapt(
                 "Holder(..., evaluation=...).",
                 code="option-evaluation",
             )
-        parties = Parties.of(devices, labels or False)
+        parties = Parties.of(devices, labels or False, source)
+        if private is not None:
+            return _run_private(how, parties, private, spending, {}, progress)
         return parties.run(how.protocol(parties.names), progress)
     named = check_names(name_holders(devices))
     truth = dict(evaluation or {})
@@ -103,6 +117,8 @@ def adapt(
             f"evaluation names {strange[0]!r}, which is no device. Give it by names of devices.",
             code="device-names",
         )
+    if source is not None:
+        named = {**named, COORDINATOR: source}
     if labels is not None:
         named = _labelled_frames(named, labels, how.unlabelled)
     test_of = {name: f"evaluation of {name}" for name in truth}
@@ -110,21 +126,59 @@ def adapt(
     if tests:
         check_measures(tests, labels=True)
     measures = check_measures({**named, **tests}, labels=False, last=tests)
-    protocol = how.protocol(list(named))
-    federation = LocalFederation(
-        {
-            name: Holder(
-                measures[name],
-                Policy.open(),
-                Ledger(),
-                evaluation=measures[test_of[name]] if name in test_of else None,
-            )
-            for name in named
-        }
-    )
+    holders = {
+        name: Holder(
+            measures[name],
+            Policy.open(),
+            Ledger(),
+            evaluation=measures[test_of[name]] if name in test_of else None,
+        )
+        for name in named
+    }
     columns = next((measures[name].columns for name in named if measures[name].columns), None)
-    adaptation = with_preflight(federation.run(protocol, progress=progress), Preflight.of(measures))
+    if private is not None:
+        trusted = Own(measures[COORDINATOR])
+        owned = {name: measures[name] for name in named if name != COORDINATOR}
+        parties = Parties(tuple(owned), owned, own=trusted)
+        own = {name: holders[name] for name in truth}
+        adaptation = _run_private(how, parties, private, spending, own, progress)
+    else:
+        protocol = how.protocol(list(named))
+        adaptation = LocalFederation(holders).run(protocol, progress=progress)
+        adaptation = with_preflight(adaptation, Preflight.of(measures))
     return replace(adaptation, columns=columns)
+
+
+def _split_private(
+    options: dict[str, Any], source: Data | None, spending: Spending
+) -> tuple[Private | None, dict[str, Any]]:
+    """Part the options of a release from others; they need a source, and the source needs them."""
+    own = {name: options[name] for name in Private.options if name in options}
+    others = {name: value for name, value in options.items() if name not in own}
+    if source is None and not own and spending.ledgers is None:
+        return None, others
+    if source is None or "privacy_epsilon" not in own:
+        raise InputError(
+            "a private adaptation needs labelled records of your own, which train the model, and "
+            "a budget. Give source= and privacy_epsilon= (on the command line --source FILE and "
+            "--epsilon 4), or neither: devices with labels then train, at level record.",
+            code="option-privacy",
+        )
+    return Private(**own), others
+
+
+def _run_private(
+    how: Adapt,
+    parties: Parties,
+    private: Private,
+    spending: Spending,
+    evaluation: Mapping[str, Holder],
+    progress: Callable[[Progress], None] | None,
+) -> Adaptation:
+    """Charge one release of every device to its ledger, and adapt by what they say."""
+    prepare_release(parties, {"mass_limit": private.mass_limit}, spending)
+    protocol = how.private_protocol(parties.names, parties.trusted, private, evaluation)
+    return run_private(parties, protocol, private, spending, progress)
 
 
 def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) -> dict[str, Data]:

@@ -156,7 +156,7 @@ class _Auditor:
             target=target,
             target_weights=weights,
             reaches=np.array([reach_of(target, weights, 1.0)]),
-            shares=np.array([0.5, 1.0, 1.0, 0.5]),
+            shares=np.array([0.5, 1.0, 0.5]),
         )
 
     def count_recovered(self) -> int:
@@ -239,12 +239,14 @@ def _attributes(auditor: _Auditor) -> Iterator[PolicyAttack]:
     for row in auditor.targets():
         column = int(auditor.rng.integers(auditor.data.dimension))
         other = auditor.changed(row, column)
-        ends = auditor.data.points[row], other.points[row]
-        # Moments in a ball around the two possible values, which show the difference best.
+        ends = np.stack([auditor.data.points[row], other.points[row]])
+        # The distance to one of the two possible values, cut at the other: a record at the first
+        # adds nothing, and at the second the most that any record may add.
         release = SummarizeRecords(
             privacy_mu=mu,
-            centre=(ends[0] + ends[1]) / 2.0,
-            radius=max(float(np.linalg.norm(ends[0] - ends[1])) / 2.0, 1e-9),
+            target=ends[:1],
+            target_weights=np.ones(1),
+            reaches=np.array([max(float(np.linalg.norm(ends[0] - ends[1])), 1e-9)]),
             shares=np.array([0.01, 1.0, 1.0]),
         )
         one, two = _noisy_scores(auditor, release, auditor.data, other)

@@ -61,23 +61,30 @@ class DeviceFiles(Flags):
         paths: Sequence[Path],
         tests: Mapping[str, Path],
         options: Mapping[str, Any],
+        source: Path | None = None,
     ) -> Adaptation:
         """Run ``adapt`` over devices; ``tests`` are files of evaluation records by device."""
         options = dict(options)
+        own = [] if source is None else [source]
         if "shape" in options:
             options["shape"] = read_shape(options["shape"])
+        tables = Tables(label_column=self.label_column, columns=self.columns)
         if where.sites is not None:
-            where.refuse(label_column=self.label_column, columns=self.columns)
+            if source is None:
+                where.refuse(label_column=self.label_column, columns=self.columns)
+            else:
+                options["source"] = next(iter(tables.load(own).values()))
             connection = where.connected(paths)
             return self._adapted(connection, connection.names, options)
-        tables = Tables(label_column=self.label_column, columns=self.columns)
-        loaded = tables.load(paths, options.get("unlabelled", ""))
+        loaded = tables.load([*paths, *own], options.get("unlabelled", ""))
         marker = options["unlabelled"] if "unlabelled" in options else _marker(loaded)
         truth: dict[str, Measure] = {}
         for name, path in tests.items():
             read = replace(tables, labels=True).load([path], marker)
             truth[name] = next(iter(read.values()))
         options["unlabelled"] = marker
+        if source is not None:
+            options["source"] = loaded.pop(list(loaded)[-1])
         return self._adapted(loaded, list(loaded), options, truth)
 
     def _adapted(
@@ -89,8 +96,22 @@ class DeviceFiles(Flags):
     ) -> Adaptation:
         numbers = {} if self.energy is None else energy_numbers(self.energy, names)
         with steps("adapt") as progress:
-            how = Adapt(**{**numbers, **options})
-            return adapt(devices, how, evaluation=truth, progress=progress)
+            return adapt(devices, evaluation=truth, progress=progress, **{**numbers, **options})
+
+
+class Releasing(Flags):
+    """One release of each device with noise, and who trains in its place."""
+
+    source: Path | None = flag(
+        "Labelled records of your own that train, with --epsilon: devices send releases alone."
+    )
+    privacy_epsilon: float | None = flag(
+        "What the release of each device spends.", "--epsilon", "--privacy-epsilon"
+    )
+    privacy_delta: float | None = flag("Chance that it is exceeded. Default: 1e-5.")
+    mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
+    ledgers: Path | None = flag("Folder of the devices' ledgers, which releases are charged to.")
+    budget_epsilon: float | None = flag("Epsilon of all releases in a ledger together. Default: 1.")
 
 
 def evaluation_files(
@@ -260,6 +281,7 @@ def adapt_command(
     *,
     where: Where,
     files: DeviceFiles,
+    releasing: Releasing,
     save: Path | None = flag("Save the trained models and the links to this .npz file."),
     outputs: Outputs,
     **options: Any,
@@ -269,11 +291,13 @@ def adapt_command(
     where.refuse(test=test)
     paths, tests = (devices or [], {}) if where.sites else evaluation_files(devices or [], test)
     check_outputs(outputs.report, save, outputs.transcript, inputs=tests.values())
-    if len(paths) < 2 and not where.sites:
+    source = releasing.source
+    if len(paths) + (source is not None) < 2 and not where.sites:
         raise InputError(
             f"{len(paths)} device(s); give a data file for each, two or more.", code="holder-names"
         )
-    result = files.adapt(where, paths, tests, options)
+    options |= releasing.values(source=None)
+    result = files.adapt(where, paths, tests, options, source)
     if save is not None:
         _save_models(result, save)
     outputs.finish(result, then={"models": save}, assumed=files.energy is None)

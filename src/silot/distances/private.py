@@ -26,9 +26,9 @@ from .sketches.release_options import Private
 # Reaches whose squares are so many times the median squared distance of two atoms. The short one
 # has less noise, the long one cuts nothing off distances of several standard deviations.
 _SHORT, _LONG = 4.0, 32.0
-# Shares of the square of mu: of sizes, of no moments and features, and of the two distances. On
+# Shares of the square of mu: of sizes, of features (none), and of the two distances. On
 # tables of 300 records the short one decides, and the number of records is needed least precisely.
-_SHARES = np.array([0.14, 1.0, 1.0, 0.6, 0.26])
+_SHARES = np.array([0.14, 1.0, 0.6, 0.26])
 # What the long reach adds to the short one, as a factor of the power: mean and standard deviation
 # before any data, and that of how it grows with the distance. On tables it is 1 to 2.
 _FACTOR, _FACTOR_ERROR, _GROWTH_ERROR = 1.2, 0.4, 0.4
@@ -161,7 +161,7 @@ class PrivateDistance(Private, Pairwise):
             table=target.table,
             reaches=np.array(reaches),
             p=self.p,
-            shares=_SHARES[: 3 + len(reaches)],
+            shares=_SHARES[: 2 + len(reaches)],
         )
 
     def _read(self, reading: Reading, holders: tuple[str, str]) -> Distance:

@@ -31,6 +31,8 @@ RESOLUTION = 1 << 20
 _SLACK = 1e-5
 # Shortens vectors that are scaled to length 1, so that no rounding makes one longer.
 _INSIDE = 1.0 - 1e-12
+# Records of one place have means without spread: noise counts against this much of it.
+_LEAST_SPREAD = 0.05
 # Costs held at once while distances to a target are computed: 32 MB of floats.
 _COSTS = 1 << 22
 
@@ -92,48 +94,15 @@ class Sizes(Sum):
 
 
 @dataclass(frozen=True, eq=False)
-class Offsets(Sum):
-    """Records as offsets from a public centre, in units of a public radius, clipped to length 1."""
-
-    centre: Array
-    radius: float
-
-    @property
-    def name(self) -> str:
-        return "offsets"
-
-    @property
-    def size(self) -> int:
-        return len(self.centre)
-
-    def rows(self, points: Array, codes: Codes) -> Array:
-        with np.errstate(all="ignore"):
-            moved = np.nan_to_num((points - self.centre) / self.radius, posinf=1e100, neginf=-1e100)
-        # The largest entry is divided out first, because squares of large numbers overflow.
-        largest = np.maximum(np.abs(moved).max(axis=1, keepdims=True), 1.0)
-        length = np.linalg.norm(moved / largest, axis=1, keepdims=True) * largest
-        return moved / np.maximum(length, 1.0) * _INSIDE
-
-
-class Squares(Offsets):
-    """Squares of the offsets; their length is at most that of the offsets."""
-
-    @property
-    def name(self) -> str:
-        return "squares"
-
-    def rows(self, points: Array, codes: Codes) -> Array:
-        return super().rows(points, codes) ** 2
-
-
-@dataclass(frozen=True, eq=False)
 class Waves(Sum):
     r"""Random Fourier features of length 1, for the Gaussian kernel of a public bandwidth.
 
     .. math:: \sqrt{2 / D}\,[\cos(\omega_k^T x / h), \sin(\omega_k^T x / h)]_{k \le D / 2}
+
+    Columns are divided by a public ``scale`` (d,) first.
     """
 
-    centre: Array
+    scale: Array
     bandwidth: float
     features: int
     seed: int
@@ -148,13 +117,13 @@ class Waves(Sum):
 
     @cached_property
     def directions(self) -> Array:
-        """Draw the public directions, (d, D / 2)."""
-        draw = np.random.default_rng([self.seed, 41])
-        return draw.standard_normal((len(self.centre), self.features // 2))
+        """Draw the public directions, (d, D / 2): those of ``teaching.random_features``."""
+        draw = np.random.default_rng([self.seed, 3])
+        return draw.standard_normal((len(self.scale), self.features // 2))
 
     def rows(self, points: Array, codes: Codes) -> Array:
         with np.errstate(all="ignore"):
-            angles = (points - self.centre) @ self.directions / self.bandwidth
+            angles = (points / self.scale / self.bandwidth) @ self.directions
             both = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
         # The cosine of infinity is no number: such a record counts nothing here.
         return np.nan_to_num(both) * (2.0 / self.features) ** 0.5 * _INSIDE
@@ -334,14 +303,18 @@ class Reading:
         """Shares of the public classes, and of all others: the nearest ones that sum to 1."""
         return project_to_simplex(self.values["sizes"] / self.records)
 
-    def moments(self) -> tuple[Array, Array]:
-        """Compute the mean and the standard deviation of every column."""
-        block = self.blocks["offsets"]
-        assert isinstance(block, Offsets)
-        offset = self.values["offsets"] / self.records
-        variance = self.values["squares"] / self.records - offset**2
-        deviation = np.sqrt(np.maximum(variance, 0.0))
-        return block.centre + block.radius * offset, block.radius * deviation
+    def mean_features(self) -> tuple[Array, float]:
+        r"""Compute the mean features, and how many records without noise show as much.
+
+        A mean of n records is off by :math:`(1 - |\mu|^2) / n`, squared; noise of deviation s adds
+        :math:`D s^2 / n^2`.
+        """
+        mean = self.values["waves"] / self.records
+        noise = len(mean) * (self.noise["waves"] / self.records) ** 2
+        spread = max(1.0 - max(float(mean @ mean) - noise, 0.0), _LEAST_SPREAD)
+        effective = 1.0 / (1.0 / self.records + noise / spread)
+        # Noise can make it longer than any mean of features is.
+        return mean / max(float(np.linalg.norm(mean)), 1.0), effective
 
     def transports(self) -> list[Transport]:
         """Read the transports to the target, the shortest reach first."""

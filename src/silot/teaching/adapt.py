@@ -18,21 +18,28 @@ from silot_transport._check import integer
 
 from ..distances.questions import encode_classes
 from ..distances.shared_options import training_option
+from ..distances.sketches.questions import SummarizeRecords, read_integers
+from ..distances.sketches.release_options import Private
 from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol, Questions, Steps, required
+from ..federation.protocol import COORDINATOR, Protocol, Questions, Steps, required
+from ..federation.question import Answerer
 from ..options import Check, anything, count, documented, none_or, number, option, part, word
+from ..privacy.accounting import scale_for
+from ..privacy.summary import Reading
 from .costs import Indices, NoEligibleSource
 from .divergences import DIVERGENCES, Divergence, divergence_of
 from .federated import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
 from .federated.features import effective_columns
 from .federated.modelling import (
+    Counted,
     Devices,
     Labelled,
     Means,
     Modelling,
     Trained,
+    answer_locally,
     ask_columns,
     ask_each,
     codes_of,
@@ -59,6 +66,10 @@ _FEWEST_FEATURES = 2
 _EXPLAINED = 1.25
 # Records of the senders' class shares that are added to those of a target: few tell little.
 _PRIOR = 5.0
+# Of a release: most random features, and shares of the square of mu of the number of records and
+# of the features, whose mean needs the number less precisely.
+_RELEASED_FEATURES = 128
+_RELEASED_SHARES = np.array([0.1, 0.9])
 # Least share of a class a target is taken to have, and most a class is raised by: the shares
 # are estimates.
 _LEAST_SHARE = 1e-3
@@ -198,6 +209,28 @@ class Features(Labelled):
         classes: tuple[str, ...],
     ) -> Steps[dict[str, Means]]:
         """Ask all devices for mean features, and sources for those of each class too."""
+        question = self.build_features(devices, spec, classes)
+        # A target's mean is all that is needed of it, and that is no more than an aggregate.
+        alone = MeanFeatures(
+            features=question.features,
+            bandwidth=question.bandwidth,
+            seed=self.seed,
+            scale=question.scale,
+        )
+        questions: Questions = {k: question if k in trained else alone for k in devices.names}
+
+        def read(name: str, answer: Answer) -> Means:
+            is_source = name in trained
+            return read_means(answer, len(classes), question.features, by_class=is_source)
+
+        means, failed = yield from ask_each(questions, read)
+        devices.drop(failed)
+        return means
+
+    def build_features(
+        self, devices: Devices, spec: ModelSpec, classes: tuple[str, ...]
+    ) -> ClassFeatures:
+        """Build the question for mean features, in units of the model."""
         scale = np.atleast_1d(spec.scale)
         variances = [
             devices.columns[name][1] / scale**2 for name in devices.names if name in devices.columns
@@ -213,7 +246,7 @@ class Features(Labelled):
             bandwidth = 0.5 * float(np.mean([2.0 * v.sum() for v in variances])) ** 0.5 or 1.0
         if len(scale) == 1:
             bandwidth, scale = bandwidth * float(scale[0]), np.zeros(0)
-        question = ClassFeatures(
+        return ClassFeatures(
             classes=encode_classes(list(classes)),
             unlabelled=self.unlabelled,
             features=self._how_many(devices, variances),
@@ -221,22 +254,6 @@ class Features(Labelled):
             seed=self.seed,
             scale=scale,
         )
-        # A target's mean is all that is needed of it, and that is no more than an aggregate.
-        alone = MeanFeatures(
-            features=question.features,
-            bandwidth=bandwidth,
-            seed=self.seed,
-            scale=scale,
-        )
-        questions: Questions = {k: question if k in trained else alone for k in devices.names}
-
-        def read(name: str, answer: Answer) -> Means:
-            is_source = name in trained
-            return read_means(answer, len(classes), question.features, by_class=is_source)
-
-        means, failed = yield from ask_each(questions, read)
-        devices.drop(failed)
-        return means
 
     def _how_many(self, devices: Devices, variances: list[Array]) -> int:
         """Count features whose mean small classes can disclose without disclosing records."""
@@ -577,6 +594,94 @@ class Adapt(Combining, Choosing, Features, Learning):
             expected_rounds=8 + compared,
         )
 
+    def private_protocol(
+        self,
+        holders: Sequence[str],
+        own: Answerer,
+        private: Private,
+        evaluation: Mapping[str, Answerer] | None = None,
+    ) -> Protocol[Adaptation]:
+        """Return the protocol by which records of the coordinator's own teach holders.
+
+        Every holder answers one release with noise: its number of records and their mean
+        features. ``evaluation`` has records of targets that the caller owns; no holder is asked.
+        """
+        options, targets = self.settled, tuple(holders)
+        options.check_holders((COORDINATOR, *targets))
+        if (
+            not options.aim.estimates
+            or options.comparison is not None
+            or options.needs == "disagreement"
+        ):
+            raise InputError(
+                "a private adaptation estimates the class shares of its targets, and compares "
+                "nothing else. Leave objective, divergence, mixing and method out.",
+                code="option-privacy",
+            )
+        local = {COORDINATOR: own, **(evaluation or {})}
+        return Protocol(
+            "adapt",
+            targets,
+            Disclosure.PRIVATE,
+            lambda: options._private_steps(targets, local, private),
+            {
+                **private.values("privacy_epsilon", "privacy_delta"),
+                **options.values("objective", "rule", "prior", "seed"),
+            },
+        )
+
+    def _private_steps(
+        self, targets: tuple[str, ...], local: Mapping[str, Answerer], private: Private
+    ) -> Steps[Adaptation]:
+        """Train on records of the coordinator's own, and ask each target for one release."""
+        devices = Devices(quorum=1)
+        counting = count_labelled([COORDINATOR], self.classes, self.unlabelled, devices)
+        classes = answer_locally(counting, local)
+        if self.by_column:
+            answer_locally(ask_columns(devices), local)
+        spec = self.spec_of(devices, classes)
+        trained = answer_locally(self.train(devices, spec, classes), local)
+        # More features have more noise together, and hardly distinguish classes better.
+        few = self.having(features=min(self.features, _RELEASED_FEATURES))
+        means = answer_locally(few.ask_features(devices, spec, trained, classes), local)
+        question = few.build_features(devices, spec, classes)
+        width = devices.counted[COORDINATOR].dimension
+        release = SummarizeRecords(
+            privacy_mu=private.mu,
+            mass_limit=private.limit,
+            features=question.features,
+            scale=question.scale if question.scale.size else np.ones(width),
+            bandwidth=question.bandwidth,
+            draw=self.seed,
+            shares=_RELEASED_SHARES,
+        )
+        scale = scale_for(release.sensitivity, private.mu)
+
+        def read(name: str, answer: Answer) -> Reading:
+            vector = read_integers({name: answer}, name, "summary", release.layout.size)
+            return release.layout.read(vector, scale)
+
+        readings, failed = yield from ask_each(dict.fromkeys(targets, release), read)
+        nobody = (np.zeros((len(classes), question.features)), np.zeros(len(classes), np.int64))
+        records, notes = {}, []
+        for name, reading in readings.items():
+            mean, effective = reading.mean_features()
+            means[name] = Means(mean, *nobody)
+            # What follows weighs a mean by its records: noise makes them count for fewer.
+            devices.counted[name] = Counted({}, 0, max(round(effective), 1), width, 0.0, 0.0)
+            records[name] = round(reading.records)
+            notes.append(f"{name} {records[name]} as {devices.counted[name].unlabelled}")
+        devices.quorum = 2
+        devices.drop(failed)
+        evidence = Evidence(devices, classes, trained, spec, means, None, None, None)
+        result = answer_locally(self._conclude(evidence, (COORDINATOR, *targets)), local)
+        return replace(
+            result,
+            unlabelled={**result.unlabelled, **records},
+            status=f"{result.status}; noise leaves a mean as precise as that of fewer records: "
+            + ", ".join(notes),
+        )
+
     @cached_property
     def comparison(self) -> Divergence | None:
         """The divergence by which devices are compared with one another, if any."""
@@ -603,8 +708,13 @@ class Adapt(Combining, Choosing, Features, Learning):
         apart = yield from self._compare(devices)
         evidence = Evidence(devices, classes, trained, spec, means, apart, None, None)
         disagreement = yield from self._disagreement(devices, spec, evidence.models)
-        evidence = replace(evidence, disagreement=disagreement)
-        if means:
+        return (yield from self._conclude(replace(evidence, disagreement=disagreement), holders))
+
+    def _conclude(self, evidence: Evidence, holders: tuple[str, ...]) -> Steps[Adaptation]:
+        """Choose links by the evidence, combine models at the targets, and evaluate them."""
+        devices, trained, apart = evidence.devices, evidence.trained, evidence.apart
+        classes, spec = evidence.classes, evidence.spec
+        if evidence.means:
             evidence = replace(evidence, matching=self.match(evidence))
         models, matching = evidence.models, evidence.matching
         costs = self.costs_of(evidence, holders)
@@ -628,7 +738,7 @@ class Adapt(Combining, Choosing, Features, Learning):
             accuracies=accuracies,
             energy=plan.energy,
             energy_share=energy_share(plan, costs),
-            status=_status(plan, devices, guessing(trained, devices, classes))
+            status=_status(plan, devices, guessing(dict(trained), devices, classes))
             + self.target_status(plan, combined, unevaluated),
             seed=self.seed,
             excluded=codes_of(devices.excluded),

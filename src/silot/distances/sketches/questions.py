@@ -18,7 +18,7 @@ from ...federation.release import Release
 from ...privacy.cells import Cells
 from ...privacy.quadtree import DEEPEST, tree_counts, tree_sensitivity
 from ...privacy.sketch import RESOLUTION, Geometry, encode, sensitivity
-from ...privacy.summary import Block, Offsets, Sizes, Squares, Summary, ToTarget, Waves
+from ...privacy.summary import Block, Sizes, Summary, ToTarget, Waves
 from ..questions import decode_classes, encode_classes
 
 # Steps of the integer grid: fewer would round records away, more would overflow sums.
@@ -240,7 +240,7 @@ def _no_codes() -> Codes:
 
 @dataclass(frozen=True, kw_only=True)
 class SummarizeRecords(ByMass):
-    """Sizes, moments, random features and the distance to a target, in one release.
+    """Sizes, random features and the distance to a target, in one release.
 
     All fields are public. A block that a command does not need is left out, and costs nothing;
     sizes are always told, because the others are read as ratios to them.
@@ -249,27 +249,24 @@ class SummarizeRecords(ByMass):
     ----------
     classes
         Public classes, whose sizes are told; all others count together.
-    centre, radius
-        Centre (d,) and radius of the public ball to which records are clipped for moments; no
-        moments with radius 0.
-    features, bandwidth, draw
-        How many random features, for which kernel, and the seed of their draw; none with 0.
+    features, scale, bandwidth, draw
+        How many random features, by what columns are divided (d,), for which kernel, and the seed
+        of their draw; none with 0.
     target, target_weights, target_codes, table
         Atoms (m, d) that the records are transported to, their masses, their classes and the
         distances between classes; no atoms for no distance, no table for one without classes.
     reaches, p
         Where the metric is cut (k,), a distance each, and the order of the distance.
     shares
-        Of the square of mu: of the sizes, the moments, the features and each distance (3 + k,).
+        Of the square of mu: of the sizes, the features and each distance (2 + k,).
     """
 
     kind: ClassVar[str] = "summarize-records"
     mechanism: ClassVar[str] = "discrete Gaussian, summary"
 
     classes: str = ""
-    centre: Array = field(default_factory=_nothing)
-    radius: float = 0.0
     features: int = 0
+    scale: Array = field(default_factory=_nothing)
     bandwidth: float = 1.0
     draw: int = 0
     target: Array = field(default_factory=_nothing_by_row)
@@ -278,7 +275,7 @@ class SummarizeRecords(ByMass):
     table: Array = field(default_factory=_nothing_by_row)
     reaches: Array = field(default_factory=_nothing)
     p: int = 2
-    shares: Array = field(default_factory=lambda: np.ones(3))
+    shares: Array = field(default_factory=lambda: np.ones(2))
 
     @cached_property
     def layout(self) -> Summary:
@@ -287,28 +284,22 @@ class SummarizeRecords(ByMass):
         classes = len(decode_classes(self.classes)) if self.classes else 0
         _require(classes <= _MOST_CLASSES, "there are too many classes")
         positive = bool((self.shares > 0).all() and np.isfinite(self.shares).all())
-        fits = self.reaches.ndim == 1 and self.shares.shape == (3 + len(self.reaches),)
+        fits = self.reaches.ndim == 1 and self.shares.shape == (2 + len(self.reaches),)
         _require(fits and positive, "the shares are not positive numbers, one for each block")
-        sizes, moments, features, *distances = self.shares.tolist()
+        sizes, features, *distances = self.shares.tolist()
         blocks: list[tuple[Block, float]] = [(Sizes(classes), sizes)]
-        if self.radius:
-            self._check_ball()
-            ball = (self.centre, self.radius)
-            blocks += [(Offsets(*ball), moments / 2), (Squares(*ball), moments / 2)]
         if self.features:
             fits = 0 < self.features <= _MOST_FEATURES and self.features % 2 == 0
             _require(fits and 0 <= self.draw < 2**63, "the features are out of range")
             _require(_SHORTEST <= self.bandwidth <= _LONGEST, "the bandwidth is out of range")
-            _require(self.centre.ndim == 1 and self.centre.size > 0, "the features have no centre")
-            waves = Waves(self.centre, self.bandwidth, self.features, self.draw)
+            fits = self.scale.ndim == 1 and self.scale.size > 0
+            fits = fits and bool(((self.scale > 0) & np.isfinite(self.scale)).all())
+            _require(fits, "the features have no scale")
+            waves = Waves(self.scale, self.bandwidth, self.features, self.draw)
             blocks.append((waves, features))
         if self.target.size:
             blocks += zip(self._target_blocks(classes), distances, strict=True)
         return Summary(*map(tuple, zip(*blocks, strict=True)))
-
-    def _check_ball(self) -> None:
-        finite = self.centre.ndim == 1 and self.centre.size > 0 and np.isfinite(self.centre).all()
-        _require(bool(finite) and _SHORTEST <= self.radius <= _LONGEST, "the ball is out of range")
 
     def _target_blocks(self, classes: int) -> list[ToTarget]:
         atoms = self.target.shape[0]
@@ -337,7 +328,7 @@ class SummarizeRecords(ByMass):
         return self.layout.sensitivity
 
     def check(self, dimension: int, labelled: bool) -> None:
-        widths = {len(self.centre)} - {0} | ({self.target.shape[1]} if self.target.size else set())
+        widths = {len(self.scale)} - {0} | ({self.target.shape[1]} if self.target.size else set())
         _ = self.layout
         if widths - {dimension}:
             raise MismatchError(

@@ -17,6 +17,7 @@ from ...distances.sides import agree_on_dimension
 from ...errors import HolderError, InputError, MismatchError, SilotError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Questions, Steps, failure_error
+from ...federation.question import Answerer
 from ...options import Check, Options, anything, none_or, option
 from .questions import CountLabelled, Spread
 from .spec import KINDS, Kind, ModelSpec
@@ -261,6 +262,20 @@ def ask_each(
         except SilotError as error:
             failed[name] = Failure(error.code)
     return values, failed
+
+
+def answer_locally(steps: Steps[T], parties: Mapping[str, Answerer]) -> T:
+    """Run steps whose questions go to the caller's own data; for others there are none."""
+    absent = Failure("evaluation-absent")
+    try:
+        questions = next(steps)
+        while True:
+            questions = steps.send({
+                name: parties[name].answer(question) if name in parties else absent
+                for name, question in questions.items()
+            })  # fmt: skip
+    except StopIteration as stop:
+        return stop.value
 
 
 def codes_of(failures: Mapping[str, Failure]) -> dict[str, str]:
