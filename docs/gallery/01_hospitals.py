@@ -4,10 +4,10 @@
 # **Which hospital's patients are like those of a registry, if one of them measures blood sugar in
 # other units?** As the tables are given, the west is far away and the distance proves nothing
 # about its patients; silot names the column and the factor, and once a schema knows the unit, no
-# distance is more than chance.
+# hospital can be told from the registry.
 #
 # The patients are the 442 of scikit-learn's diabetes data, dealt out at random: whatever difference
-# is found between hospitals is chance, or made by how they write their tables.
+# is found between hospitals is sampling noise, or made by how they write their tables.
 
 # %%
 import matplotlib.pyplot as plt
@@ -81,24 +81,24 @@ worth
 # %%
 distances = {each.holder: each.distance for each in worth.holders}
 for name, each in distances.items():
-    print(f"{name}: {each.value:.3f}, chance stays below {each.chance:.3f}")
-assert all(each.by_chance for each in distances.values())
+    print(f"{name}: {each.value:.3f}, {each.verdict.verdict}, p = {each.verdict.p_value:.3f}")
+assert all(each.indistinct for each in distances.values())
 
-# %% alt="Bars of distances to the registry: as given the west towers over the others; with a schema all are alike and below the mark of chance."
+# %% alt="Bars of distances to the registry: as given the west towers over the others; with a schema all are alike and none can be told from the registry."
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 for ax, found, title in zip(
     axes, (distances_raw, distances), ("as given", "with a schema"), strict=True
 ):
     ax.bar(list(found), [each.value for each in found.values()], color="#0072b2", width=0.6)
     for k, each in enumerate(found.values()):
-        ax.hlines(each.chance, k - 0.4, k + 0.4, color="#d55e00", label="" if k else "chance")
+        ax.text(k, each.value, f"p = {each.verdict.p_value:.3g}", ha="center", va="bottom")
+    ax.margins(y=0.12)
     ax.set(title=title, ylabel="distance to the registry")
-axes[1].legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# Left: numbers as given. Right: in units of the schema. The mark is what two samples of one law
-# stay below in 95 % of cases.
+# Left: numbers as given. Right: in units of the schema. p says how often samples from
+# the registry's distribution would differ as clearly; up to .05 a hospital counts as different.
 #
 # **Disclosed.** A holder sends exact distances, means and the like (level `statistics`), and each
 # hospital saw the registry's records.

@@ -45,8 +45,8 @@ assert by_name["first"].ranks[1] >= 3
 
 # %% [markdown]
 # `mislabelled` has a quarter of its labels wrong and is not ranked last: 80 records are too few
-# for its rank to be told from those of the honest. A rank is a range (`1-4`) where chance leaves
-# the order open. [Screening records](03_images.py) is the tool that finds the wrong labels.
+# for its rank to be told from those of the honest. A rank is a range (`1-4`) where
+# sampling noise leaves the order open. [Screening records](03_images.py) is the tool that finds the wrong labels.
 #
 # ## Does a copy pay?
 #

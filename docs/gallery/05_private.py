@@ -77,7 +77,7 @@ plt.show()
 # %%
 for each in private[2].values().ranking:
     print(f"{each.holder}: {each.distance.value:.3f} from the barycenter, share {each.share:.1%}")
-print(private[2].clusters(2))
+print(silot.cluster(private[2]).status)
 
 # %% [markdown]
 # **Bounds.** Exact distances are certified. Of sketches no bound holds: the interval has noise, bias and

@@ -40,7 +40,7 @@ except silot.SilotError as error:
 # ## Numbers alone
 #
 # Take the columns that are numbers. A result shows itself at the end of a cell: the value, its
-# certified bounds, what chance would make of two samples of one law, and what was disclosed.
+# certified bounds, the verdict of a test of both samples, and what was disclosed.
 
 # %%
 numbers = ["age", "bmi", "pressure", "glucose"]
@@ -49,13 +49,18 @@ first
 
 # %%
 print(f"{first.value:.3f}, proven between {first.lower:.6f} and {first.upper:.6f}")
-print(f"two samples of one law stay below {first.chance:.3f} in 95 % of cases")
+verdict = first.verdict
+print(f"{verdict.verdict}, p = {verdict.p_value:.3f}")
+print(f"a shift of {verdict.detectable:.2f} standard deviations would have been detected")
 assert first.lower <= first.value <= first.upper
-assert first.by_chance
+assert first.indistinct
 
 # %% [markdown]
-# So the two halves are no further apart than chance makes them, which is right: they were drawn at
-# random. Columns are matched by name, whatever their order:
+# The test does not tell the two halves apart, which is right: they were drawn at random. The
+# distance is not 0 all the same, because no two samples are equal. The last line says what the test
+# can see at these sizes: a shift of one column that large is detected in 80 % of cases.
+#
+# Columns are matched by name, whatever their order:
 
 # %%
 again = silot.distance(north[numbers], south[numbers[::-1]])
@@ -159,7 +164,7 @@ plt.show()
 # ## What you learnt
 #
 # - Give data frames, arrays or files; columns go by name; what cannot be read is refused with a code.
-# - A result has a value, bounds, a status in words, a bill, and says what was disclosed.
+# - A result has a value, bounds, a verdict, a status in words, a bill, and says what was disclosed.
 # - Without a schema look at `preflight`; with one, units, codes and missing values are settled.
 #
 # **More**: [how far apart](../distance.md), [preflight](../preflight.md), [schemas](../schema.md).

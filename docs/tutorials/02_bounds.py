@@ -83,16 +83,19 @@ assert quick.lower <= exact.value <= quick.upper and not quick.converged
 # | `stopped` | the same, and more effort helps | what it says, such as `raise rounds` |
 # | `estimate` | no bound; an interval from simulations | see [releases](06_releases.py) |
 #
-# ## Chance is not a bound
+# ## A verdict is not a bound
 #
-# Two samples of one law are apart, too. Bounds are about *these records*; `chance` is about the laws
-# behind them. Both samples here are of the same law:
+# Two samples from the same distribution are apart, too. Bounds are about *these records*; `verdict` is
+# about the distributions behind them. It comes from a permutation test: how often do samples from
+# one distribution differ as clearly? Both samples here come from the same distribution:
 
 # %%
 same = silot.distance(rng.normal(size=(80, 2)), rng.normal(size=(120, 2)))
-print(f"value {same.value:.3f}, chance stays below {same.chance:.3f}: by chance? {same.by_chance}")
-print(f"x and y: value {exact.value:.3f}, chance {exact.chance:.3f}: by chance? {exact.by_chance}")
-assert same.by_chance and not exact.by_chance
+for name, found in (("same", same), ("x and y", exact)):
+    verdict = found.verdict
+    print(f"{name}: value {found.value:.3f}, {verdict.verdict}, p = {verdict.p_value:.3f}")
+print(f"a shift of {same.verdict.detectable:.2f} standard deviations would have been detected")
+assert same.indistinct and not exact.indistinct
 
 # %% [markdown]
 # ## Bounds on your own arrays
@@ -114,7 +117,8 @@ assert abs(f.mean() + g.mean() - plan.cost) < 1e-9
 #
 # - Read `bounds` before `value`, and `status` before both.
 # - `converged` means close; `certified` means bracketed.
-# - `chance` says whether a difference is one between laws or between samples.
+# - `verdict` says whether distributions differ, by which columns, and which shift would have been
+#   detected.
 #
 # **More**: [where bounds come from](../distance.md#where-bounds-come-from).
 # **Next**: [disclosure and policies](03_disclosure.py).

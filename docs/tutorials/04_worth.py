@@ -62,9 +62,9 @@ assert worth.ranking[-1].holder in ("coast", "estate")
 # %% [markdown]
 # How to read it:
 #
-# - `distance` is of the records at hand, with certified bounds. Small holders are further by chance;
-#   `corrected` takes that out, with an interval of 95 %.
-# - A rank is a range where chance leaves the order open.
+# - `distance` is of the records at hand, with certified bounds. Small samples are
+#   further off because of sampling noise; `corrected` takes that out, with an interval of 95 %.
+# - A rank is a range where sampling noise leaves the order open.
 # - `explained` is the part of the target's spread that a holder explains: 1 for a copy, 0 for data no
 #   better than one point. It is each holder's own. Shares divide a sum, and change with who
 #   takes part.

@@ -120,9 +120,11 @@ matrix
 worth = combined.values("validation")
 for each in worth.ranking:
     print(f"{each.place:3s} {each.holder:6s} {each.distance.value:.3f}, share {each.share:.1%}")
-print(combined.clusters(2))
+groups = silot.cluster(combined)
+print(groups.status)
+print(groups.groups)
 assert worth.ranking[-1].holder == "coast"
-assert combined.clusters(2)["north"] == combined.clusters(2)["south"]
+assert groups.assignment["coast"] not in (groups.assignment["north"], groups.assignment["south"])
 
 # %% [markdown]
 # How good are they? Here the truth is at hand, as it never is for a reader:

@@ -131,14 +131,14 @@ print("of the truth     ", wanted.numpy().round(2).tolist())
 print("offset learnt    ", model.bias.detach().numpy().round(2).tolist())
 assert (learnt - wanted).abs().max() < 0.8 and history[-1] < 0.2 * history[0]
 
-# %% alt="The loss falls over 80 steps and levels off at what chance makes of two samples."
+# %% alt="The loss falls over 80 steps and levels off at the distance of two samples from the same distribution."
 fig, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
 ax.plot(history, color="#0072b2")
 ax.set(xlabel="step", ylabel="cost", yscale="log")
 plt.show()
 
 # %% [markdown]
-# The loss does not go to 0: two samples of one law are apart.
+# The loss does not go to 0: two samples from the same distribution are apart.
 #
 # ## Bounds from potentials
 #

@@ -51,7 +51,7 @@ def without(holders: Frames) -> Frames:
 CALLS: dict[str, Callable[[Frames], Any]] = {
     "distance": lambda each: silot.distance(each["north"].drop("ill"), each["west"].drop("ill")),
     "matrix": lambda each: silot.distance_matrix(without(each)),
-    "clustering": lambda each: silot.cluster(without(each), resamples=0),
+    "clustering": lambda each: silot.cluster(without(each)),
     "pooled": lambda each: silot.pooled_distance(without(each), VALIDATION.drop("ill")),
     "worth": lambda each: silot.value_holders(without(each), VALIDATION.drop("ill")),
     "map": lambda each: silot.value_holders(without(each), VALIDATION.drop("ill"), map="direct"),
@@ -92,7 +92,7 @@ SILENT = {
     "Shift": "it is of columns on one scale, and names those to blame",
     "Audit": "it is of a transcript: what messages give away, whatever the numbers mean",
     "PolicyAudit": "the same of a policy",
-    "Chances": "of holders one by one, for `Clustering`, which has it of the distances",
+    "GroupTest": "the test of `Clustering`, which has it of the distances",
     "Predictions": "what teachers answered, which `Distillation` is made of",
 }
 COMPUTED = {

@@ -20,6 +20,7 @@ from silot import LocalFederation, Measure, Policy
 from silot.api.combine import combine, read_releases
 from silot.api.release import release
 from silot.data.reading import Schema
+from silot.distances.sketches.drift import LEVEL, compare_sketches
 from silot.distances.sketches.result import Combined
 from silot.distances.sketches.sketch import Sketching
 from silot.errors import SilotError
@@ -105,7 +106,7 @@ def test_combined_they_are_the_run_between_the_sites_number_by_number(files: Pat
     assert_same(found.values(), here.values())
     assert_same(found.values("barycenter", shapley=True), here.values("barycenter", shapley=True))
     assert_same(found.barycenter(), here.barycenter())
-    assert found.clusters(2) == here.clusters(2)
+    assert silot.cluster(found).assignment == silot.cluster(here).assignment
     assert found.matrix()["a", "b"].interval is not None
 
 
@@ -387,7 +388,8 @@ def test_columns_take_the_order_of_the_public_ones(tmp_path: Path) -> None:
 def test_all_results_are_shown(files: Path) -> None:
     from silot.api import report
 
-    found = Combined.of(combine([files / f"{name}.release" for name in SITES], PUBLIC), 2)
+    sketches = combine([files / f"{name}.release" for name in SITES], PUBLIC)
+    found = Combined.of(sketches, compare_sketches(sketches, LEVEL))
     page = report.render(found)
     assert (
         "Groups" in page
@@ -395,12 +397,16 @@ def test_all_results_are_shown(files: Path) -> None:
         and found.sketches.releases[0].fingerprint[:9] in page
     )
     body = json.loads(found.to_json())
-    assert len(body["matrix"]["pairs"]) == 3 and set(body["groups"]) == set("abc")
+    assert len(body["matrix"]["pairs"]) == 3
+    assert sorted(name for group in body["groups"] for name in group) == list("abc")
+    assert found.verdict is not None and found.verdict.k == len(body["groups"])
+    assert body["verdict"]["p_value"] == found.verdict.p_value
     one = found.sketches.releases[0]
     text = report.render(one)
     assert one.fingerprint in text and "73 %" in text and "no schema" in text
-    alone = Combined.of(combine([files / "a.release"], PUBLIC))
+    alone = Combined.of(combine([files / "a.release"], PUBLIC), None)
     assert alone.values.between is None and report.render(alone)
+    assert alone.groups == (("a",),)
 
 
 MUTATIONS = """

@@ -81,7 +81,7 @@ def test_from_tables_on_three_machines_to_a_ranking(desk: Path) -> None:
     assert [item["holder"] for item in ranking] == ["north", "south", "west"]
     assert len(body["matrix"]["pairs"]) == 6
     assert "read off" in body["status"] and "read off" in Path("out.html").read_text()
-    text = call("combine", *files, "--public", "analyst/public.csv", "--groups", "3")
+    text = call("combine", *files, "--public", "analyst/public.csv")
     assert "north; south; west" in text and "compare fingerprints" not in text
     assert max(map(len, text.splitlines())) <= 80
 

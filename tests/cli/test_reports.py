@@ -35,7 +35,7 @@ CASES: list[Any] = [
         ("distance", "north.npz", "south.npz", "-m", "fedwad", "--rounds", "2"), True, id="fedwad"
     ),
     pytest.param(("matrix", *HOLDERS), False, id="matrix"),
-    pytest.param(("cluster", *HOLDERS, "--resamples", "5"), False, id="cluster"),
+    pytest.param(("cluster", *HOLDERS, "--level", "0.1"), False, id="cluster"),
     pytest.param(("plan", *HOLDERS, "--validation", "mine.npz", "--labels"), True, id="plan"),
     pytest.param(("pooled", *HOLDERS, "--buyer", "mine.npz"), True, id="pooled"),
     pytest.param(

@@ -72,7 +72,7 @@ COMMANDS = {
     "sketch": "distance north south --method sketch --public public.npz",
     "labels": "distance north south --labels",
     "matrix": "matrix",
-    "cluster": "cluster --resamples 5",
+    "cluster": "cluster --level 0.1",
     "cluster by fedwad": "cluster north south west --method fedwad --support 10 -k 2",
     "plan": "plan --validation mine.npz",
     "plan with labels": "plan north south --validation mine.npz --labels",

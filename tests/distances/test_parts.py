@@ -369,7 +369,7 @@ def test_labels_are_no_part_where_none_were_compared() -> None:
 )
 def test_records_with_codes_of_no_class_are_malformed(change: Any) -> None:
     honest = Holder(Measure(VALIDATION, labels="diagnosis"), Policy.open(), Ledger())
-    federation = LocalFederation({"a": lying(change, "labelled-records"), "b": honest})
+    federation = LocalFederation({"a": lying(change, "records"), "b": honest})
     with pytest.raises(WireError) as caught:
         federation.run(direct("a", "b", embedding="diagonal", why=True))
     assert caught.value.code == "answer-malformed"
@@ -377,7 +377,7 @@ def test_records_with_codes_of_no_class_are_malformed(change: Any) -> None:
 
 def test_names_of_classes_that_are_none_are_a_wire_error() -> None:
     honest = Holder(Measure(VALIDATION, labels="diagnosis"), Policy.open(), Ledger())
-    liar = lying(lambda answer: replace(answer, scalars={"classes": 7}), "class-sizes")
+    liar = lying(lambda answer: replace(answer, scalars={"classes": "7"}), "records")
     with pytest.raises(WireError):
         LocalFederation({"a": liar, "b": honest}).run(
             direct("a", "b", embedding="diagonal", why=True)

@@ -22,7 +22,6 @@ from silot.distances.questions import (
     LabelledDistanceWithError,
     LabelledRecords,
     Moments,
-    OwnChance,
     Records,
 )
 from silot.distances.sketches.questions import (
@@ -110,9 +109,8 @@ ALL: list[Question] = [
     InterpolateByClass(**LABELLED, t=0.75),
     LabelledDistanceTo(**LABELLED, **METRIC),
     CostParts(**LABELLED, **METRIC),
-    DistanceWithError(**WITH_REFERENCE, with_chance=False),
+    DistanceWithError(**WITH_REFERENCE, tested=False),
     LabelledDistanceWithError(**LABELLED, **METRIC, matched=True),
-    OwnChance(p=1),
     ScoreRecords(target=CLOUD, target_weights=MASS, epsilon=0.1),
     SCREEN,
     CountRecords(privacy_mu=0.1, mass_limit=2.0),

@@ -274,7 +274,7 @@ CASES = {
         barycenter(active=2), "describe distance-to interpolate-by-class"
     ),
     "cluster": Case(
-        lambda fed: silot.cluster(fed, resamples=5), "own-chance records"
+        lambda fed: silot.cluster(fed), "records"
     ),
     "plan": Case(lambda fed: silot.plan(fed, MINE), "describe labelled-records"),
     "plan labels": Case(

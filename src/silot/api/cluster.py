@@ -6,13 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..data.measure import Covariance
+from ..distances.direct import Direct
 from ..distances.result import DistanceMatrix
-from ..distances.sketches.drift import sketch_chances
+from ..distances.sketches.drift import compare_sketches
 from ..distances.sketches.result import Sketches
+from ..distances.sketches.sketch import Sketch
 from ..errors import InputError, SilotError
 from ..federation.result import with_earlier
 from ..options import taking
-from ..teaching.federated.clustering import Chances, Clustering, OwnChances, clustering_of
+from ..teaching.federated.clustering import (
+    Clustering,
+    GroupTest,
+    TestGroups,
+    clustering_of,
+    untested,
+)
 from ..teaching.federated.groups import Grouping
 from ._holders import Holders
 from ._methods import Comparison, Pairwise
@@ -46,36 +54,25 @@ def cluster(
     Returns
     -------
     Clustering
-        ``assignment`` by holder, ``groups``, ``k``, ``agreement`` and ``stability``.
+        ``assignment`` by holder, ``groups``, ``k``, and the ``verdict`` of the test between them.
 
     Raises
     ------
     InputError, MismatchError
-        As ``distance_matrix``; ``option-clusters``: more groups than holders;
-        ``distances-absent``: a matrix that lacks a distance.
+        As ``distance_matrix``; ``option-clusters``: more groups than holders, or ``auto`` with a
+        method that keeps records apart and makes no releases; ``distances-absent``: a matrix that
+        lacks a distance.
 
     Notes
     -----
-    Two samples of one law are apart by chance. Each holder tells what two samples of its own
-    law, at its size, show (sketches are simulated); all pairs of one law together stay below the
-    levels c with a probability of 95 %. What counts is the excess
+    With ``k="auto"`` holders are one group unless a test tells them apart: of their records
+    (``silot.transport.group_samples``; method ``direct``), or of releases with noise
+    (``group_histograms``; method ``sketch``). Holders of one distribution are told apart with
+    probability ``level`` at most, however many they are. ``verdict`` says which pairs differ, by
+    what, and which difference would have been detected.
 
-    .. math:: E_{ij} = \big(\max(D_{ij}^p - f_{ij}^p,\ 0)\big)^{1/p}
-
-    where the floor f is c, or the smallest distance that is not certified to be above c where
-    that is larger. Holders are one group unless, for some k < N,
-
-    - of every two groups more than half of the pairs have ``lower > c``, the certified lower
-      bound (of estimates without one: the value),
-    - the silhouette widths of E are .5 or more on average (0 for a holder alone), and .25 or more
-      in every group of two or more.
-
-    Among such k (to 12) the one with the largest mean silhouette is taken, the smaller of equals.
-    ``agreement`` and ``stability`` are shares of matrices, drawn within the bounds (or intervals)
-    and by what sampling adds, that give the same k, and the same group of a holder.
-
-    Source: FedWaD (section 4.4, appendix D.5) for spectral clustering and its affinities; Kaufman
-    and Rousseeuw (1990) for silhouettes. The criterion is ours.
+    With a number, groups are those of spectral clustering of the distances (FedWaD, section 4.4
+    and appendix D.5), whether they differ or not; ``verdict`` tests them where it can.
 
     Examples
     --------
@@ -99,23 +96,32 @@ def cluster(
         options = {"seed": grouping.seed, **options}
     comparison = build_comparison(holders, method, labels, covariance, options)
     grouping.check_size(len(comparison.parties.names))
+    tested = isinstance(comparison.method, Direct)
+    if grouping.k == "auto" and not tested and not isinstance(comparison.method, Sketch):
+        raise untested(comparison.method.name)
     released = comparison.released()
     matrix = comparison.matrix(progress, released)
     if released is not None:
         return _of_sketches(released, matrix, grouping)
-    chances = _chances(comparison, matrix)
-    return clustering_of(matrix, grouping, chances.laws, chances)
+    test = _test(comparison, matrix, grouping) if tested else None
+    verdict = None if test is None else test.result
+    columns = comparison.parties.columns
+    if verdict is not None and columns is not None:
+        verdict = verdict.named(columns)
+    return clustering_of(matrix, grouping, verdict, test)
 
 
 def _of_sketches(sketches: Sketches, matrix: DistanceMatrix, grouping: Grouping) -> Clustering:
-    return clustering_of(matrix, grouping, sketch_chances(sketches, sketches.names))
+    return clustering_of(matrix, grouping, compare_sketches(sketches, grouping.level))
 
 
-def _chances(comparison: Comparison, matrix: DistanceMatrix) -> Chances:
-    """Request sampling noise of holders; who refuses is left out."""
-    question = OwnChances(p=matrix.p, embedding=comparison.method.embedding)
+def _test(comparison: Comparison, matrix: DistanceMatrix, grouping: Grouping) -> GroupTest:
+    question = TestGroups(
+        level=grouping.level, seed=grouping.seed, embedding=comparison.method.embedding
+    )
+    names = tuple(sorted(comparison.parties.names))
     try:
-        return comparison.parties.run(question.among(comparison.parties.names))
+        return comparison.parties.run(question.among(names))
     except SilotError as error:
         error.run = with_earlier(error.run, list(matrix.pairs.values()))
         raise

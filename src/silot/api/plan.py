@@ -7,11 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from silot_transport.chance import Chance
-
 from ..data.measure import Data, Measure
 from ..distances.result import Distance, DistanceMatrix
-from ..distances.sketches.drift import sketch_chances
 from ..distances.sketches.sketch import Sketching
 from ..distances.worth.result import Contributions
 from ..errors import InputError
@@ -21,16 +18,13 @@ from ..federation.result import Billed
 from ..federation.run import Progress
 from ..options import Options, check_known, option, part, seed
 from ..records.result import RecordScores
-from ..render.words import listed
-from ..teaching.federated.clustering import Clustering, OwnChances, clustering_of
-from ..teaching.federated.groups import Grouping
 from ._holders import Holders, Parties, check_method
 from .advice.case import LEVEL, MOST_FLAGGED, Case
 from .advice.gathering import Gathering
 from .advice.pool import Pool, with_columns_of
 from .advice.result import Plan
 from .advice.rules import advise
-from .distances import distance_matrix
+from .cluster import cluster
 from .records import value_records
 from .sketch import Spending, run_sketches
 from .value import value_holders
@@ -62,7 +56,7 @@ def plan(
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Plan:
-    r"""What would help most: whom to pool, part or leave out, what to drop, what to ask for.
+    r"""What would help most: which holders to pool, separate or leave out, what to drop or ask for.
 
     .. math:: \mathrm{gain} = W_2(P, V) - W_2(P', V)
 
@@ -75,7 +69,7 @@ def plan(
         Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on. Or a
         federation (as for ``distance_matrix``).
     validation
-        Data of the law that matters. No holder sees them.
+        Data of the distribution that matters. No holder sees them.
     labels
         Whether labels count: wrong ones, and classes that lack. For data frames the name of
         their column.
@@ -101,20 +95,20 @@ def plan(
 
     Notes
     -----
-    A piece is ``sure`` where chance makes it in one of 20 cases at most, all pieces together: the
+    A piece is ``sure`` where sampling makes it in one of 20 cases at most, all pieces together: the
     four kinds that can be sure have 1.25 % each, shared by their candidates.
 
     - ``leave-out``: the mean potential of the holder's records against that of the others
       (Welch). The squared distance is convex in the pool: it falls by no more than
-      :math:`s (\bar f_L - \bar f_R)`, which records of the others' law exceed by chance alone.
+      :math:`s (\bar f_L - \bar f_R)`, tested against records of the others' distribution.
     - ``drop``: Fisher's exact test of how many records are flagged, against how many of the
       validation records may score as high.
     - ``ask``: Fisher's exact test of the class's share.
-    - ``group``: certified distances above what chance makes (``cluster``).
+    - ``group``: the test between all holders (``cluster``).
 
-    ``pool`` is never sure: no distance proves two laws equal. Sources: Kantorovich duality (Peyré
-    and Cuturi, *Computational Optimal Transport*, 2019, sec. 2.5 and prop. 9.2) for potentials as
-    gradients. The construction is ours.
+    ``pool`` is never sure: no test proves two distributions equal. Sources: Kantorovich duality
+    (Peyré and Cuturi, *Computational Optimal Transport*, 2019, sec. 2.5 and prop. 9.2) for
+    potentials as gradients. The construction is ours.
 
     Examples
     --------
@@ -168,18 +162,18 @@ def _from_records(
     measures = sorted(gathered.measures.items())
     here = {name: with_columns_of(item, own.measure) for name, item in measures}
     labels = bool(parties.labels)
-    clustering, laws = None, dict[str, Chance]()
+    clustering = None
     if len(here) > 1:
-        matrix = distance_matrix(here, labels=labels)
-        chances = Parties.of(here).run(_chances(labels).among(tuple(here)))
-        laws = dict(chances.laws)
-        clustering = _group(_add_cost(matrix, gathered), laws, planning)
+        clustering = cluster(here, labels=labels, seed=planning.seed)
+        # Of the one run that there was.
+        matrix = _add_cost(clustering.matrix, gathered)
+        clustering = replace(clustering, matrix=matrix, test=None)
     step()
     worth = value_holders(here, own.measure, labels=labels, seed=planning.seed)
     step()
     records, notes = _score_records(here, own, labels, planning, step)
     pool = Pool.of(here, own, labels=labels)
-    case = Case(pool, clustering, laws, records)
+    case = Case(pool, clustering, records)
     records = {name: replace(scores, transcript=None) for name, scores in records.items()}
     return _build_plan(
         replace(case, records=records), parties, planning, worth, notes, gathered, step
@@ -192,10 +186,7 @@ def _from_sketches(
     """Plan from one release of every holder."""
     sketches = run_sketches(parties, seed=planning.seed, **options)
     step()
-    clustering, laws = None, dict[str, Chance]()
-    if len(sketches.names) > 1:
-        laws = sketch_chances(sketches, sketches.names)
-        clustering = _group(sketches.matrix(), laws, planning)
+    clustering = cluster(sketches, seed=planning.seed) if len(sketches.names) > 1 else None
     step()
     worth = sketches.values("validation")
     step()
@@ -206,7 +197,7 @@ def _from_sketches(
         "records were not scored: releases do not tell them (silot records --method private "
         "counts broken ones)"
     ]
-    case = Case(pool, clustering, laws, {})
+    case = Case(pool, clustering, {})
     return _build_plan(case, parties, planning, worth, notes, sketches, step)
 
 
@@ -217,13 +208,6 @@ def _build_plan(
     """Build the plan of a case, with the cost of its one run."""
     if not parties.labels:
         notes = [*notes, "labels were not compared: no advice on classes"]
-    unknown = [] if case.clustering is None else sorted(set(case.pool.names) - set(case.laws))
-    if unknown:
-        notes = [
-            *notes,
-            f"what chance makes is not known of {listed(unknown)}: no advice to pool them, or to "
-            "part them for sure",
-        ]
     advice = advise(case)
     total = case.total.span
     have, want = case.pool.shares()
@@ -262,14 +246,6 @@ def _build_plan(
     )
     step()
     return result.with_run(run)
-
-
-def _chances(labels: bool) -> OwnChances:
-    return OwnChances(embedding="diagonal" if labels else "none")
-
-
-def _group(matrix: DistanceMatrix, laws: Mapping[str, Chance], planning: Planning) -> Clustering:
-    return clustering_of(matrix, Grouping(seed=planning.seed), laws)
 
 
 def _add_cost(matrix: DistanceMatrix, run: Billed) -> DistanceMatrix:

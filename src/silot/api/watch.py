@@ -10,8 +10,7 @@ from ..distances.sketches.drift import Drift, measure_drift
 from ..distances.sketches.release_file import ReleaseFile, check_alike
 from ..errors import InputError, MismatchError
 from ..federation.keys import Keyring
-from .combine import public_records, read_releases, run_releases
-from .release import build_question
+from .combine import read_releases, run_releases
 
 
 def watch(
@@ -22,13 +21,13 @@ def watch(
     key: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Drift:
-    """Compare the last release of a site with those before, against what chance would make.
+    """Compare the last release of a site with those before, and say which columns changed.
 
     Parameters
     ----------
     paths
         Releases of one site, of different periods, the oldest first. They are made with
-        ``period=``: without, a ledger tells the first one for ever.
+        ``period=``: without, a ledger repeats the first one for ever.
     public
         The public records that they were made with.
     keys, key
@@ -59,8 +58,8 @@ def watch(
     ...     _ = release(x, f"{folder}/{month}", name="north", ledger=f"{folder}/north.ledger",
     ...                 public=public, period=month, budget_epsilon=3)
     >>> found = watch([f"{folder}/2026-{k}" for k in ("09", "10", "11")], public)
-    >>> [each.drifted for each in found.since], found.since[0].columns[0].column
-    ([True, True], 'column 0')
+    >>> [each.drifted for each in found.since], found.since[0].verdict.drivers
+    ([True, True], ('column 0',))
     """
     releases = read_releases(paths, keys=keys, key=key)
     if len(releases) < 2:
@@ -72,8 +71,7 @@ def watch(
     check_alike(by_period)
     first = releases[0]
     sketches = run_releases(by_period, public)
-    sample = build_question(first.terms, public_records(first, public)).sample
-    return measure_drift(first.name, sketches, sample, progress=progress)
+    return measure_drift(first.name, sketches, progress=progress)
 
 
 def _index_by_period(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
@@ -90,7 +88,7 @@ def _index_by_period(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
         copied = any((release.numbers == other.numbers).all() for other in by_period.values())
         if period in by_period or copied:
             raise MismatchError(
-                f"{release.file} is given twice, or tells again what another file told: a ledger "
+                f"{release.file} is given twice, or holds the numbers of another file: a ledger "
                 "answers one question once. Release newer records with another --period.",
                 code="release-twice",
             )

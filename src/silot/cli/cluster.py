@@ -31,7 +31,7 @@ class Groups(Flags):
     neighbours: int = flag(
         "Nearest holders in the graph, each itself among them.", default=3, min=2
     )
-    resamples: int = flag("Matrices drawn to say how sure the groups are.", default=100, min=0)
+    level: float = flag("With auto: false-alarm rate of the test of groups.", default=0.05)
 
     def read(self) -> dict[str, Any]:
         """Return the options as ``cluster`` takes them."""

@@ -14,6 +14,7 @@ from ..api.release import release
 from ..api.watch import watch
 from ..data.measure import Measure
 from ..data.reading import Schema
+from ..distances.sketches.drift import LEVEL, compare_sketches
 from ..distances.sketches.release_file import ASSUMED, ReleaseFile
 from ..distances.sketches.result import Combined
 from ..errors import InputError
@@ -31,8 +32,6 @@ from .console import (
 )
 from .generate import Flags, argument, command, flag, group
 from .options import Columns, Results, SeedOption, Tables
-
-_FEWEST_GROUPED = 3
 
 PublicOption = Annotated[
     Path | None, typer.Option(help="Public records, the same file at all sites.")
@@ -171,7 +170,6 @@ def combine_command(
     columns: Columns,
     public: PublicOption = None,
     validation: Path | None = flag("One's own data, to value the sites by."),
-    groups: int | None = flag("Groups of sites. Default: 2 of three sites or more.", min=1),
     trust: Trust,
     outputs: Results,
 ) -> None:
@@ -180,8 +178,8 @@ def combine_command(
     mine = load_records(columns, validation, files[0].schema)
     with steps("combine") as progress:
         sketches = combine(files, sample, mine, progress=progress)
-    count = 2 if groups is None and len(files) >= _FEWEST_GROUPED else groups
-    outputs.finish(Combined.of(sketches, count))
+    verdict = compare_sketches(sketches, LEVEL) if len(sketches.names) > 1 else None
+    outputs.finish(Combined.of(sketches, verdict))
 
 
 @command("watch")
@@ -193,7 +191,7 @@ def watch_command(
     trust: Trust,
     outputs: Results,
 ) -> None:
-    """Drift of one site: its last release against those before, and what chance would make."""
+    """Drift of one site: its last release against those before, and which columns changed."""
     files, sample = read_files(releases, trust, columns, public)
     with counting("watch", "releases") as progress:
         result = watch(files, sample, progress=progress)

@@ -7,30 +7,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from silot_transport import ExactPlan, exact_plan
+from silot_transport import ExactPlan, TwoSampleResult, exact_plan
 from silot_transport.auction import fitting_plan
-from silot_transport.chance import chance_distance
 from silot_transport.decomposition import canonical_order, decompose
 
 from ..data.measure import Embedding
 from ..errors import InputError
-from ..federation.answer import Answer, Array
+from ..federation.answer import Answer, Array, build_malformed_error
 from ..federation.protocol import Steps, ask, required
-from ..federation.question import Answerer, Question
+from ..federation.question import Answerer, Names, Question
 from .cost_parts import Parts
 from .methods import Pairwise, Sides
-from .questions import (
-    ClassSizes,
-    Codes,
-    LabelledRecords,
-    Records,
-    count_features,
-    decode_classes,
-    encode_classes,
-)
-from .result import Distance, describe_chance
+from .questions import Codes, Records, count_features, decode_classes
+from .result import Distance
 from .shared_options import switch
-from .sides import agree_on_dimension, build_malformed_error
+from .sides import agree_on_dimension
+from .verdict import compare
 
 Cloud = tuple[Array, Array]
 
@@ -46,7 +38,7 @@ class Direct(Pairwise):
     Protocol[Distance]
         Discloses every record. Bounds are the primal and dual value of the exact plan; of costs
         that do not fit into memory, of one within a hundredth of it, as ``status`` says.
-        ``chance`` is what two samples of one law stay below.
+        ``verdict`` says whether both are samples of one distribution, as far as can be told.
 
     Examples
     --------
@@ -64,7 +56,7 @@ class Direct(Pairwise):
 
     why: bool = switch(
         "Tell what the squared distance is made of, as ``parts`` of the result. Of records that "
-        "are sent anyway; with labels the first holder tells the classes of its records as well. "
+        "are sent anyway; with labels by the classes of the first holder. "
         "Needs ``p`` 2: the distance itself is no sum over columns.",
         brief="What distances are made of, by column and class.",
     )
@@ -77,14 +69,11 @@ class Direct(Pairwise):
                 code="option-why",
             )
 
-    @property
-    def most_rounds(self) -> int:
-        return 1 + (self.why and self.embedding != "none")
-
     def steps(self, sides: Sides) -> Steps[Distance]:
         if self.why:
             return (yield from self._explain(sides))
-        first, second = map(read_cloud, (yield from sides.ask(Records(embedding=self.embedding))))
+        answers = yield from sides.ask(Records(embedding=self.embedding))
+        first, second = map(read_cloud, answers)
         # Records come before sizes do, so that dimensions are checked here.
         agree_on_dimension(
             {side: c[0].shape[1] for side, c in zip(sides.names, (first, second), strict=True)}
@@ -92,9 +81,14 @@ class Direct(Pairwise):
         # Exact where the costs fit into memory; else a plan within a hundredth of the optimum, as
         # its dual bound shows.
         plan = fitting_plan(first[0], second[0], first[1], second[1], self.p)
-        return build_distance(
-            plan, sides.names, self.p, self.seed, _compute_chance(first, second, self.p)
-        )
+        # Both sides are here, so the test costs no further question.
+        verdict = self._compare(first, second, *map(read_labels, answers))
+        return build_distance(plan, sides.names, self.p, self.seed, verdict)
+
+    def _compare(
+        self, first: Cloud, second: Cloud, x_labels: Names | None, y_labels: Names | None
+    ) -> TwoSampleResult:
+        return compare((*first, x_labels), (*second, y_labels), self.embedding, seed=self.seed)
 
     def _explain(self, sides: Sides) -> Steps[Distance]:
         x, y = yield from request_records(sides.names, self.embedding, sides.own)
@@ -103,8 +97,8 @@ class Direct(Pairwise):
         )
         plan = x.compute_plan(y)
         parts = x.break_down(y, plan, self.embedding)
-        chance = _compute_chance((x.atoms, x.weights), (y.atoms, y.weights), self.p)
-        return replace(build_distance(plan, sides.names, self.p, self.seed, chance), parts=parts)
+        verdict = self._compare((x.atoms, x.weights), (y.atoms, y.weights), x.labels, y.labels)
+        return replace(build_distance(plan, sides.names, self.p, self.seed, verdict), parts=parts)
 
 
 direct = Direct.build
@@ -115,6 +109,23 @@ def read_cloud(answer: Answer) -> Cloud:
     return answer.array("points", ndim=2), answer.array("weights", ndim=1)
 
 
+def read_classes(answer: Answer) -> tuple[tuple[str, ...], Codes]:
+    """Read the classes that a holder sent with its records, and the code of each record."""
+    # A holder without labels sends none, and all its records are of one class.
+    size, text = len(answer.array("points", ndim=2)), answer.scalars.get("classes")
+    if not text:
+        return (), np.zeros(size, dtype=np.int64)
+    classes = tuple(decode_classes(str(text)))
+    return classes, _read_codes(answer, size, len(classes))
+
+
+def read_labels(answer: Answer) -> Names | None:
+    """Read the labels that a holder sent with its records; ``None`` where it sent none."""
+    # Parts are by the classes of the first side; the other's names are for the verdict.
+    classes, codes = read_classes(answer)
+    return np.array(classes)[codes] if classes else None
+
+
 def compute_exact_distance(
     first: Cloud, second: Cloud, sides: tuple[str, str], p: int, seed: int
 ) -> Distance:
@@ -123,7 +134,11 @@ def compute_exact_distance(
 
 
 def build_distance(
-    plan: ExactPlan, sides: tuple[str, str], p: int, seed: int, chance: float | None = None
+    plan: ExactPlan,
+    sides: tuple[str, str],
+    p: int,
+    seed: int,
+    verdict: TwoSampleResult | None = None,
 ) -> Distance:
     """Build the distance of a plan: its value, between those of the plan and of its dual."""
     return Distance(
@@ -133,12 +148,12 @@ def build_distance(
         lower=min(plan.lower, plan.distance),
         upper=max(plan.upper, plan.distance),
         method="direct",
-        status=_describe_plan(plan) + describe_chance(plan.distance, chance),
+        status=_describe_plan(plan),
         converged=plan.optimal or _is_close(plan),
         holders=sides,
         p=p,
         seed=seed,
-        chance=chance,
+        verdict=verdict,
     )
 
 
@@ -153,15 +168,6 @@ def _is_close(plan: ExactPlan) -> bool:
     return plan.upper - plan.lower <= _CLOSE * plan.upper
 
 
-def _compute_chance(first: Cloud, second: Cloud, order: int) -> float | None:
-    # One class for all: labels, where compared, are among the coordinates.
-    x, y = (
-        (cloud, masses / masses.sum(), np.zeros(len(cloud), dtype=np.int64))
-        for cloud, masses in (first, second)
-    )
-    return chance_distance(x, y, None, p=order)
-
-
 @dataclass(frozen=True, eq=False)
 class OrderedRecords:
     """Records of one side in the order of their values, with their classes where they have any.
@@ -173,6 +179,11 @@ class OrderedRecords:
     weights: Array
     codes: Codes
     classes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> Names | None:
+        """Name of the class of each record."""
+        return np.array(self.classes)[self.codes] if self.classes else None
 
     @classmethod
     def of(
@@ -226,30 +237,18 @@ def request_records(
     sides: tuple[str, str], embedding: Embedding, own: Answerer | None
 ) -> Steps[tuple[OrderedRecords, OrderedRecords]]:
     """Request the records of both sides; of the first with classes, where labels are compared."""
-    classes: list[str] = []
     questions: dict[str, Question] = {side: Records(embedding=embedding) for side in sides}
-    first = sides[0]
-    if embedding != "none":
-        # Names of classes come from the first side alone: parts are told by its classes, and the
-        # other may have none.
-        answers = yield {first: ClassSizes()}
-        classes = decode_classes(str(required(answers, first).scalars.get("classes")))
-        questions[first] = LabelledRecords(classes=encode_classes(classes), embedding=embedding)
     answers = yield from ask(questions, own)
-    received = [required(answers, side) for side in sides]
-    # Checked before anything is computed of them: arrays from the wire have any shape.
-    points = [answer.array("points", ndim=2) for answer in received]
-    weights = [answer.array("weights", ndim=1) for answer in received]
-    codes = [np.zeros(len(cloud), dtype=np.int64) for cloud in points]
-    if classes:
-        codes[0] = _read_codes(received[0], len(points[0]), len(classes))
-    for cloud, masses in zip(points, weights, strict=True):
-        if len(masses) != len(cloud):
+    clouds: list[OrderedRecords] = []
+    for side in sides:
+        answer = required(answers, side)
+        # Checked before anything is computed of them: arrays from the wire have any shape.
+        points, weights = read_cloud(answer)
+        classes, codes = read_classes(answer)
+        if len(weights) != len(points):
             raise build_malformed_error("weights of another number of records than it has")
-    return (
-        OrderedRecords.of(points[0], weights[0], codes[0], classes),
-        OrderedRecords.of(points[1], weights[1], codes[1]),
-    )
+        clouds.append(OrderedRecords.of(points, weights, codes, classes))
+    return clouds[0], clouds[1]
 
 
 def _read_codes(answer: Answer, size: int, classes: int) -> Codes:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from silot_transport import ExactPlan, Interpolant, cost_matrix, exact_plan, interpolate
 from silot_transport import moments as moments_of
-from silot_transport.chance import chance_distance, chance_law
 from silot_transport.classwise import distances_to_classes, labelled_plan
 from silot_transport.cost import paired_cost
 from silot_transport.decomposition import canonical_order, decompose
@@ -19,12 +18,13 @@ from silot_transport.geodesic import Interpolation
 from silot_transport.resampling import FEWEST, corrected_cost, distinct_records, lots
 
 from ..data.foreign import parse_json
-from ..data.measure import Covariance, Embedding, class_vectors_of, features_of
+from ..data.measure import Embedding
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer
 from ..federation.disclosure import Disclosure
 from ..federation.message import LARGEST_TEXT, Scalar
 from ..federation.question import Array, Codes, Names, Question, register
+from .verdict import add_verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,13 @@ class Records(Question):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = weights > 0
-        return Answer({"points": points[used], "weights": weights[used]})
+        arrays: dict[str, npt.NDArray[Any]] = {"points": points[used], "weights": weights[used]}
+        if self.embedding == "none" or labels is None:
+            return Answer(arrays)
+        # Coordinates of labels do not name them, and a class that is renamed is another one.
+        names, codes = np.unique(labels[used], return_inverse=True)
+        arrays["codes"] = codes.ravel().astype(np.int64)
+        return Answer(arrays, {"classes": encode_classes([str(name) for name in names])})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -515,106 +521,69 @@ class CostParts(LabelledDistanceTo):
         return Answer(arrays, {"labels": parts.labels})
 
 
-_NUMBERS = 5
-OWN_SPLITS = 24
-"""How often a holder splits its records in halves to estimate sampling noise."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class DistanceWithError(DistanceTo):
-    """``W_2`` of the records and a reference, and its error: five numbers.
+    """``W_2`` of the records and a reference, its error, and the verdict of a test.
 
     ``corrected`` is the distance without the bias of a finite sample, ``margin`` half the length
     of the 95 % interval of its square, which is to be doubled ``tails`` times (0 to 3) for records
-    that are rare and far, and ``chance`` the distance that samples of the
-    reference's law stay below in 95 % of cases, at the sizes of both. ``chance`` is sent only
-    ``with_chance``, for a reference that is a sample. Holders of few records send the distance
-    alone.
+    that are rare and far. With ``tested``, for a reference that is a sample, the verdict says
+    whether both are of one distribution (``silot.distances.verdict``). Holders of few records send
+    no error.
     """
 
     kind: ClassVar[str] = "distance-with-error"
 
-    with_chance: bool = True
+    tested: bool = True
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self._check(points)
         plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
-        scalars: dict[str, Scalar] = {
-            "distance": plan.upper,
-            "distance_lower": plan.lower,
-            "optimal": plan.optimal,
-        }
+        answer = Answer(
+            scalars={
+                "distance": plan.upper,
+                "distance_lower": plan.lower,
+                "optimal": plan.optimal,
+            }
+        )
+        codes = np.zeros(len(points), dtype=np.int64)
+        # Without labels all records are of one class, as in all that computes by class.
+        goal = np.zeros(len(self.reference), dtype=np.int64)
+        target = (self.reference, self.reference_weights, goal)
         if self.p == 2:
-            target = (
-                self.reference,
-                self.reference_weights,
-                np.zeros(len(self.reference), np.int64),
-            )
-            codes = np.zeros(len(points), dtype=np.int64)
-            scalars |= _estimate_errors(
-                points, weights, codes, target, plan, None, self.with_chance, False
-            )
-        return Answer(scalars=scalars)
+            errors = _estimate_errors(points, weights, codes, target, plan, None)
+            answer = replace(answer, scalars={**answer.scalars, **errors})
+        # A barycenter is no sample: nothing can be tested with it.
+        if not self.tested:
+            return answer
+        return add_verdict(answer, (points, weights, codes), target, self.embedding)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledDistanceWithError(LabelledDistanceTo):
-    """``W_2`` of the labelled records and a labelled target, and its error: five numbers.
+    """``W_2`` of the labelled records and a labelled target, its error, and a verdict.
 
-    As ``DistanceWithError``; with ``matched`` chance is that of samples one of which is weighted
-    to have the class proportions of the other.
+    As ``DistanceWithError``; the test compares classes too.
     """
 
     kind: ClassVar[str] = "labelled-distance-with-error"
 
-    with_chance: bool = True
-    matched: bool = False
+    tested: bool = True
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         answer, plan, squares = self.solve(points, weights, labels)
         codes, _, _ = encode_labels(labels, self.classes, len(points))
         target = (self.target, self.target_weights, self.target_codes)
-        errors = _estimate_errors(
-            points, weights, codes, target, plan, squares, self.with_chance, self.matched
-        )
-        return Answer(scalars={**answer.scalars, **errors})
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnChance(Question):
-    """How far apart two samples of the holder's own law are, at its size: three numbers.
-
-    ``mean`` and ``spread`` of the distance ``W_p``, and the ``error`` of the mean, estimated from
-    splits of the records. Holders of few records send nothing. Where labels have coordinates, those
-    are of each sample by itself: samples of one law differ in them too.
-    """
-
-    kind: ClassVar[str] = "own-chance"
-    level: ClassVar[Disclosure] = Disclosure.STATISTICS
-
-    p: int = 2
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        used = np.flatnonzero(weights > 0)
-        points, codes = features_of(points, self.embedding), np.zeros(len(points), dtype=np.int64)
-        embed = None
-        if self.embedding != "none":
-            codes = np.unique(np.asarray(labels), return_inverse=True)[1].ravel().astype(np.int64)
-            covariance = cast("Covariance", self.embedding)
-            embed = partial(class_vectors_of, covariance=covariance)
-        places = used[distinct_records(points[used], weights[used], codes[used])]
-        masses = weights[places] / weights[places].sum()
-        own = points[places], masses, codes[places]
-        law = chance_law(own, own, None, p=self.p, pooled=False, splits=OWN_SPLITS, embed=embed)
-        # Too few records for halves: an empty answer discloses that, and no number.
-        if law is None:
-            return Answer()
-        return Answer(scalars={"mean": law.mean, "spread": law.spread, "error": law.error})
+        errors = _estimate_errors(points, weights, codes, target, plan, squares)
+        answer = replace(answer, scalars={**answer.scalars, **errors})
+        if not self.tested:
+            return answer
+        return add_verdict(answer, (points, weights, codes), target, self.embedding)
 
 
 def _estimate_errors(
     points: Array, weights: Array, codes: Codes, target: tuple[Array, Array, Codes],
-    plan: ExactPlan, squares: Array | None, with_chance: bool, matched: bool,
+    plan: ExactPlan, squares: Array | None,
 ) -> dict[str, Scalar]:  # fmt: skip
     """Estimate the errors that an answer sends beside the distance."""
     used = np.flatnonzero(weights > 0)
@@ -629,51 +598,21 @@ def _estimate_errors(
     used = target[1] > 0
     atoms, loads, classes = target[0][used], target[1][used], target[2][used]
     loads = loads / loads.sum()
-    between = None
-    label_cost = None
-    if squares is not None:
-        label_cost = squares[np.ix_(kinds, classes)]
-        between = _complete_class_squares(squares)
+    label_cost = None if squares is None else squares[np.ix_(kinds, classes)]
     # The halves are drawn from the records themselves, so that the same ones give the same error.
     order = lots(own, masses, kinds)
     # Plans of halves of the sample bound the cost from above on average, and their potentials at
     # the other half from below (Mak, Morton and Wood, 1999): the estimate lies between the two.
     estimate = corrected_cost(own, masses, label_cost, (atoms, loads), plan, order)
-    errors: dict[str, Scalar] = {
+    return {
         "corrected": max(estimate.cost, 0.0) ** 0.5,
         "margin": estimate.margin,
         "tails": estimate.tails,
     }
-    if with_chance:
-        chance = chance_distance(
-            (own, masses, kinds), (atoms, loads, classes), between, matched=matched, pooled=False
-        )
-        if chance is not None:
-            errors["chance"] = chance
-    return errors
-
-
-def _complete_class_squares(squares: Array) -> Array:
-    """Complete the squared distances of all classes by those between the holder's own.
-
-    Two of the holder's own classes are as far apart as the shortest way over a listed class.
-    """
-    listed = squares.shape[1]
-    apart = np.sqrt(squares)
-    full = np.zeros((len(squares), len(squares)))
-    # Known directly: from any class to a listed one.
-    full[:, :listed] = apart
-    full[:listed, listed:] = apart[listed:].T
-    for k in range(listed, len(squares)):
-        # A metric's largest extension: no distance that is consistent with the known ones is
-        # larger.
-        full[k, listed:] = (apart[k] + apart[listed:]).min(axis=1)
-        full[k, k] = 0.0
-    return full**2
 
 
 register(
     Describe, Records, Moments, DistanceTo, Interpolate, InterpolantDistance, InterpolantCosts,
     ClassSizes, LabelledRecords, InterpolateByClass, LabelledDistanceTo, CostParts,
-    DistanceWithError, LabelledDistanceWithError, OwnChance,
+    DistanceWithError, LabelledDistanceWithError,
 )  # fmt: skip

@@ -17,6 +17,8 @@ from .cost_parts import Parts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from silot_transport import TwoSampleResult
+
     from ..data.preflight import Preflight
 
 
@@ -67,10 +69,10 @@ class Distance(Billed):
     parts
         What the squared distance is made of, by column and by class, where that was asked for
         (``why=True``) and told; ``None`` elsewhere.
-    chance
-        What two samples of one law, of these sizes, stay below in 95 % of cases: a value up to
-        it is no more than chance. ``None`` where nobody had the records of both sides, or
-        there are fewer than ten on one.
+    verdict
+        Whether both are samples of one distribution, as far as a test can tell: p-value, which
+        columns drive a difference and by how much, and which difference would have been detected
+        (``silot.transport.two_sample``). ``None`` where nobody had the records of both sides.
     transcript
         The messages of the run.
     """
@@ -89,12 +91,12 @@ class Distance(Billed):
     history: tuple[Mapping[str, float], ...] = ()
     interval: tuple[float, float] | None = None
     parts: Parts | None = None
-    chance: float | None = None
+    verdict: TwoSampleResult | None = None
 
     @property
-    def by_chance(self) -> bool:
-        """Whether two samples of one law would be this far apart; ``False`` if not known."""
-        return self.chance is not None and self.value <= self.chance
+    def indistinct(self) -> bool:
+        """Whether a test could not tell both sides apart; ``False`` if nobody tested."""
+        return self.verdict is not None and self.verdict.verdict == "not distinguishable"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -102,8 +104,13 @@ class Distance(Billed):
         return self.lower, self.upper
 
     def named(self, columns: Sequence[str] | None) -> Self:
-        """Return the distance with the names of the columns in its parts."""
-        return self if self.parts is None else replace(self, parts=self.parts.named(columns))
+        """Return the distance with the names of the columns in its parts and its verdict."""
+        parts = None if self.parts is None else self.parts.named(columns)
+        verdict = self.verdict
+        if verdict is not None and columns is not None:
+            # The test saw columns by their places; names are those of the asker.
+            verdict = verdict.named(columns)
+        return replace(self, parts=parts, verdict=verdict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON: an infinite bound is ``None``."""
@@ -123,7 +130,7 @@ class Distance(Billed):
             ],
             "interval": None if self.interval is None else list(self.interval),
             "parts": None if self.parts is None else self.parts.to_dict(),
-            "chance": self.chance,
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
         }
 
     def __repr__(self) -> str:
@@ -234,6 +241,21 @@ class DistanceMatrix(Preflighted):
             f"{' and '.join(others[0].holders)}: {others[0].status}"
         )
 
+    @property
+    def p_values(self) -> dict[tuple[str, str], float]:
+        """p-value of every pair that was tested, for all of them together (Holm)."""
+        raw = {
+            pair: item.verdict.p_value
+            for pair, item in self.pairs.items()
+            if item.verdict is not None and item.verdict.verdict != "cannot be tested"
+        }
+        # Holm's steps: the smallest counts for all pairs, the next for one pair fewer.
+        adjusted, largest = dict[tuple[str, str], float](), 0.0
+        for k, pair in enumerate(sorted(raw, key=lambda pair: raw[pair])):
+            largest = max(largest, min((len(raw) - k) * raw[pair], 1.0))
+            adjusted[pair] = largest
+        return adjusted
+
     def __getitem__(self, pair: tuple[str, str]) -> Distance:
         """Return the distance of two holders, named in either order."""
         a, b = pair
@@ -294,10 +316,3 @@ class DistanceMatrix(Preflighted):
         if axes.figure is not None:
             axes.figure.colorbar(image, ax=axes, shrink=0.8)
         return axes
-
-
-def describe_chance(value: float, chance: float | None) -> str:
-    """Describe in a status that two samples of one law would be as far apart."""
-    if chance is None or value > chance:
-        return ""
-    return f"; no more than chance: two samples of one law stay below {chance:.4g} in 95 % of cases"

@@ -14,7 +14,7 @@ from silot_transport.moments import Moments, gelbrich_of_moments
 
 from ..data.measure import Embedding
 from ..errors import InputError, MismatchError, WireError
-from ..federation.answer import Answer, Array, Failure
+from ..federation.answer import Answer, Array, Failure, build_malformed_error
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
 from ..federation.question import Answerer, Question
 from .questions import Describe
@@ -356,14 +356,6 @@ class Bounds:
 # Share of a squared distance by which the sum of its parts may miss it: the parts are summed in
 # another order than the distance, and each is rounded.
 ROUNDING = 1e-6
-
-
-def build_malformed_error(what: str) -> WireError:
-    """Build the error of an answer that has what no answer may have."""
-    return WireError(
-        f"the answer has {what}. The holder runs other code, or a broken one.",
-        code="answer-malformed",
-    )
 
 
 def describe_missing(missing: Mapping[str, Failure]) -> str:

@@ -11,6 +11,7 @@ from .. import render
 from ..federation.view import bill_rows, cost_content
 from ..render.heat_map import heat_map
 from ..render.words import (
+    count,
     first_word,
     format_bytes,
     interval,
@@ -24,10 +25,13 @@ from ..render.words import (
 from .cost_parts import Parts, shortened
 from .figures import bounds_figure
 from .result import Distance, DistanceMatrix
+from .verdict import changes_table, verdict_rows
 
 # Columns and classes that are shown one by one.
 MOST_PARTS = 8
 _TABLED = 12
+# Level of the tests of all pairs together.
+LEVEL = 0.05
 # Holders whose tables of parts are open.
 _OPEN = 3
 
@@ -52,7 +56,12 @@ def distance_content(result: Distance) -> render.Content:
             bounds_figure(result) if any("upper" in entry for entry in result.history) else None,
             link="Distance",
         ),
-        parts_content(parts, b, result.holders[:1] if result.by_chance else ()),
+        render.on_page(
+            render.section("By column", "columns", changes_table(result.verdict), link="Columns")
+            if result.verdict is not None
+            else None
+        ),
+        parts_content(parts, b, result.holders[:1] if result.indistinct else ()),
         cost_content(result),
     ]
 
@@ -65,27 +74,25 @@ def _rows(result: Distance) -> dict[str, str]:
     if result.interval is not None:
         low, high = result.interval
         rows["likely"] = f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"
-    if result.chance is not None:
-        verdict = "no more than chance" if result.by_chance else "more than chance"
-        rows["chance"] = f"{result.chance:.4g}, for two samples of one law: {verdict}"
     return rows | {
+        **verdict_rows(result.verdict, result.preflight),
         "method": f"{result.method}, {' and '.join(result.holders)}",
         "status": result.status,
     }
 
 
 def parts_content(
-    parts: Mapping[str, Parts], target: str, by_chance: Collection[str] = ()
+    parts: Mapping[str, Parts], target: str, indistinct: Collection[str] = ()
 ) -> render.Content:
     """Declare the largest parts of each distance, by the holder whose classes are meant.
 
-    Of holders whose distance chance alone may have made, that is said.
+    Of holders that could not be told from the target, that is said.
     """
     if not parts:
         return None
     by_cells = any(part.of == "cells" for part in parts.values())
     return [
-        render.on_terminal(lambda: _parts_in_one(parts, by_chance)),
+        render.on_terminal(lambda: _parts_in_one(parts, indistinct)),
         render.on_page(
             render.section(
                 "What the distances are made of",
@@ -107,12 +114,12 @@ def parts_content(
     ]
 
 
-def _parts_in_one(parts: Mapping[str, Parts], by_chance: Collection[str]) -> render.Content:
+def _parts_in_one(parts: Mapping[str, Parts], indistinct: Collection[str]) -> render.Content:
     """Return the parts of all holders in one table, columns and classes side by side."""
     first, is_several = next(iter(parts)), len(parts) > 1
     where = " between the cells' points" if parts[first].of == "cells" else ""
-    whose = f" of {', '.join(by_chance)}" if is_several else ""
-    doubt = f"; chance may have made those{whose}" if by_chance else ""
+    whose = f" of {', '.join(indistinct)}" if is_several else ""
+    doubt = f"; sampling may have made those{whose}" if indistinct else ""
     columns = [
         render.Column("holder", False, "cut", 14),
         render.Column("column", False, "cut", 20),
@@ -172,11 +179,7 @@ def _parts_by_holder(
 def matrix_content(result: DistanceMatrix) -> render.Content:
     """Declare pairs of holders with their distances, and the bill."""
     holders = list(result.names)
-    ranked = sorted(result.pairs.values(), key=lambda pair: pair.value)
-    ends = [listed([printable(name) for name in pair.holders]) for pair in (ranked[0], ranked[-1])]
-    lead = f"{ends[0]} are closest, at a distance of {number(ranked[0].value)}"
-    if len(ranked) > 1:
-        lead += f"; {ends[1]} are farthest apart, at {number(ranked[-1].value)}"
+    lead = _describe_pairs(result)
     square = square_table(holders, holders, holders, result) if len(holders) <= _TABLED else None
     return [
         render.Headline(
@@ -206,10 +209,37 @@ def matrix_content(result: DistanceMatrix) -> render.Content:
     ]  # fmt: skip
 
 
+def _describe_pairs(result: DistanceMatrix) -> str:
+    """Say which pairs a test tells apart; who is closest and farthest only among those."""
+    p_values = result.p_values
+    ranked = sorted(result.pairs.values(), key=lambda pair: pair.value)
+    # Pairs that nobody tested count as different: their distance is all there is.
+    same = [pair for pair in ranked if p_values.get(pair.holders, 0.0) > LEVEL]
+    apart = [pair for pair in ranked if pair not in same]
+    lead = ""
+    if p_values:
+        lead = f"Of {count(len(ranked), 'pair')} tests tell {len(apart)} apart"
+    # No pair differs: then distances are no news.
+    if not apart:
+        return lead
+
+    def who(pair: Distance) -> str:
+        return listed([printable(name) for name in pair.holders])
+
+    # Closest of pairs that no test tells apart would name noise.
+    if not same:
+        closest = f"{who(apart[0])} are closest, at a distance of {number(apart[0].value)}"
+        lead = f"{lead}. {closest}" if lead else closest
+    if len(apart) > 1:
+        lead += f"; {who(apart[-1])} are farthest apart, at {number(apart[-1].value)}"
+    return lead
+
+
 def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> render.Table:
     """Return all pairs; on a terminal ``words`` stand for the names of some holders."""
     # Of one run for all pairs, no pair has a bill of its own.
     has_bills = result.shared_bill is None
+    p_values = result.p_values
     rows = [
         (
             " ".join((words or {}).get(name, name) for name in couple),
@@ -217,6 +247,8 @@ def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) 
             pair.value,
             pair.bounds,
             pair.interval,
+            p_values.get(couple),
+            _verdict_of(p_values.get(couple)),
             pair.rounds if has_bills else "",
             format_bytes(pair.bytes_sent + pair.bytes_received) if has_bills else "",
             f"{pair.seconds:.2f}" if has_bills else "",
@@ -228,7 +260,8 @@ def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) 
         render.texts("pair", on="terminal"), render.names("holder", on="page"),
         render.names("other holder", on="page"), render.numbers("value", full="distance"),
         render.intervals(terminal=lambda ends: known_bounds(*ends)),
-        render.intervals("95 %", full="likely (95 %)"),
+        render.intervals("95 %", full="likely (95 %)"), render.digits("p", 3),
+        render.texts("verdict", on="page"),
         *(render.Column(title, on="terminal") for title in ("rounds", "bytes", "seconds")),
         render.texts("status"),
     ]  # fmt: skip
@@ -240,6 +273,13 @@ def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) 
         filled=True,
         loose=f"W{result.p} by {result.method}",
     )
+
+
+def _verdict_of(p_value: float | None) -> str | None:
+    # Nobody tested: an empty cell, not a verdict.
+    if p_value is None:
+        return None
+    return "different" if p_value <= LEVEL else "not distinguishable"
 
 
 def square_table(

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import wasserstein_distance
 
-from silot_transport import exact_plan
+from silot_transport import exact_plan, two_sample
 
 from ..distances.worth.mixtures import find_best_mixture
 from ..records._arrays import quantiles
 from ..render.shown import Shown
-from .shift import p_values
 
 Array = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -146,12 +145,14 @@ class _Clear:
         room = min(held[label] / share for label, share in change.shares.items() if share > 0.0)
         size = max(room, _THIRD * len(self.x))
         chosen = self.move(change)[draw_rows(self.labels, change.shares, size, self.rng)]
-        p_value, _ = p_values(chosen, self.y, _SPLITS, seed)
+        test = two_sample(
+            chosen, self.y, level=self.level, permutations=_SPLITS, detectable=False, seed=seed
+        )
         return Step(
             change=name,
             distance=self.distance(change),
-            p_value=p_value,
-            explains=p_value > self.level,
+            p_value=test.p_value,
+            explains=test.p_value > self.level,
         )
 
 

@@ -29,18 +29,20 @@ class Answer:
         """Return a finite float64 array of the answer, or raise a ``WireError``."""
         value = self.arrays.get(name)
         if value is None or value.dtype != np.float64 or value.ndim != ndim or 0 in value.shape:
-            raise _malformed(f"no float64 array {name!r} with {ndim} axes")
+            raise build_malformed_error(f"no float64 array {name!r} with {ndim} axes")
         if columns is not None and value.shape[-1] != columns:
-            raise _malformed(f"array {name!r} with {value.shape[-1]} columns, not {columns}")
+            raise build_malformed_error(
+                f"array {name!r} with {value.shape[-1]} columns, not {columns}"
+            )
         if not np.isfinite(value).all():
-            raise _malformed(f"array {name!r} with values that are not finite")
+            raise build_malformed_error(f"array {name!r} with values that are not finite")
         return value
 
     def number(self, name: str) -> float:
         """Return a finite non-negative number of the answer, or raise a ``WireError``."""
         value = self.optional_number(name)
         if value is None:
-            raise _malformed(f"no number {name!r}")
+            raise build_malformed_error(f"no number {name!r}")
         return value
 
     def optional_number(self, name: str) -> float | None:
@@ -49,18 +51,19 @@ class Answer:
         if value is None:
             return None
         if isinstance(value, bool | str) or not np.isfinite(value) or value < 0:
-            raise _malformed(f"{name!r} that is not a finite number of zero or more")
+            raise build_malformed_error(f"{name!r} that is not a finite number of zero or more")
         return float(value)
 
     def flag(self, name: str) -> bool:
         """Return a truth value of the answer, or raise a ``WireError``."""
         value = self.scalars.get(name)
         if not isinstance(value, bool):
-            raise _malformed(f"no truth value {name!r}")
+            raise build_malformed_error(f"no truth value {name!r}")
         return value
 
 
-def _malformed(what: str) -> WireError:
+def build_malformed_error(what: str) -> WireError:
+    """Build the error of an answer that has what no answer may have."""
     return WireError(
         f"the answer has {what}. The holder runs other code, or a broken one.",
         code="answer-malformed",

@@ -211,13 +211,6 @@ def test_the_barycenter_of_translates_lies_between_them() -> None:
     np.testing.assert_allclose(heavy.weights @ heavy.points, [1.0, 0.0], atol=0.3)
 
 
-def test_clusters_find_who_is_near_whom(found: Sketches) -> None:
-    assert found.clusters(1) == dict.fromkeys(DATA, 0)
-    assert sorted(found.clusters(4).values()) == [0, 1, 2, 3]
-    groups = found.clusters(2)
-    assert groups["h3"] != groups["h0"] == groups["h1"]
-
-
 @pytest.mark.heavy
 def test_labelled_distances_are_those_of_label_vectors() -> None:
     public = Measure(PUBLIC, labels=PUBLIC_CODES)
@@ -342,7 +335,6 @@ def test_holders_of_other_features_are_told_apart_before_anything_is_asked() -> 
 def test_a_name_without_a_sketch_and_one_given_twice_are_refused(found: Sketches) -> None:
     assert_refused(lambda: found.distance("h0", "nobody"), InputError, "holder-unknown")
     assert_refused(lambda: found.distance("h0", "h0"), InputError, "holder-names")
-    assert_refused(lambda: found.clusters(5), InputError, "option-clusters")
     assert_refused(lambda: found.values("elsewhere"), InputError, "option-target")  # type: ignore[arg-type]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,11 @@ class GroupsResult:
     def drivers(self) -> tuple[str, ...]:
         """Columns that drive any split, those of the coarsest first."""
         return tuple(dict.fromkeys(name for split in self.splits for name in split.change.drivers))
+
+    def named(self, columns: Sequence[str]) -> Self:
+        """Return the result with other names of the columns, in their order."""
+        splits = (replace(split, change=split.change.named(columns)) for split in self.splits)
+        return replace(self, splits=tuple(splits))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""

@@ -11,16 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from silot_transport.chance import Chance
-
 from ...distances.result import DistanceMatrix
 from ...records.result import RecordScores
-from ...teaching.federated.clustering import Clustering, apart_of, chance_levels
+from ...teaching.federated.clustering import Clustering
 from .pool import Flags, Pool, Solved, Span
 from .result import OTHERS, Evidence
 
 LEVEL = 0.05
-"""Chance that any piece is sure, where all records are of one law."""
+"""How often any piece is sure, where all records are of one distribution."""
 # Kinds that can be sure.
 _KINDS = 4
 PART = LEVEL / _KINDS
@@ -41,8 +39,6 @@ class Case:
         All records, and how far they are from the validation records.
     clustering
         Distances between holders and groups of them; ``None`` of one holder.
-    laws
-        By holder, what two samples of its law show.
     records
         By holder, the scores of its records.
     excluded
@@ -51,7 +47,6 @@ class Case:
 
     pool: Pool
     clustering: Clustering | None
-    laws: Mapping[str, Chance] = field(repr=False)
     records: Mapping[str, RecordScores] = field(repr=False)
     excluded: tuple[str, ...] = ()
 
@@ -80,37 +75,26 @@ class Case:
         """What distances of the pool were measured by."""
         return "exact W2, certified bounds" if self.pool.certified else "W2 of releases, estimated"
 
-    def apart(self, level: float) -> Flags:
-        """Return pairs of holders that are certified further apart than by chance (N, N)."""
-        if self.matrix is None:
-            return np.zeros((1, 1), dtype=bool)
-        levels = chance_levels(self.pool.names, self.laws, self.matrix, level)
-        lower = apart_of(self.matrix, levels).lower
-        return self.has_chances & (lower > levels.level)
-
     @cached_property
-    def has_chances(self) -> Flags:
-        """Pairs of holders that both report sampling noise; few records do not (N, N)."""
-        is_measured = np.isin(self.pool.names, list(self.laws))
-        return np.outer(is_measured, is_measured)
+    def apart(self) -> Flags:
+        """Return pairs of holders that a test tells apart (N, N)."""
+        if self.clustering is None:
+            return np.zeros((1, 1), dtype=bool)
+        groups = np.array([self.clustering.assignment[name] for name in self.pool.names])
+        return groups[:, None] != groups
+
+    def separates(self, level: float) -> bool:
+        """Whether the test of all holders is below a level."""
+        verdict = None if self.clustering is None else self.clustering.verdict
+        return verdict is not None and verdict.p_value <= level
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of holders; else whoever is linked by distances that may be chance."""
+        """Groups of holders, without those that were left out."""
         if self.clustering is None:
             return (self.pool.names,)
-        if self.clustering.k > 1:
-            groups = (set(members) - set(self.excluded) for members in self.clustering.groups)
-            return tuple(tuple(sorted(members)) for members in groups if members)
-        linked, groups = ~self.apart(LEVEL), []
-        remaining = list(range(len(self.pool.names)))
-        while remaining:
-            group = {remaining[0]}
-            while (more := {j for i in group for j in remaining if linked[i, j]}) - group:
-                group |= more
-            remaining = [j for j in remaining if j not in group]
-            groups.append(tuple(self.pool.names[j] for j in sorted(group)))
-        return tuple(groups)
+        groups = (set(members) - set(self.excluded) for members in self.clustering.groups)
+        return tuple(tuple(sorted(members)) for members in groups if members)
 
     @cached_property
     def flagged(self) -> Flags:

@@ -62,7 +62,7 @@ class Pool:
     Distances are :math:`W_2` to the validation records; with labels the squared distance of two
     records gains that of their classes, as validation records have them (``value_holders`` with
     ``label_metric="classes"``), and validation records have the class shares of the pool as far
-    as chance explains the difference (``class_tolerance``).
+    as sampling explains the difference (``class_tolerance``).
 
     Attributes
     ----------
@@ -258,15 +258,15 @@ class Pull(NamedTuple):
     freedom: float
 
     @property
-    def chance(self) -> float:
-        """How often as many records of the law of the others would gain as much."""
+    def p_value(self) -> float:
+        """How often as many records of the distribution of the others would gain as much."""
         # Records that are all alike do not tell how others would vary.
         if self.freedom < 1 or self.gain <= 0 or self.error == 0:
             return 1.0
         return float(stdtr(self.freedom, -self.gain / self.error))
 
     def margin(self, level: float) -> float:
-        """What is left open of the gain, but for this chance."""
+        """Half the interval of the gain, but for this share of cases."""
         if self.freedom < 1:
             return np.inf
         return float(stdtrit(self.freedom, 1.0 - level)) * self.error

@@ -16,7 +16,7 @@ Kind = Literal["pool", "group", "leave-out", "drop", "ask", "nothing"]
 
 UNIT = "W2 of the pool to the validation records"
 NOT_COMPARABLE = "not comparable"
-OTHERS = "gain, where other validation records of their law are drawn"
+OTHERS = "gain, where other validation records of their distribution are drawn"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Advice:
     Attributes
     ----------
     kind
-        ``"pool"``: holders that are of one law as far as anybody can tell. ``"group"``: holders
+        ``"pool"``: holders that no test tells apart. ``"group"``: holders
         to train apart. ``"leave-out"``: holders without which the pool is nearer the validation
         records. ``"drop"``: flagged records of a holder. ``"ask"``: for more records of a class.
         ``"nothing"``: nothing helps for sure.
@@ -65,8 +65,8 @@ class Advice:
     unit
         What the gain is measured in, or ``"not comparable"``.
     sure
-        Whether other records of the same laws would say so too: the evidence exceeds chance, at
-        5 % over all pieces, and ``lower`` is above 0 where there is a gain.
+        Whether other records of the same distributions would say so too: the evidence passes a
+        test, at 5 % over all pieces, and ``lower`` is above 0 where there is a gain.
     evidence
         The numbers it rests on.
     """
@@ -119,7 +119,7 @@ class Plan(Billed):
     notes
         What was left out, and why.
     level
-        Chance that any piece is sure where all records are of one law.
+        How often any piece is sure where all records are of one distribution.
     status
         In words: how many pieces are sure, and what was left out.
     """
@@ -142,7 +142,7 @@ class Plan(Billed):
 
     @property
     def sure(self) -> tuple[Advice, ...]:
-        """Pieces that exceed chance."""
+        """Pieces whose evidence passes its test."""
         return tuple(piece for piece in self.advice if piece.sure)
 
     @property

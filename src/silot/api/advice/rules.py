@@ -17,7 +17,7 @@ _ORDER: tuple[Kind, ...] = ("nothing", "leave-out", "drop", "ask", "group", "poo
 
 
 def advise(case: Case) -> tuple[Advice, ...]:
-    """Return all advice, the most helpful first: sure pieces, then those that may be chance."""
+    """Return all advice, sure pieces first, then those that sampling may have made."""
     pieces = [piece for rule in AS_THEY_ARE for piece in rule(case)]
     candidates, remainder = leave_out(case), case
     # Who is far off hides what others lack: it is left out before.
@@ -44,33 +44,34 @@ def leave_out(case: Case) -> list[Advice]:
     pool, total = case.pool, case.total
     sets = dict.fromkeys([*((name,) for name in pool.names), *case.groups])
     candidates = [names for names in sets if len(names) < len(pool.names)]
-    certified = case.apart(PART)
     pieces: list[Advice] = []
     for names in candidates:
         out = pool.of_holders(names)
         # A holder with broken records is no other one: those are dropped.
         first, level = pull(pool, total.own, out, case.flagged), PART / len(candidates)
-        # By convexity nobody gains more than this: what may be chance is not tried.
-        if first.chance * len(candidates) > LEVEL:
+        # By convexity nobody gains more than this: what sampling may have made is not tried.
+        if first.p_value * len(candidates) > LEVEL:
             continue
         then = pool.solved(np.where(out, 0.0, pool.masses))
         gain = measure_gain(case, total, then, level)
         if gain.span.value <= 0:
             continue
-        # Noise of releases is not in the error: they must be certified apart from most others.
+        # Noise of releases is not in the error: a test must tell them from most others.
         inside = np.isin(pool.names, names)
-        far = pool.certified or certified[np.ix_(inside, ~inside)].mean() > 0.5
+        far = pool.certified or (
+            case.separates(PART) and case.apart[np.ix_(inside, ~inside)].mean() > 0.5
+        )
         who, margin = listed(names, 6), first.margin(0.025)
         pieces.append(
             _piece(
-                case, "leave-out", names, gain, bool(far) and first.chance <= level,
+                case, "leave-out", names, gain, bool(far) and first.p_value <= level,
                 f"Leave out {who}: the pool is {number(total.span.value)} from the validation "
                 f"records, and {number(then.span.value)} without "
                 f"{'it' if len(names) == 1 else 'them'}.",
                 Evidence(
                     what=f"pull of {who} on the squared distance",
                     value=first.gain, lower=first.gain - margin, upper=first.gain + margin,
-                    by=f"potentials against those of the others, 95 %; chance {first.chance:.2g}",
+                    by=f"potentials against those of the others, 95 %; p = {first.p_value:.2g}",
                 ),
             )
         )  # fmt: skip
@@ -90,17 +91,17 @@ def drop(case: Case) -> list[Advice]:
         then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
         # Broken records are broken whatever the validation records: those at hand are enough.
         gained_then = measure_gain(case, total, then)
-        # Wrong labels hardly move a distance, and fewer records are further off by chance: what is
-        # broken is broken all the same.
+        # Wrong labels hardly move a distance, and fewer records are further off by sampling: what
+        # is broken is broken all the same.
         gain = gained_then if gained_then.span.value > 0 else None
         sides = (mine, mine & ~out)
         own, kept = (pool.distance(np.where(side, pool.masses, 0.0)) for side in sides)
         broken = scores.parts.broken["all"]
-        chance = _as_many(flagged, size, pool.validation, scores.fdr or 0.0)
+        p_value = _as_many(flagged, size, pool.validation, scores.fdr or 0.0)
         share = max(1.0 - kept.value / own.value, 0.0) if own.value > 0 else 0.0
         pieces.append(
             _piece(
-                case, "drop", (name,), gain, chance <= level,
+                case, "drop", (name,), gain, p_value <= level,
                 f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as broken. "
                 + (
                     f"They make {percent(share)} of its distance ({number(own.value)}, "
@@ -112,7 +113,7 @@ def drop(case: Case) -> list[Advice]:
                     what=f"broken records of {name}", value=broken.value, lower=broken.low,
                     upper=broken.high,
                     by=f"record scores, 95 %; {flagged} flagged, of which {scores.fdr:.0%} may be "
-                    f"sound; chance of so many {chance:.2g}",
+                    f"sound; p of so many = {p_value:.2g}",
                 ),
             )
         )  # fmt: skip
@@ -126,27 +127,27 @@ def ask(case: Case) -> list[Advice]:
     codes = np.flatnonzero(want > 0).tolist() if pool.classes else []
     pieces: list[Advice] = []
     for code in codes:
-        chance = _fewer(have[code], pool.size, want[code], pool.validation)
-        if have[code] >= want[code] or chance * len(codes) > LEVEL:
+        p_value = _fewer(have[code], pool.size, want[code], pool.validation)
+        if have[code] >= want[code] or p_value * len(codes) > LEVEL:
             continue
         # Shares are the matter here: those of the validation records are as they are.
         total, level = pool.solved(pool.masses, own_shares=True), PART / len(codes)
         then = _with_class(pool, code, have[code], want[code])
         # What lacks is as sure as that anything lacks.
-        open_ = ENDS / -float(ndtri(chance)) if chance > 0 else 0.0
+        open_ = ENDS / -float(ndtri(p_value)) if p_value > 0 else 0.0
         lacking, kind = want[code] - have[code], pool.classes[code]
         holders, words, nearest = _from_whom(case, code)
         piece = _piece(
             case,
             "ask", holders, measure_gain(case, total, then, level),
-            pool.certified and chance <= level,
+            pool.certified and p_value <= level,
             f"Ask for more of class {kind!r}: it is {percent(want[code])} of the validation "
             f"records and {percent(have[code])} of the pool. "
             f"{_more(have[code], want[code], sum(pool.records.values()))} {words}",
             Evidence(
                 what=f"share of class {kind!r} that the pool lacks",
                 value=lacking, lower=lacking * (1.0 - open_), upper=min(lacking * (1 + open_), 1.0),
-                by=f"class shares, Fisher's exact test; chance {chance:.2g}",
+                by=f"class shares, Fisher's exact test; p = {p_value:.2g}",
             ),
             *nearest,
         )  # fmt: skip
@@ -155,40 +156,31 @@ def ask(case: Case) -> list[Advice]:
 
 
 def group(case: Case) -> list[Advice]:
-    """Advise on groups of holders that are certified to be further apart than by chance."""
+    """Advise on groups of holders that a test tells apart."""
     matrix, names = case.matrix, case.pool.names
     if matrix is None or len(case.groups) < 2:
         return []
-    sides = [np.isin(names, members) for members in case.groups]
-    certified = case.apart(PART)
-    sure = all(certified[np.ix_(a, b)].mean() > 0.5 for a, b in combinations(sides, 2))
     across = [(a, b) for x, y in combinations(case.groups, 2) for a in x for b in y]
     least = min((matrix[pair] for pair in across), key=lambda distance: distance.value)
     words = "; ".join(listed(members, 6) for members in case.groups)
-    text = (
-        f"Train apart, in {len(case.groups)} groups: {words}. Their data are further apart than "
-        "chance makes."
-    )
+    text = f"Train apart, in {len(case.groups)} groups: {words}. A test tells their data apart."
     evidence = Evidence(
         what=f"least distance across groups, {' and '.join(sorted(least.holders))}",
         value=least.value, lower=least.lower, upper=least.upper,
-        by=f"W2 by {matrix.method}{_by_chance(case, across)}",
+        by=f"W2 by {matrix.method}{_test(case)}",
     )  # fmt: skip
-    return [_piece(case, "group", names, None, sure, text, evidence)]
+    return [_piece(case, "group", names, None, case.separates(PART), text, evidence)]
 
 
 def pool(case: Case) -> list[Advice]:
     """Advise on holders that cannot be told apart."""
-    matrix, names, together = case.matrix, case.pool.names, case.pool
+    matrix, together = case.matrix, case.pool
     if matrix is None:
         return []
-    certified = case.apart(LEVEL)
     pieces: list[Advice] = []
     for members in case.groups:
-        inside = np.isin(names, members)
         pairs = list(combinations(members, 2))
-        is_measured = case.has_chances[np.ix_(inside, inside)].all()
-        if not pairs or not is_measured or certified[np.ix_(inside, inside)].any():
+        if not pairs:
             continue
         joint, alone = _of(together, members), _alone(together, members)
         gain = alone.less(joint)
@@ -196,7 +188,7 @@ def pool(case: Case) -> list[Advice]:
         pieces.append(
             Advice(
                 kind="pool", holders=members,
-                text=f"Pool {listed(members, 6)}: as far as anybody can tell they are of one law. "
+                text=f"Pool {listed(members, 6)}: no test tells them apart. "
                 f"Together they are {number(joint.value)} from the validation records, alone "
                 f"{number(alone.value)} on average.",
                 gain=gain.value, lower=gain.lower, upper=gain.upper, unit=UNIT, sure=False,
@@ -204,7 +196,7 @@ def pool(case: Case) -> list[Advice]:
                     Evidence(
                         what=f"largest distance among them, {' and '.join(sorted(widest.holders))}",
                         value=widest.value, lower=widest.lower, upper=widest.upper,
-                        by=f"W2 by {matrix.method}{_by_chance(case, pairs)}",
+                        by=f"W2 by {matrix.method}{_test(case)}",
                     ),
                     case.evidence("of these", joint), case.evidence("of each alone", alone),
                 ),
@@ -217,7 +209,7 @@ def _piece(
     case: Case, kind: Kind, holders: tuple[str, ...], gain: Gain | None, exceeds: bool, text: str,
     *first: Evidence,
 ) -> Advice:  # fmt: skip
-    """Build a piece: sure where its test ``exceeds`` chance and any gain of it does."""
+    """Build a piece: sure where its test ``exceeds`` its level and any gain of it does."""
     if case.excluded:
         text += f" Counted without {listed(case.excluded, 6)}."
     span = None if gain is None else gain.span
@@ -237,7 +229,7 @@ def _nothing(case: Case) -> Advice:
     names = case.pool.names
     text = (
         f"Nothing helps for sure: use the records of {listed(names, 6)} as they are. No advice "
-        "exceeds what chance makes."
+        "exceeds what sampling makes."
     )
     evidence = case.evidence("of the pool", case.total.span)
     return _piece(case, "nothing", names, None, False, text, evidence)
@@ -254,13 +246,10 @@ def _alone(pool: Pool, names: Sequence[str]) -> Span:
     return Span(*np.sqrt(shares @ distances**2 / shares.sum()).tolist())
 
 
-def _by_chance(case: Case, pairs: Sequence[tuple[str, str]]) -> str:
-    """Say what the distances of these pairs stay below by chance."""
-    levels = {} if case.clustering is None else case.clustering.levels
-    measured = [levels[key] for a, b in pairs for key in ((a, b), (b, a)) if key in levels]
-    if not measured:
-        return "; what chance makes is not known"
-    return f"; by chance up to {number(max(measured))}"
+def _test(case: Case) -> str:
+    """Say what the test of all holders gave."""
+    verdict = None if case.clustering is None else case.clustering.verdict
+    return "" if verdict is None else f"; test of all holders, p = {verdict.p_value:.3g}"
 
 
 def _fewer(have: float, size: float, want: float, other: float) -> float:

@@ -16,7 +16,7 @@ from .result import OTHERS, Advice, Plan
 
 # Pieces that a terminal shows; the page and JSON have all.
 _MOST = 12
-_LOOK = "Worth a look, but it may be chance:"
+_LOOK = "Worth a look, but sampling may have made it:"
 
 
 def plan_content(result: Plan) -> render.Content:
@@ -50,8 +50,8 @@ def plan_content(result: Plan) -> render.Content:
                 render.Paragraph(
                     "The gain is by how much the pool of all records comes nearer the validation "
                     "records (W2) where the advice is followed, each piece by itself. A piece is "
-                    f"sure where chance makes it in {percent(result.level)} of cases at most, all "
-                    "pieces together.",
+                    f"sure where sampling makes it in {percent(result.level)} of cases at most, "
+                    "all pieces together.",
                     "small",
                 ),
             ),

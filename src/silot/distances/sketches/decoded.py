@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
 from typing import Literal, get_args
 
 import numpy as np
@@ -90,6 +89,11 @@ class DecodedSketches:
         return Measure(decoded.atoms[columns], decoded.weights[rows, columns], labels)
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes that were counted, all others as one; empty without classes."""
+        return tuple(str(name) for name in self._names) if self.classes else ()
+
+    @property
     def _names(self) -> npt.NDArray[np.str_]:
         """Names of the classes that were sketched: the public ones, and all others."""
         return np.array([*self.classes, name_other_classes(self.classes)])
@@ -137,18 +141,6 @@ class DecodedSketches:
         sources = [(self._sources[x], self._sources[y]) for x, y in pairs]
         estimates = calibration.estimates(sides, sources)
         return [(item.value, (item.low, item.high)) for item in estimates]
-
-    def between(self, x: Page, y: Page, like: tuple[str, str]) -> float:
-        """Estimate the distance of two other pages, as if they were those of two names."""
-        if self.calibration is None:
-            first, second = (self._sampler.draw(page.decoded) for page in (x, y))
-            return float(distances_of([(first, second)], self.rate)[0]) ** 0.5
-        assert x.reading is not None and y.reading is not None
-        # The errors of an estimate depend on sizes and noise: those of the two names are taken,
-        # which the pages were simulated after.
-        sides = [self.calibration.side(page.reading, page.decoded) for page in (x, y)]  # type: ignore[arg-type]
-        sources = (self._sources[like[0]], self._sources[like[1]])
-        return self.calibration.estimates([(sides[0], sides[1])], [sources])[0].value
 
     def _build_distance(
         self, sides: tuple[str, str], value: float, interval: tuple[float, float] | None
@@ -349,24 +341,6 @@ class DecodedSketches:
             seed=self.seed,
             barycenter=barycenter,
         )
-
-    def clusters(self, k: int) -> dict[str, int]:
-        """Group the holders by average linkage of their distances."""
-        from scipy.cluster.hierarchy import fcluster, linkage
-
-        count = integer(k, "k", "option-clusters", most=len(self.names))
-        if len(self.names) == 1:
-            return dict.fromkeys(self.names, 0)
-        ordered = sorted(self.names)
-        self.compute(combinations(ordered, 2))
-        apart = [self.distance(a, b).value for a, b in combinations(ordered, 2)]
-        # Average linkage takes distances that are no metric, as estimates may be none.
-        raw = [int(k) for k in fcluster(linkage(np.array(apart), "average"), count, "maxclust")]
-        # Numbered by the first name of each group: those of scipy depend on the heights of merges,
-        # and change with a single estimate.
-        order = list(dict.fromkeys(raw))
-        place = {name: order.index(code) for name, code in zip(ordered, raw, strict=True)}
-        return {name: place[name] for name in self.names}
 
 
 # Mean offset, in lengths that offsets are clipped to, beyond which many records must be clipped.

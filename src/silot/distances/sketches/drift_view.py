@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ... import render
 from ...federation.view import cost_content
 from ...render.words import printable
-from .drift import Drift, Since
+from ..verdict import changes_table, verdict_rows
+from .drift import Drift
 from .release_file import ReleaseFile
 
 _MOST = 8
@@ -20,21 +21,34 @@ def warned(releases: Sequence[ReleaseFile]) -> list[render.Paragraph]:
 
 
 def drift_content(result: Drift) -> render.Content:
-    """Declare distances since each period, the columns that moved most, and what follows."""
+    """Declare the verdict since each period, the columns that changed, and what follows."""
     title = f"{printable(result.name)}, {printable(result.period)}"
+    last = result.since[-1]
     return [
         render.Headline(title, f"{printable(result.status[:1].upper() + result.status[1:], 600)}."),
         warned(result.sketches.releases),
         render.section("Since each release", "since", _periods(result, title), link="Since"),
         render.Paragraph(
-            "Chance: what two releases of one law, of these sizes and this noise, stay below in "
-            "95 % of cases. The p-value is of the clearest difference of all, of distance, cells "
-            "and columns; an alarm takes 5 % or less, shared among the releases before.",
+            "The p-value is of the whole difference, of all columns and cells; an alarm takes 5 % "
+            "or less, shared among the releases before.",
             "small",
         ),
-        render.on_terminal(render.Paragraph(""), _columns(result.since[-1:], _MOST)),
+        render.on_terminal(
+            render.Paragraph(""),
+            render.facts(verdict_rows(last.verdict)),
+            changes_table(last.verdict, _MOST),
+        ),
         render.on_page(
-            render.section("By column", "columns", _columns(result.since, None), link="Columns")
+            [
+                render.section(
+                    f"Since {printable(since.period)}",
+                    f"columns-{k}",
+                    render.facts(verdict_rows(since.verdict)),
+                    changes_table(since.verdict),
+                    link=f"Since {printable(since.period)}",
+                )
+                for k, since in enumerate(result.since)
+            ]
         ),
         render.on_terminal(render.facts({"status": result.status})),
         cost_content(result.sketches),
@@ -46,39 +60,15 @@ def _periods(result: Drift, title: str) -> render.Table:
         (
             since.period,
             since.distance.value,
-            since.chance,
-            since.p_value,
-            render.Cell("drift" if since.drifted else "as by chance", warn=since.drifted),
+            since.verdict.p_value,
+            render.Cell("drift" if since.drifted else since.verdict.verdict, warn=since.drifted),
         )
         for since in result.since
     ]
     columns = [
         render.names("since"),
         render.numbers("distance"),
-        render.numbers("chance"),
         render.digits("p", 3),
         render.texts(""),
     ]
     return render.Table(title, columns, rows)
-
-
-def _columns(periods: Sequence[Since], most: int | None) -> render.Table:
-    rows = [
-        (
-            since.period,
-            change.column,
-            change.change,
-            change.chance,
-            render.Cell("drift" if change.drifted else "", warn=change.drifted),
-        )
-        for since in periods
-        for change in since.columns[:most]
-    ]
-    columns = [
-        render.names("since"),
-        render.names("column", 30),
-        render.numbers("mean moved"),
-        render.numbers("chance"),
-    ]
-    text = "In units of the schema, the clearest first."
-    return render.Table(text, [*columns, render.texts("")], rows, filter=True)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ... import render
 from ...federation.view import cost_content
 from ...privacy.sketch import parts
-from ...render.words import count, format_bytes, listed, number, printable
+from ...render.words import count, format_bytes, number, printable
+from ..verdict import group_rows, pairs_of_groups
 from ..worth.view import value_content, worth_sections
 from .drift_view import warned
 from .release_file import ReleaseFile
@@ -83,7 +84,8 @@ def release_content(result: ReleaseFile) -> render.Content:
 def combined_content(result: Combined) -> render.Content:
     """Declare who released what, what the sites are worth, and how far apart they are."""
     sketches = result.sketches
-    groups = _groups(result)
+    names = sorted(sketches.names)
+    groups = {} if result.verdict is None else group_rows(result.verdict, names)
     return [
         render.Headline(
             "What the releases tell together",
@@ -107,11 +109,15 @@ def combined_content(result: Combined) -> render.Content:
                 )
             ),
         ),
-        render.section("Groups", "groups", render.on_page(render.Bullets(groups)))
-        if groups
+        render.section(
+            "Groups",
+            "groups",
+            render.facts(groups),
+            render.on_page(pairs_of_groups(result.verdict, names)),
+        )
+        if result.verdict is not None
         else None,
         render.on_terminal(
-            render.facts({"groups": "; ".join(groups)}) if groups else None,
             render.Paragraph(""),
             value_content(result.values),
         ),
@@ -146,13 +152,6 @@ def _releases(releases: Sequence[ReleaseFile]) -> render.Table:
         "fingerprints, or give --keys."
     )  # fmt: skip
     return render.Table(caption, columns, rows, filled=True)
-
-
-def _groups(result: Combined) -> list[str]:
-    members: dict[int, list[str]] = {}
-    for name, group in sorted(result.groups.items()):
-        members.setdefault(group, []).append(printable(name))
-    return [listed(group, most=len(group)) for _, group in sorted(members.items())]
 
 
 def _who(result: ReleaseFile) -> dict[str, str]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from silot_transport import GroupsResult
+
 from ...data.measure import Measure
 from ...errors import InputError
 from ...federation.protocol import COORDINATOR
@@ -158,13 +160,6 @@ class Sketches(Billed):
         # Distances to a barycenter are estimated in another way, on a scale of their own.
         return replace(values, between=self.matrix(own=chosen == "validation"))
 
-    def clusters(self, k: int) -> dict[str, int]:
-        """Group holders that are near each other, 0..k-1, by average linkage.
-
-        Groups are numbered in the order of the names of their first members.
-        """
-        return self.book.clusters(k)
-
     def _add_bill(self, result: B) -> B:
         """Add the bill of the run that made the sketches."""
         return result.with_run(self)
@@ -200,8 +195,9 @@ class Combined(Preflighted):
     values: Contributions = field(repr=False)
     """What each site is worth, with the distances between them in ``between`` and the barycenter,
     where that is the target, in ``barycenter``."""
-    groups: Mapping[str, int] = field(repr=False)
-    """By site, the number of its group; empty where none were asked for."""
+    verdict: GroupsResult | None = field(repr=False)
+    """Which sites differ, in the order of their names; ``None`` of one site, and where records
+    were not counted in cells."""
 
     @property
     def preflight(self) -> Preflight | None:
@@ -209,10 +205,19 @@ class Combined(Preflighted):
         return self.sketches.preflight
 
     @classmethod
-    def of(cls, sketches: Sketches, groups: int | None = None) -> Combined:
-        """Compute everything that follows from sketches, and groups where their number is named."""
-        by_site = {} if groups is None else sketches.clusters(groups)
-        return cls(sketches=sketches, values=sketches.values(map=True), groups=by_site)
+    def of(cls, sketches: Sketches, verdict: GroupsResult | None) -> Combined:
+        """Compute everything that follows from sketches, beside the ``verdict`` on them."""
+        return cls(sketches=sketches, values=sketches.values(map=True), verdict=verdict)
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Sites by group; all sites as one where nothing was tested."""
+        names = sorted(self.sketches.names)
+        codes = self.verdict.groups if self.verdict else (0,) * len(names)
+        return tuple(
+            tuple(name for name, code in zip(names, codes, strict=True) if code == group)
+            for group in dict.fromkeys(codes)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
@@ -223,7 +228,8 @@ class Combined(Preflighted):
             "matrix": None if matrix is None else matrix.to_dict(),
             "values": self.values.to_dict(),
             "barycenter": None if barycenter is None else barycenter.to_dict(),
-            "groups": dict(self.groups),
+            "groups": [list(group) for group in self.groups],
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
         }
 
     def to_json(self) -> str:

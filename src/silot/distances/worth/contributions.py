@@ -61,7 +61,7 @@ class Valuation(Private, Joint[Contributions]):
     Notes
     -----
     Li et al., *Data Valuation and Detections in Federated Learning*, 2024, sec. 4.2. Class
-    tolerance is ours: the class proportions of two samples of one law differ by chance, and the
+    tolerance is ours: the class proportions of two samples of one distribution differ, and the
     distance charges this with the distance between classes, which hides label noise below about
     20 %.
 
@@ -135,8 +135,8 @@ class Valuation(Private, Joint[Contributions]):
     )
     intervals: bool = switch(
         "Ask holders for the error of their distance too, four more exact numbers each: without "
-        "the bias of few records, the margin of its interval, its tails, and chance. A holder that "
-        'refuses tells the distance alone. Needs ``"target"`` or the barycenter.',
+        "the bias of few records, the margin of its interval, its tails, and a verdict. A holder "
+        'that refuses sends the distance alone. Needs ``"target"`` or the barycenter.',
         default=True,
         brief="The error of every distance too: four more exact numbers a holder.",
     )
@@ -313,7 +313,6 @@ class _Run:
                     self.options.embedding,
                     with_error=with_error,
                     sample=self.own is not None,
-                    matched=self.options.class_tolerance > 0,
                 )
         return {name: questions[id(own)] for name, own in weights.items()}
 
@@ -496,8 +495,8 @@ class Notes:
             self.unknown_errors[name] = reason
 
     def describe(self, items: tuple[Contribution, ...]) -> str:
-        """Describe in a status who is close by chance, has other classes, or sent no error."""
-        by_chance = [item.holder for item in items if item.distance.by_chance]
+        """Describe who cannot be told from the target, has other classes, or sent no error."""
+        same = [item.holder for item in items if item.distance.indistinct]
         # A holder that failed later has sent its classes, and is in no result.
         present = {item.holder for item in items}
         odd = [
@@ -505,7 +504,7 @@ class Notes:
             for name, mass in self.shared.items()
             if mass < _MOSTLY_SHARED and name in present
         ]
-        text = f"; no more than chance: {_join(by_chance)}" if by_chance else ""
+        text = f"; not distinguishable from the target: {_join(same)}" if same else ""
         if odd:
             text += f"; of classes that the target lacks: {', '.join(odd)} of their records"
         unknown = [f"{name} ({code})" for name, code in sorted(self.unknown_errors.items())]

@@ -103,8 +103,8 @@ class Contribution:
     """Its name."""
     distance: Distance
     """``Distance`` of its records to the target: the value as it is, with certified bounds. It has
-    the bias of a finite sample, larger for fewer records. Its ``chance`` is what samples of the
-    target's law stay below."""
+    the bias of a finite sample, larger for fewer records. Its ``verdict`` says whether the holder's
+    records can be told from the target's."""
     share: float
     """Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
     error of a distance stands for it where that is no larger."""
@@ -118,14 +118,14 @@ class Contribution:
     records: int
     """Records of positive weight it told of."""
     corrected: float | None = None
-    """Estimate of the distance of the law behind the records: the one that infinitely many of them
-    would have to the same target. ``None`` where the holder did not tell it; then
+    """Estimate of the distance of the distribution behind the records: the one that infinitely
+    many of them would have to the same target. ``None`` where the holder did not tell it; then
     ``distance.value`` stands for it in shares and rank."""
     interval: tuple[float, float] | None = None
     """Where that distance lies in 95 % of cases."""
     ranks: tuple[int, int] | None = None
-    """Smallest and largest rank that chance leaves open: holders whose ranges overlap are tied.
-    ``None`` where no holder told an interval."""
+    """Smallest and largest rank that sampling and noise leave open: holders whose ranges overlap
+    are tied. ``None`` where no holder told an interval."""
     share_interval: tuple[float, float] | None = None
     """Where ``share`` lies in 95 % of cases; ``None`` likewise."""
     explained_interval: tuple[float, float] | None = None
@@ -142,7 +142,7 @@ class Contribution:
 
     @property
     def place(self) -> str:
-        """The rank, or the range that chance leaves open, as ``"1-3"``."""
+        """The rank, or the range that sampling and noise leave open, as ``"1-3"``."""
         low, high = self.ranks or (self.rank, self.rank)
         return str(low) if low == high else f"{low}-{high}"
 

@@ -13,9 +13,8 @@ from silot_transport._check import Array
 from silot_transport.resampling import MOST_TAILS
 
 from ...errors import InputError, WireError
-from ...federation.answer import Answer
+from ...federation.answer import Answer, build_malformed_error
 from ..result import Distance
-from ..sides import build_malformed_error
 from .result import Contribution
 
 Ranks = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ import numpy as np
 from silot_transport.classwise import class_distances
 
 from ...data.measure import Embedding, Measure, label_vectors
-from ...federation.answer import Answer, Array, Failure
+from ...federation.answer import Answer, Array, Failure, build_malformed_error
 from ...federation.protocol import COORDINATOR, Steps, failure_error, required
 from ...federation.question import Answerer, Question
 from ..cost_parts import Parts, name_other_classes
@@ -28,8 +28,9 @@ from ..questions import (
     decode_classes,
     encode_classes,
 )
-from ..result import Distance, describe_chance
-from ..sides import ROUNDING, build_malformed_error
+from ..result import Distance
+from ..sides import ROUNDING
+from ..verdict import read_verdict
 
 LabelMetric = Literal["none", "classes", "vectors"]
 
@@ -49,7 +50,7 @@ class Target:
     by_class: bool
     """Whether distances between classes are part of the cost."""
     size: float
-    """Records behind it, for the chance error of its class proportions."""
+    """Records behind it, for the standard error of its class proportions."""
     variance: float
     """Squared distance to the best single point, as far as the features go."""
     metric: Array
@@ -132,12 +133,10 @@ class Target:
         *,
         with_error: bool = False,
         sample: bool = False,
-        matched: bool = False,
     ) -> Question:
         """Build the question about a holder's distance, and about its error.
 
-        ``sample`` says that the target is a sample, ``matched`` that it has the class proportions
-        of the holder.
+        ``sample`` says that the target is a sample, which the holder's records can be tested with.
         """
         used = self.weights > 0
         if not self.by_class:
@@ -147,7 +146,7 @@ class Target:
                 "embedding": embedding,
             }
             if with_error:
-                return DistanceWithError(**plain, with_chance=sample)
+                return DistanceWithError(**plain, tested=sample)
             return DistanceTo(**plain)
         labelled: dict[str, Any] = {
             "target": self.atoms[used],
@@ -160,7 +159,7 @@ class Target:
             "embedding": embedding,
         }
         if with_error:
-            return LabelledDistanceWithError(**labelled, with_chance=sample, matched=matched)
+            return LabelledDistanceWithError(**labelled, tested=sample)
         return LabelledDistanceTo(**labelled)
 
 
@@ -185,11 +184,10 @@ def read_class_masses(answer: Answer, classes: int) -> Array:
 
 def read_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:
     """Read a distance that a holder computed, which lies between its bounds."""
-    chance = answer.optional_number("chance")
     upper, lower = answer.number("distance"), answer.number("distance_lower")
     optimal, estimate = answer.flag("optimal"), answer.optional_number("estimate")
     value = upper if estimate is None else estimate
-    status = "converged: exact, told by the holder"
+    status = "converged: exact, computed by the holder"
     # A holder that breaks its own bounds is faulty or dishonest: nothing else it says can be used.
     if not lower <= value <= upper:
         raise failure_error(name, Failure("answer-malformed"))
@@ -197,16 +195,16 @@ def read_distance(answer: Answer, name: str, target: str, seed: int) -> Distance
         value=value,
         lower=lower,
         upper=upper,
-        method="told",
+        method="target",
         status=(
             status if optimal else "stopped: the plan was not proven optimal, rescale the features"
-        )
-        + describe_chance(value, chance),
+        ),
         converged=optimal,
         holders=(name, target),
         p=2,
         seed=seed,
-        chance=chance,
+        # The holder tested its records with the target: no record came here.
+        verdict=read_verdict(answer),
     )
 
 

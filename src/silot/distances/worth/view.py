@@ -30,10 +30,11 @@ from .result import Contribution, Contributions
 # On a terminal; all are in JSON and in the report.
 _MOST_PAIRS = 36
 _WORDS = (
-    "Rank: by the corrected distance; a range where chance leaves the order open.",
-    "Chance: what samples of one law, of these sizes, stay below in 95 % of cases.",
-    "Corrected: the distance that infinitely many records of the holder's law would have, with "
-    "its 95 % interval; the bounds are those of the distance of the records as they are.",
+    "Rank: by the corrected distance; a range where sampling and noise leave the order open.",
+    "p: how often samples of the target's distribution, of these sizes, would differ as clearly; "
+    "above .05 a holder cannot be told from the target.",
+    "Corrected: the distance that infinitely many records of the holder's distribution would have, "
+    "with its 95 % interval; the bounds are those of the distance of the records as they are.",
     "Share: part of the sum of inverse distances. Explained: part of the spread of the target "
     "that the holder's data explain. Explained share: part of the sum of these.",
 )
@@ -86,12 +87,12 @@ def value_content(result: Contributions, beside: Beside | None = None) -> render
 
 
 def _terminal(result: Contributions) -> render.Content:
-    by_chance = [item.holder for item in result.ranking if item.distance.by_chance]
+    same = [item.holder for item in result.ranking if item.distance.indistinct]
     between = result.between
     return [
         worth_table(result),
         render.facts({"target": result.target, "status": result.status, **bill_rows(result)}),
-        parts_content(_parts(result), "", by_chance),
+        parts_content(_parts(result), "", same),
         None
         if between is None
         else pairs_table(between, {TARGET_NAME: "the target"})
@@ -134,10 +135,9 @@ def closest(result: Contributions) -> list[str]:
     sentences = [f"{first}, {at}.", _proof(leaders, ranked[len(leaders) :], result.preflight)]
     if last.rank != ranked[0].rank:
         sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
-    chance = [item for item in ranked if item.distance.by_chance]
-    if chance:
-        verb = "is" if len(chance) == 1 else "are"
-        sentences.append(f"{_listed(chance)} {verb} no further off than chance.")
+    same = [item for item in ranked if item.distance.indistinct]
+    if same:
+        sentences.append(f"{_listed(same)} cannot be told from {target}.")
     return sentences
 
 
@@ -172,7 +172,7 @@ def _proof(
     else:
         rivals = [item for item in others if item.ranks is not None and item.ranks[0] == 1]
         proof = "No other holder is as close, by the 95 % intervals."
-        doubt = "Chance leaves open whether"
+        doubt = "Sampling leaves open whether"
     return f"{doubt} {_listed(rivals)} may be closer." if rivals else proof
 
 
@@ -224,7 +224,7 @@ def worth_table(result: Contributions) -> render.Table:
             item.holder,
             item.distance.value,
             item.distance.bounds,
-            item.distance.chance,
+            None if item.distance.verdict is None else item.distance.verdict.p_value,
             item.corrected,
             item.interval,
             item.records,
@@ -243,7 +243,7 @@ def worth_table(result: Contributions) -> render.Table:
     ]
     columns = [
         render.Column("rank"), render.names(), render.numbers("distance"),
-        render.intervals(terminal=lambda ends: known_bounds(*ends)), render.numbers("chance"),
+        render.intervals(terminal=lambda ends: known_bounds(*ends)), render.digits("p", 3),
         render.numbers("corrected"), render.intervals("95 %"),
         render.counts("records", on="terminal"), *_share_columns("share"),
         *_share_columns("explained"), *_share_columns("explained share"),

@@ -265,5 +265,5 @@ def _estimated(distance: Distance, scatter: float) -> Distance:
         upper=math.inf,
         method="sketch",
         status="estimate: through what was released, not certified",
-        chance=None,
+        verdict=None,
     )
