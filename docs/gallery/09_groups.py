@@ -40,7 +40,9 @@ found
 
 # %%
 print(found.k, "groups:", *found.groups, sep="\n  ")
-print(f"p = {found.verdict.p_value:.3f}, driven by columns {found.verdict.drivers}")
+print(
+    f"p = {found.verdict.p_value:.3f}, driven by columns {found.verdict.splits[0].change.drivers}"
+)
 assert found.k == 2 and found.verdict.p_value < 0.05
 assert {name.split()[0] for name in found.groups[0]} != {
     name.split()[0] for name in found.groups[1]

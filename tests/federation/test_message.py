@@ -110,7 +110,7 @@ ALL: list[Question] = [
     LabelledDistanceTo(**LABELLED, **METRIC),
     CostParts(**LABELLED, **METRIC),
     DistanceWithError(**WITH_REFERENCE, tested=False),
-    LabelledDistanceWithError(**LABELLED, **METRIC, matched=True),
+    LabelledDistanceWithError(**LABELLED, **METRIC, tested=False),
     ScoreRecords(target=CLOUD, target_weights=MASS, epsilon=0.1),
     SCREEN,
     CountRecords(privacy_mu=0.1, mass_limit=2.0),

@@ -154,7 +154,7 @@ class Comparison:
             try:
                 bill += self._measure(apart, pairs)
             except SilotError as error:
-                error.run = with_earlier(error.run, list(pairs.values()))
+                error.run = with_earlier(error.run, list(pairs.values()), bill)
                 raise
             if progress is not None:
                 progress(len(pairs), len(couples))
@@ -191,7 +191,9 @@ class Comparison:
         errors = [one for one in outcomes if isinstance(one, SilotError)]
         if errors:
             others = [error.run for error in errors[1:] if error.run is not None]
-            errors[0].run = with_earlier(errors[0].run, others)
+            run = with_earlier(errors[0].run, others)
+            # What all in this exchange took, once.
+            errors[0].run = None if run is None else replace(run, **vars(bill))
             raise errors[0]
         return bill
 

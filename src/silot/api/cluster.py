@@ -123,7 +123,7 @@ def _test(comparison: Comparison, matrix: DistanceMatrix, grouping: Grouping) ->
     try:
         return comparison.parties.run(question.among(names))
     except SilotError as error:
-        error.run = with_earlier(error.run, list(matrix.pairs.values()))
+        error.run = with_earlier(error.run, list(matrix.pairs.values()), matrix.bill)
         raise
 
 

@@ -92,7 +92,8 @@ def sketches(
     Returns
     -------
     Sketches
-        ``distance``, ``matrix``, ``barycenter``, ``values`` and ``clusters`` spend nothing more.
+        ``distance``, ``matrix``, ``barycenter`` and ``values`` spend nothing more, nor does
+        ``silot.cluster`` of it.
 
     Raises
     ------
@@ -106,11 +107,11 @@ def sketches(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> public, x = rng.normal(size=(400, 2)), rng.normal(size=(4500, 2))
-    >>> found = sketches(
+    >>> released = sketches(
     ...     {"a": x[:1500], "b": x[1500:3000], "c": x[3000:] + 5.0}, public=public
     ... )
-    >>> found.clusters(2)
-    {'a': 0, 'b': 0, 'c': 1}
+    >>> released.distance("a", "c").value > released.distance("a", "b").value
+    True
     """
     check_known(Sketching, options, "sketches", own=Spending.options)
     parties = Parties.of(holders, labels, validation)

@@ -186,15 +186,17 @@ def verdict_words(result: TwoSampleResult) -> str:
 def driver_words(result: TwoSampleResult) -> str:
     """Name what drives a difference, with effects; empty where it is no single thing."""
     # The clearest first; a long list would hide that most columns moved.
-    shown = [_driver(result[name]) for name in result.drivers[:_NAMED]]
+    shown = [_driver(result[name]) for name in result.drivers[:_NAMED]] or _causes(result)
     more = len(result.drivers) - _NAMED
-    shown += [f"{more} more columns"] if more > 0 else []
-    if not result.drivers:
-        shown += [
-            f"the dependence of {printable(a)} and {printable(b)}" for a, b in result.pairs[:2]
-        ]
-        shown += [f"class {printable(name)}" for name in result.classes[:_NAMED]]
-    return ", ".join(shown)
+    return ", ".join([*shown, *([f"{more} more columns"] if more > 0 else [])])
+
+
+def _causes(result: TwoSampleResult) -> list[str]:
+    """Name columns that differ; without any the pairs and classes that do."""
+    if result.drivers:
+        return [printable(name) for name in result.drivers]
+    pairs = [f"the dependence of {printable(a)} and {printable(b)}" for a, b in result.pairs[:2]]
+    return [*pairs, *(f"class {printable(name)}" for name in result.classes[:_NAMED])]
 
 
 def _driver(change: ColumnChange) -> str:
@@ -270,7 +272,8 @@ def describe_groups(result: GroupsResult, names: Sequence[str]) -> str:
             f"them {detectable_words(result.detectable)}"
         )
     # Of all splits together: which column separates whom is in the table of splits.
-    drivers = ", ".join(printable(name) for name in result.drivers[:_NAMED])
+    causes = dict.fromkeys(name for split in result.splits for name in _causes(split.change))
+    drivers = ", ".join(list(causes)[:_NAMED])
     groups = f"{result.k} groups (p = {result.p_value:.3g})"
     return f"{groups}, driven by {drivers}" if drivers else groups
 

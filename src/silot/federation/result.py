@@ -75,17 +75,20 @@ class Bill:
         )
 
 
-def with_earlier(run: Run | None, earlier: Sequence[Billed | Run]) -> Run | None:
+def with_earlier(
+    run: Run | None, earlier: Sequence[Billed | Run], together: Bill | None = None
+) -> Run | None:
     """Add the cost and the level of earlier runs to those of a run that may have failed.
 
-    The transcript is the last one's.
+    Costs ``together`` are less than their sum. The transcript is the last one's.
     """
     if not earlier:
         return run
     last = earlier[-1]
     levels = [item.disclosure for item in earlier]
     run = run or Run(0, 0, 0, 0.0, "", last.transcript or Transcript("", {}, ()), None)
-    bill = sum((item.bill for item in earlier), run.bill)
+    costs = [item.bill for item in earlier] if together is None else [together]
+    bill = sum(costs, run.bill)
     disclosures = [Disclosure[level.upper()] for level in [*levels, run.disclosure] if level]
     return replace(run, **vars(bill), disclosure=str(max(disclosures)) if disclosures else "")
 

@@ -28,12 +28,11 @@ KINDS = {
     "interpolate": "points half way between each record and a public one",
     "interpolate-by-class": "points half way between the records and public ones, class by class",
     "labelled-distance-to": "how far the labelled records are from the asker's own, as one number",
-    "labelled-distance-with-error": "how far the labelled records are from the asker's own, and "
-    "how sure that number is",
+    "labelled-distance-with-error": "how far the labelled records are from the asker's own, how "
+    "sure that number is, and which columns and classes differ",
     "labelled-records": "the records themselves, with their labels",
     "mean-features": "averages of random functions of all records",
     "moments": "the averages of all columns, and how they vary together",
-    "own-chance": "how far apart two halves of the records are, and how sure that number is",
     "predict": "what the site's model predicts for inputs the asker brings",
     "predict-noise": "what the site's model predicts for inputs without any content",
     "records": "the records themselves",

@@ -118,16 +118,16 @@ def _of_columns(table: Array, blocks: Blocks) -> tuple[dict[str, Family], Array]
 
 
 def column_features(column: Array) -> Array:
-    """Compute the features of a column (n,): location and magnitude, shape, tails (n, F)."""
+    """Compute the features of columns (..., n): location and size, shape, tails (..., n, F)."""
     # Mid-ranks: ties, constants, heavy tails and units have no influence.
     ranks = _mid_ranks(column)
-    features = np.empty((len(column), _LINEAR + _DEGREES + 2 * len(_TAILS)))
-    features[:, 0] = _unit(ndtri(ranks))
+    features = np.empty((*column.shape, _LINEAR + _DEGREES + 2 * len(_TAILS)))
+    features[..., 0] = _unit(ndtri(ranks))
     # Ranks do not see how far out the farthest records are.
-    features[:, 1] = _unit(robust(column))
-    features[:, _LINEAR : _LINEAR + _DEGREES] = _legendre(2.0 * ranks - 1.0)
-    features[:, -2 * len(_TAILS) : -len(_TAILS)] = ranks[:, None] > _TAILS
-    features[:, -len(_TAILS) :] = ranks[:, None] < 1.0 - _TAILS
+    features[..., 1] = _unit(robust(column))
+    features[..., _LINEAR : _LINEAR + _DEGREES] = _legendre(2.0 * ranks - 1.0)
+    features[..., -2 * len(_TAILS) : -len(_TAILS)] = ranks[..., None] > _TAILS
+    features[..., -len(_TAILS) :] = ranks[..., None] < 1.0 - _TAILS
     return features
 
 
@@ -182,13 +182,19 @@ def _of_classes(z: Array, waves: Array, codes: Codes, blocks: Blocks) -> dict[st
 
 
 def _mid_ranks(column: Array) -> Array:
-    """Rank values, equal ones by their mean rank, from 0 to 1."""
-    order = np.argsort(column, kind="stable")
-    starts = np.r_[True, np.diff(column[order]) != 0]
-    edges = np.r_[np.flatnonzero(starts), len(column)]
-    ranks = np.empty(len(column))
-    ranks[order] = ((edges[:-1] + edges[1:]) / 2.0)[np.cumsum(starts) - 1]
-    return ranks / len(column)
+    """Rank values along the last axis, equal ones by their mean rank, from 0 to 1."""
+    order, n = np.argsort(column, axis=-1, kind="stable"), column.shape[-1]
+    differs = np.diff(np.take_along_axis(column, order, -1), axis=-1) != 0
+    # Where the ties of each value begin and end.
+    edge = np.ones((*column.shape[:-1], 1), dtype=bool)
+    places = np.arange(n)
+    first = np.where(np.concatenate([edge, differs], axis=-1), places, 0)
+    last = np.where(np.concatenate([differs, edge], axis=-1), places + 1, n)
+    begin = np.maximum.accumulate(first, axis=-1)
+    end = np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
+    ranks = np.empty(column.shape)
+    np.put_along_axis(ranks, order, (begin + end) / (2.0 * n), -1)
+    return ranks
 
 
 def _normal_scores(column: Array) -> Array:
@@ -197,24 +203,28 @@ def _normal_scores(column: Array) -> Array:
 
 def robust(column: Array) -> Array:
     """Distances from the median in robust deviations, as logarithms beyond about three."""
-    low, middle, high = np.quantile(column, [0.25, 0.5, 0.75])
-    spread = (high - low) / 1.349 or column.std() or 1.0
-    return 3.0 * np.arcsinh((column - middle) / (3.0 * spread))
+    low, middle, high = np.quantile(column, [0.25, 0.5, 0.75], axis=-1, keepdims=True)
+    spread = (high - low) / 1.349
+    if (spread == 0).any():
+        deviation = column.std(axis=-1, keepdims=True)
+        spread = np.where(spread > 0, spread, np.where(deviation > 0, deviation, 1.0))
+    return np.asarray(3.0 * np.arcsinh((column - middle) / (3.0 * spread)))
 
 
 def _unit(values: Array) -> Array:
-    centred = values - values.mean()
-    spread = centred.std()
+    centred = values - values.mean(axis=-1, keepdims=True)
+    spread = centred.std(axis=-1, keepdims=True)
     # Rounding of a constant column is no variation.
-    varies = spread > TINY * max(float(np.abs(values).max()), 1.0)
-    return np.asarray(centred / spread if varies else np.zeros_like(values), dtype=np.float64)
+    size = np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1.0)
+    varies = spread > TINY * size
+    return np.where(varies, centred / np.where(varies, spread, 1.0), 0.0)
 
 
 def _legendre(t: Array) -> Array:
     degrees = np.arange(1, _DEGREES + 1)
     factors = np.sqrt((2 * degrees + 1) / (degrees * (degrees + 1)))
     values = cast("Array", np.polynomial.legendre.legvander(t, _DEGREES))
-    return values[:, 1:] * factors
+    return values[..., 1:] * factors
 
 
 def _standardise(values: Array) -> Array:

@@ -16,7 +16,6 @@ from ._features import TINY, Family, build_families, p_value, score_largest, sco
 from .errors import InputError
 from .two_histograms import Releases, two_histograms
 from .two_sample import (
-    FEWEST,
     Sample,
     TwoSampleResult,
     Verdict,
@@ -25,6 +24,7 @@ from .two_sample import (
     finite_only,
     pool,
     two_sample,
+    untestable,
 )
 
 # Blocks of a sample, on average, and permutations that the tree of merges is scaled by.
@@ -84,11 +84,6 @@ class GroupsResult:
         """How many groups."""
         return max(self.groups) + 1
 
-    @property
-    def drivers(self) -> tuple[str, ...]:
-        """Columns that drive any split, those of the coarsest first."""
-        return tuple(dict.fromkeys(name for split in self.splits for name in split.change.drivers))
-
     def named(self, columns: Sequence[str]) -> Self:
         """Return the result with other names of the columns, in their order."""
         splits = (replace(split, change=split.change.named(columns)) for split in self.splits)
@@ -103,6 +98,11 @@ class _Source(Protocol):
     """Samples or releases: what the tests between them need."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def untestable(self) -> str:
+        """Why they cannot be tested; empty where they can."""
+        ...
 
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
         """Return mean features of some of them, as observed and under the null hypothesis."""
@@ -134,6 +134,10 @@ class _Records:
 
     def __len__(self) -> int:
         return len(self.samples)
+
+    @property
+    def untestable(self) -> str:
+        return untestable(self.samples)
 
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
         chosen = [self.samples[k] for k in members]
@@ -192,6 +196,10 @@ class _Histograms:
     def __len__(self) -> int:
         return len(self.releases.counts)
 
+    @property
+    def untestable(self) -> str:
+        return self.releases.untestable
+
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
         chosen = self.releases.take(members)
         shares = chosen.pooled()
@@ -216,7 +224,7 @@ class _Histograms:
         (x, e), (y, f) = self.releases.add(first), self.releases.add(second)
         return two_histograms(
             self.releases.cells, x, y, x_noise=e, y_noise=f, columns=self.columns, level=level,
-            permutations=draws, seed=self.seed,
+            permutations=draws, detectable=full, seed=self.seed,
         )  # fmt: skip
 
 
@@ -340,9 +348,8 @@ def _group(
 ) -> GroupsResult:
     level = interval(level, "level", "option-level")
     permutations = integer(permutations, "permutations", "option-permutations", least=19)
-    count, few = len(source), min(sizes)
-    if few < FEWEST:
-        why = f"a sample has {few} records of positive weight; {FEWEST} are needed"
+    count, why = len(source), source.untestable
+    if why:
         return GroupsResult("cannot be tested", why, (0,) * count, 1.0, level, (), np.inf, sizes)
     rng = np.random.default_rng([seed, 2])
     groups, splits, first_p = np.zeros(count, dtype=np.int64), list[Split](), None

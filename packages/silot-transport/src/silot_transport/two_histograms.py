@@ -13,7 +13,7 @@ from numpy.random import Generator
 from ._check import Array, as_points, integer, interval
 from ._features import Family, build_families
 from .errors import InputError
-from .two_sample import Change, Decision, TwoSampleResult, column_names
+from .two_sample import FEWEST, Change, Decision, TwoSampleResult, column_names
 
 # Records that stand for the pooled distribution where features of it are computed.
 _RECORDS = 4000
@@ -56,6 +56,12 @@ class Releases:
         """Add the counts of some of them, and their noise."""
         chosen = list(members)
         return self.counts[chosen].sum(axis=0), float(np.linalg.norm(self.noise[chosen]))
+
+    @property
+    def untestable(self) -> str:
+        """Why they cannot be tested; empty where they can."""
+        few = min(self.sizes)
+        return f"a release counts {few} records; {FEWEST} are needed" if few < FEWEST else ""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -106,6 +112,7 @@ def two_histograms(
     columns: Sequence[str] | None = None,
     level: float = 0.05,
     permutations: int = 199,
+    detectable: bool = True,
     seed: int = 0,
 ) -> TwoSampleResult:
     """Test whether noisy counts of the same cells are of samples of one distribution.
@@ -122,7 +129,7 @@ def two_histograms(
         Counts (S,) of two samples, with noise.
     x_noise, y_noise
         Standard deviation of the noise of a count.
-    columns, level, permutations, seed
+    columns, level, permutations, detectable, seed
         As of ``two_sample``; ``permutations`` are draws.
 
     Raises
@@ -143,6 +150,9 @@ def two_histograms(
     permutations = integer(permutations, "permutations", "option-permutations", least=19)
     releases = Releases.of(cells, [x, y], [x_noise, y_noise])
     names = column_names(columns, releases.cells.shape[1])
+    sizes = (releases.sizes[0], releases.sizes[1])
+    if releases.untestable:
+        return TwoSampleResult.of_untestable(releases.untestable, level, sizes)
     rng = np.random.default_rng([integer(seed, "seed", "option-seed", least=0, most=2**63), 3])
     shares = releases.pooled()
     drawn = releases.draw(shares, permutations, rng)
@@ -153,10 +163,9 @@ def two_histograms(
         gap = difference @ family.values
         gaps[name] = (family, gap, gap[1:].std(axis=0, ddof=1))
     decision = Decision.of(gaps, len(names), level)
-    sizes = (releases.sizes[0], releases.sizes[1])
-    detectable = decision.find_detectable(records, sizes, rng)
+    shift = decision.find_detectable(records, sizes, rng) if detectable else np.inf
     changes = _describe(releases.cells, drawn)
-    return decision.result(names, [], detectable, changes, sizes)
+    return decision.result(names, [], shift, changes, sizes)
 
 
 def _describe(cells: Array, drawn: Array) -> list[Change]:

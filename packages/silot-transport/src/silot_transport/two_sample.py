@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, cast
 
@@ -33,7 +33,8 @@ FEWEST = 5
 """Records without which a sample cannot be tested."""
 # Columns whose detectable shift is computed, values up to which a column counts as discrete, and
 # records of the pool that are shifted to measure what a shift does.
-_SHIFTED, _DISCRETE, _RECORDS = 8, 10, 4_000
+_SHIFTED, _DISCRETE, _RECORDS = 3, 10, 1_000
+_DIVISIONS, _TIED = 12, 0.5
 # Shifts that are tried, in standard errors of a difference of means; and the power that is named.
 _SHIFTS = np.array(
     [0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0, 12.0]
@@ -110,6 +111,11 @@ class TwoSampleResult:
     detectable: float
     columns: tuple[ColumnChange, ...]
     sizes: tuple[int, int]
+
+    @classmethod
+    def of_untestable(cls, why: str, level: float, sizes: tuple[int, int]) -> Self:
+        """Build the result of samples that cannot be tested."""
+        return cls("cannot be tested", why, 1.0, level, (), (), (), np.inf, (), sizes)
 
     def __getitem__(self, name: str) -> ColumnChange:
         """Return the change of a column."""
@@ -297,12 +303,10 @@ def two_sample(
     same_dimension(first.points, second.points)
     sizes = (len(first.points), len(second.points))
     names = column_names(columns, first.points.shape[1])
-    reason = _untestable([first, second], names)
+    reason = untestable([first, second])
     if reason:
-        return TwoSampleResult(
-            "cannot be tested", reason, 1.0, level, (), (), (), np.inf, (), sizes
-        )
-    rng = np.random.default_rng([seed, 0])
+        return TwoSampleResult.of_untestable(reason, level, sizes)
+    rng = np.random.default_rng([seed, 4])
     # In one order of the two and of their records, whatever order they came in.
     ordered = sorted([first, second], key=lambda side: (len(side.points), float(side.keys.sum())))
     size, sides = cut_into_blocks(ordered, rng)
@@ -330,16 +334,18 @@ def two_sample(
     return decision.result(names, kinds, shift, describe_columns(full, first, second), sizes)
 
 
-def _untestable(samples: Sequence[Sample], names: Sequence[str]) -> str:
+def untestable(samples: Sequence[Sample]) -> str:
+    """Say why no test of these samples can be; nothing where it can."""
     few = min(len(sample.points) for sample in samples)
     if few < FEWEST:
         return f"a sample has {few} records of positive weight; {FEWEST} are needed"
     table = np.concatenate([sample.points for sample in samples])
-    constant = np.nanmin(table, axis=0) == np.nanmax(table, axis=0) if len(names) else np.ones(1)
     labelled = all(sample.labels is not None for sample in samples)
-    if constant.all() and not np.isnan(table).any() and not labelled:
-        return "no column varies"
-    return ""
+    # A column without any value has no least one, and varies no more than a constant.
+    if labelled or (np.isnan(table).any(axis=0) & ~np.isnan(table).all(axis=0)).any():
+        return ""
+    present = np.nan_to_num(table)
+    return "" if (np.ptp(present, axis=0) > 0).any() else "no column varies"
 
 
 def cut_into_blocks(
@@ -458,34 +464,98 @@ class Decision:
     def _detected(
         self, column: int, values: Array, sizes: tuple[int, int], rng: Generator
     ) -> float:
-        shifts = _SHIFTS * (1.0 / sizes[0] + 1.0 / sizes[1]) ** 0.5
-        limit, power = self.critical, [self.level]
-        for response in _respond(values, shifts, sizes, rng):
-            share = float(np.mean(self._score_shifted(column, response) >= limit))
-            # Power rises with the shift; where it does not, that is noise of the divisions.
-            power.append(max(power[-1], share))
-        if power[-1] < _POWER:
+        shifted = _Shifted.of(values, sizes, rng)
+        # Shifts and their power: of none at all, and of the two between which the power is reached.
+        low, high, at = (0.0, self.level), (np.inf, 1.0), [-1, len(_SHIFTS)]
+        while at[1] - at[0] > 1:
+            middle = sum(at) // 2
+            shift, gap, error = shifted.by(_SHIFTS[middle])
+            own = float(np.mean(self._score_column(column, gap, error) >= self.critical))
+            # Or all other columns, by chance.
+            power = 1.0 - (1.0 - own) * (1.0 - self.level)
+            if power < _POWER:
+                low, at[0] = (shift, power), middle
+            else:
+                high, at[1] = (shift, power), middle
+        if np.isinf(high[0]):
             return np.inf
-        return float(np.interp(_POWER, power, [0.0, *shifts]))
+        return float(np.interp(_POWER, [low[1], high[1]], [low[0], high[0]]))
 
-    def _score_shifted(self, column: int, response: Array) -> Array:
-        """Score all divisions but the observed one, with the features of a column moved."""
-        scores, start = [self.largest[1:]], 0
+    def _score_column(self, column: int, gap: Array, error: Array) -> Array:
+        """Score differences of the mean features of one column (R, F), as those of all are."""
+        scores, start = list[Array](), 0
         for name in ("mean", "shape", "tails"):
-            family, gap, error = self.gaps[name]
+            family, null, null_error = self.gaps[name]
             assert family.owners is not None
             own = np.flatnonzero(family.owners == column)
-            moved = gap[1:, own] + response[start : start + len(own)]
-            start += len(own)
+            place = slice(start, start + len(own))
+            start = place.stop
             if family.kind == "largest":
-                t = _standardise(moved, error[own]).max(axis=1)
-                scores.append(score_largest(t, _standardise(gap, error).max(axis=1)))
+                t = _standardise(gap[:, place], error[place]).max(axis=1)
+                scores.append(score_largest(t, _standardise(null, null_error).max(axis=1)))
                 continue
             # Sums of a column by its own divisions; then as one of as many columns as there are.
-            sums, null = (moved**2).sum(axis=1), (gap[:, own] ** 2).sum(axis=1)
-            every = two_sided(score_sums(_sums(family, gap)).max(axis=1))
-            scores.append(score_largest(two_sided(score_sums(sums, null)), every))
+            likened = _standardise(gap[:, place], error[place]) * null_error[own]
+            sums, nulls = (likened**2).sum(axis=1), (null[:, own] ** 2).sum(axis=1)
+            every = two_sided(score_sums(_sums(family, null)).max(axis=1))
+            scores.append(score_largest(two_sided(score_sums(sums, nulls)), every))
         return np.max(scores, axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shifted:
+    """Divisions of the values of one column, one side of which is shifted."""
+
+    values: Array
+    levels: Array
+    orders: Index
+    """Of each division (R, n), the second side first."""
+    second: int
+    rates: Array
+    """Random numbers of the values (n,)."""
+    unit: float
+    """Standard error of a difference of means, in standard deviations."""
+
+    @classmethod
+    def of(cls, column: Array, sizes: tuple[int, int], rng: Generator) -> Self:
+        """Draw records and divisions."""
+        values = column[rng.permutation(len(column))[:_RECORDS]]
+        second = min(max(round(len(values) * sizes[1] / sum(sizes)), 1), len(values) - 1)
+        orders = rng.permuted(np.tile(np.arange(len(values)), (_DIVISIONS, 1)), axis=1)
+        unit = float(np.hypot(1.0 / sizes[0] ** 0.5, 1.0 / sizes[1] ** 0.5))
+        return cls(values, np.unique(values), orders, second, rng.random(len(values)), unit)
+
+    def by(self, errors: float) -> tuple[float, Array, Array]:
+        """Shift by so many standard errors.
+
+        The shift in standard deviations, differences of mean features (R, F) at the sizes of the
+        samples, and their standard errors (F,).
+        """
+        spread = self.values.std()
+        n, m = len(self.values) - self.second, self.second
+        # The second side of each division first.
+        moved = self.values[self.orders]
+        before = moved[:, :m].mean()
+        moved[:, :m] = self._shift(self.orders[:, :m], errors * self.unit * spread)
+        features = column_features(moved)
+        gap = features[:, m:].mean(axis=1) - features[:, :m].mean(axis=1)
+        mean = gap.mean(axis=0)
+        # Fewer records than there are scatter more.
+        scale = self.unit / (1.0 / n + 1.0 / m) ** 0.5
+        error = features.std(axis=1).mean(axis=0) * self.unit
+        shift = float(moved[:, :m].mean() - before) / spread
+        return shift, mean + (gap - mean) * scale, error
+
+    def _shift(self, rows: Index, by: float) -> Array:
+        """Shift values; those of few levels to one of the two levels that are nearest."""
+        goal = self.values[rows] + by
+        if len(self.levels) > _TIED * len(self.values):
+            return goal
+        # A value between the levels would give the shift away, however small it is.
+        place = np.searchsorted(self.levels, goal, "right") - 1
+        place = np.clip(place, 0, len(self.levels) - 2)
+        low, high = self.levels[place], self.levels[place + 1]
+        return np.where(self.rates[rows] * (high - low) < goal - low, high, low)
 
 
 def _score(family: Family, gap: Array, error: Array) -> tuple[Array, Array | None]:
@@ -514,36 +584,6 @@ def _sums(family: Family, gap: Array) -> Array:
     assert family.owners is not None
     starts = np.flatnonzero(np.diff(family.owners, prepend=-1))
     return np.add.reduceat(gap**2, starts, axis=1)
-
-
-def _respond(
-    column: Array, shifts: Array, sizes: tuple[int, int], rng: Generator
-) -> Iterator[Array]:
-    """Compute what shifts of one side add to the differences of its mean features (F,)."""
-    values = column[rng.permutation(len(column))[:_RECORDS]]
-    second = min(max(round(len(values) * sizes[1] / sum(sizes)), 1), len(values) - 1)
-    spread, levels = values.std(), np.unique(values)
-    divisions = [rng.permutation(len(values)) for _ in range(max(1, _RECORDS // len(values) // 8))]
-    chance = rng.random(len(values))
-    plain = column_features(values)
-    for shift in shifts:
-        total = np.zeros(plain.shape[1])
-        for order in divisions:
-            moved, side = values.copy(), order[:second]
-            moved[side] = _shift(moved[side], shift * spread, levels, chance[side])
-            gap = column_features(moved) - plain
-            total += gap[order[second:]].mean(axis=0) - gap[side].mean(axis=0)
-        yield total / len(divisions)
-
-
-def _shift(values: Array, by: float, levels: Array, chance: Array) -> Array:
-    """Shift values; of few levels, so many records move to the next that the mean shifts."""
-    if len(levels) > _DISCRETE:
-        return values + by
-    place = np.searchsorted(levels, values)
-    above = levels[np.minimum(place + 1, len(levels) - 1)]
-    step = float((above - values).mean())
-    return np.where(chance * step < by, above, values)
 
 
 def describe_columns(table: Array, first: Sample, second: Sample) -> list[Change]:
