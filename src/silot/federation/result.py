@@ -87,8 +87,7 @@ def with_earlier(
     last = earlier[-1]
     levels = [item.disclosure for item in earlier]
     run = run or Run(0, 0, 0, 0.0, "", last.transcript or Transcript("", {}, ()), None)
-    costs = [item.bill for item in earlier] if together is None else [together]
-    bill = sum(costs, run.bill)
+    bill = sum([item.bill for item in earlier] if together is None else [together], run.bill)
     disclosures = [Disclosure[level.upper()] for level in [*levels, run.disclosure] if level]
     return replace(run, **vars(bill), disclosure=str(max(disclosures)) if disclosures else "")
 

@@ -183,7 +183,8 @@ def _of_classes(z: Array, waves: Array, codes: Codes, blocks: Blocks) -> dict[st
 
 def _mid_ranks(column: Array) -> Array:
     """Rank values along the last axis, equal ones by their mean rank, from 0 to 1."""
-    order, n = np.argsort(column, axis=-1, kind="stable"), column.shape[-1]
+    n = int(column.shape[-1])
+    order = np.argsort(column, axis=-1, kind="stable")
     differs = np.diff(np.take_along_axis(column, order, -1), axis=-1) != 0
     # Where the ties of each value begin and end.
     edge = np.ones((*column.shape[:-1], 1), dtype=bool)
