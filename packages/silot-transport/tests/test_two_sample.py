@@ -271,3 +271,26 @@ def test_constant_samples_and_few_records_cannot_be_tested_whoever_asks() -> Non
     assert two_sample(partly, np.ones((20, 1))).verdict == "different"
     few = two_histograms([[0.0], [1.0]], [1.0, 1.0], [30.0, 20.0])
     assert few.verdict == "cannot be tested" and "2 records" in few.why
+
+
+def test_a_missing_value_in_a_record_that_is_thinned_out_is_no_error() -> None:
+    # 1,003 records make blocks of two, and one record has no block.
+    for seed in range(12):
+        x, y = draw(seed, 1003), draw(seed + 50, 1003)
+        x[:, 1][seed] = np.nan
+        names = [item.name for item in two_sample(x, y, detectable=False, seed=seed).columns]
+        assert names == ["0", "1", "2", "missing values of '1'"]
+
+
+def test_histograms_are_of_what_drives_and_count_every_record_once() -> None:
+    x, y = draw(12), np.column_stack([draw(13)[:, :2], np.ones(200)])
+    x[0, 0], y[:, 0] = 1e9, y[:, 0] + 2.0
+    result = two_sample(x, y, columns=["a", "b", "c"])
+    assert {item.name for item in result.histograms} == {"a", "c"}
+    for item in result.histograms:
+        assert len(item.edges) == len(item.first) + 1
+        assert sum(item.first) == pytest.approx(1.0) and sum(item.second) == pytest.approx(1.0)
+    # One value far out is in the last bin, and leaves the others theirs.
+    first = next(item for item in result.histograms if item.name == "a")
+    assert first.edges[-1] < 1e3 and max(first.first) < 0.5
+    assert result.named(["u", "v", "w"]).histograms[0].name in {"u", "w"}

@@ -11,13 +11,15 @@ import numpy as np
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import BLUE, NARROW, ORANGE, TARGET, WIDTH, is_narrow, label
+from ..render.figure import BLUE, COLOURS, NARROW, ORANGE, TARGET, WIDTH, is_narrow, label
 from ..render.words import count, listed, number, percent
 from .result import Distance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from silot_transport import TwoSampleResult
 
 _NAMED_POINTS, _NARROW_POINTS = 30, 10
 # Stress that nobody sees, and what more of it means, after Kruskal.
@@ -40,6 +42,38 @@ def bounds_figure(result: Distance) -> Picture:
         f"distance W{result.p}",
         "The certified bounds after every round; the distance lies between them.",
     )
+
+
+def histograms_figure(result: TwoSampleResult | None, sides: tuple[str, str]) -> Picture | None:
+    """Draw the columns that drive a difference, a panel each, one side over the other."""
+    if result is None or not result.histograms:
+        return None
+    shown, wide = result.histograms, min(len(result.histograms), 3)
+
+    def draw(figure: Figure) -> None:
+        narrow = is_narrow(figure)
+        across = 1 if narrow else wide
+        panels = figure.subplots(-(-len(shown) // across), across, squeeze=False).ravel()
+        for axes, item in zip(panels, shown, strict=False):
+            for shares, colour, side in zip(
+                (item.first, item.second), COLOURS, sides, strict=False
+            ):
+                axes.stairs(
+                    shares, item.edges, fill=True, alpha=0.45, color=colour, label=label(side)
+                )
+            axes.set_title(label(item.name, narrow))
+            axes.set_yticks([])
+        for axes in panels[len(shown) :]:
+            axes.set_visible(False)
+        panels[0].legend()
+
+    names = listed([item.name for item in shown], 6)
+    return Picture(
+        draw, (2.9 * wide, 2.2 * -(-len(shown) // wide)),
+        f"Histograms of {names}: {' beside '.join(sides)}.",
+        "Shares of records; values farther out are in the bins at the ends.",
+        narrow_height=2.0 * len(shown),
+    )  # fmt: skip
 
 
 def rounds_figure(

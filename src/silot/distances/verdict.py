@@ -28,7 +28,7 @@ from ..data.measure import Embedding, features_of
 from ..data.preflight import Preflight
 from ..federation.answer import Answer, build_malformed_error
 from ..federation.question import Array, Codes, Names
-from ..render.words import listed, printable, short_number
+from ..render.words import listed, printable
 
 Sides = tuple[Array, Array, Names | Codes | None]
 
@@ -214,7 +214,7 @@ def detectable_words(detectable: float) -> str:
     if not math.isfinite(detectable):
         return "no shift of one column would have been detected with 80 % power"
     return (
-        f"a shift of {short_number(detectable)} standard deviations of one column would have been "
+        f"a shift of {detectable:.2g} standard deviations of one column would have been "
         "detected with 80 % power"
     )
 

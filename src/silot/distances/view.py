@@ -23,7 +23,7 @@ from ..render.words import (
     short_bounds,
 )
 from .cost_parts import Parts, shortened
-from .figures import bounds_figure
+from .figures import bounds_figure, histograms_figure
 from .result import Distance, DistanceMatrix
 from .verdict import changes_table, verdict_rows
 
@@ -57,7 +57,13 @@ def distance_content(result: Distance) -> render.Content:
             link="Distance",
         ),
         render.on_page(
-            render.section("By column", "columns", changes_table(result.verdict), link="Columns")
+            render.section(
+                "By column",
+                "columns",
+                changes_table(result.verdict),
+                histograms_figure(result.verdict, result.holders),
+                link="Columns",
+            )
             if result.verdict is not None
             else None
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import render
+from ..distances.figures import histograms_figure
 from ..distances.verdict import changes_table, verdict_rows, verdict_words
 from ..distances.view import distance_content
 from ..render.words import short_bounds, short_number
@@ -23,7 +24,11 @@ def shift_content(result: Shift) -> render.Content:
         render.Headline("Have the records shifted?", f"{words[:1].upper()}{words[1:]}."),
         render.section("The test", "test", render.facts(rows), link="Test"),
         render.section(
-            "By column", "columns", changes_table(result.verdict, _MOST), link="Columns"
+            "By column",
+            "columns",
+            changes_table(result.verdict, _MOST),
+            render.on_page(histograms_figure(result.verdict, ("reference", "records"))),
+            link="Columns",
         ),
         render.on_page(
             render.section(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .memory import Forecast, forecast
     from .moments import Moments, covariance_root, gaussian_distance, gelbrich_bound, moments
     from .two_histograms import two_histograms
-    from .two_sample import ColumnChange, TwoSampleResult, two_sample
+    from .two_sample import ColumnChange, Histogram, TwoSampleResult, two_sample
 
 __all__ = [
     "ColumnChange",
@@ -34,6 +34,7 @@ __all__ = [
     "Forecast",
     "Frame",
     "GroupsResult",
+    "Histogram",
     "Interpolant",
     "Moments",
     "Potential",

@@ -151,12 +151,6 @@ def solve_units(cost: Array, k: Index, l: Index) -> Solution:
     return Solution(cells // len(l), cells % len(l), counts / units, f, g, "replicated assignment")
 
 
-def unit_cost(cost: Array) -> float:
-    """Return the least mean cost (n, n) of an assignment, without its potentials."""
-    rows, cols = linear_sum_assignment(_reduce(cost))
-    return float(cost[rows, cols].mean())
-
-
 def _reduce(cost: Array) -> Array:
     # The shortest augmenting paths of the solver are short on reduced costs: an optimal
     # assignment is the same for cost and reduced cost.

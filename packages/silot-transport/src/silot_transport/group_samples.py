@@ -22,6 +22,7 @@ from .two_sample import (
     column_names,
     cut_into_blocks,
     finite_only,
+    incomplete_columns,
     pool,
     two_sample,
     untestable,
@@ -142,7 +143,7 @@ class _Records:
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
         chosen = [self.samples[k] for k in members]
         size, cut = cut_into_blocks(chosen, rng, _BLOCKS)
-        table, _, codes, _ = pool(cut, self.columns)
+        table, _, codes, _ = pool(cut, self.columns, incomplete_columns(cut))
         weights = np.concatenate([side.weights / side.weights.mean() for side in cut])
         families = build_families(table, weights, codes, size, self.seed)
         counts = np.array([len(side.points) // size for side in cut])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, cast
 
@@ -35,6 +35,8 @@ FEWEST = 5
 # records of the pool that are shifted to measure what a shift does.
 _SHIFTED, _DISCRETE, _RECORDS = 3, 10, 1_000
 _DIVISIONS, _TIED = 12, 0.5
+# Columns whose histograms are kept, and their bins.
+_DRAWN, _BINS = 6, 20
 # Shifts that are tried, in standard errors of a difference of means; and the power that is named.
 _SHIFTS = np.array(
     [0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0, 12.0]
@@ -72,6 +74,16 @@ class ColumnChange:
 
 
 @dataclass(frozen=True)
+class Histogram:
+    """Shares of two samples in the same bins of a column; the ends hold all that is farther."""
+
+    name: str
+    edges: tuple[float, ...]
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class TwoSampleResult:
     """Verdict on two samples.
 
@@ -99,6 +111,8 @@ class TwoSampleResult:
         A ``ColumnChange`` for every column.
     sizes
         Numbers of records.
+    histograms
+        Of the clearest drivers, where their records were at hand.
     """
 
     verdict: Verdict
@@ -111,6 +125,7 @@ class TwoSampleResult:
     detectable: float
     columns: tuple[ColumnChange, ...]
     sizes: tuple[int, int]
+    histograms: tuple[Histogram, ...] = ()
 
     @classmethod
     def of_untestable(cls, why: str, level: float, sizes: tuple[int, int]) -> Self:
@@ -130,6 +145,9 @@ class TwoSampleResult:
             pairs=tuple((names.get(a, a), names.get(b, b)) for a, b in self.pairs),
             columns=tuple(
                 replace(item, name=names.get(item.name, item.name)) for item in self.columns
+            ),
+            histograms=tuple(
+                replace(item, name=names.get(item.name, item.name)) for item in self.histograms
             ),
         )
 
@@ -192,15 +210,16 @@ class Sample:
 
 
 def pool(
-    samples: Sequence[Sample], names: Sequence[str]
+    samples: Sequence[Sample], names: Sequence[str], incomplete: Iterable[int]
 ) -> tuple[Array, list[str], Codes | None, list[str]]:
     """Pool records; also names of columns, codes of labels and the names of these.
 
-    Missing values get a column of their own, and the median in their place.
+    Missing values of ``incomplete`` columns get a column of their own, and the median in their
+    place.
     """
     table = np.concatenate([sample.points for sample in samples])
     columns, gaps = list(names), np.isnan(table)
-    for k in np.flatnonzero(gaps.any(axis=0)).tolist():
+    for k in incomplete:
         present = table[~gaps[:, k], k]
         table[gaps[:, k], k] = float(np.median(present)) if len(present) else 0.0
         columns.append(f"missing values of {names[k]!r}")
@@ -210,6 +229,12 @@ def pool(
     labels = np.concatenate([np.asarray(sample.labels).astype(str) for sample in samples])
     kinds, codes = np.unique(labels, return_inverse=True)
     return table, columns, codes.ravel().astype(np.int64), kinds.tolist()
+
+
+def incomplete_columns(samples: Sequence[Sample]) -> list[int]:
+    """Return the columns that lack values."""
+    gaps = np.any([np.isnan(sample.points).any(axis=0) for sample in samples], axis=0)
+    return np.flatnonzero(gaps).tolist()
 
 
 def column_names(columns: Sequence[str] | None, count: int) -> list[str]:
@@ -310,7 +335,10 @@ def two_sample(
     # In one order of the two and of their records, whatever order they came in.
     ordered = sorted([first, second], key=lambda side: (len(side.points), float(side.keys.sum())))
     size, sides = cut_into_blocks(ordered, rng)
-    table, names, codes, kinds = pool(sides, names)
+    # Of all records, of which the test may leave some out.
+    incomplete = incomplete_columns([first, second])
+    full = pool([first, second], names, incomplete)[0]
+    table, names, codes, kinds = pool(sides, names, incomplete)
     weights = np.concatenate([side.weights / side.weights.mean() for side in sides])
     families = build_families(table, weights, codes, size, seed)
     counts = [len(side.points) // size for side in sides]
@@ -330,8 +358,10 @@ def two_sample(
     shift = np.inf
     if detectable:
         shift = decision.find_detectable(table, (min(sizes), max(sizes)), rng)
-    full = pool([first, second], names[: first.points.shape[1]])[0]
-    return decision.result(names, kinds, shift, describe_columns(full, first, second), sizes)
+    result = decision.result(names, kinds, shift, describe_columns(full, first, second), sizes)
+    drawn = [(name, full[:, names.index(name)]) for name in result.drivers[:_DRAWN]]
+    histograms = tuple(_count_in_bins(name, column, first, second) for name, column in drawn)
+    return replace(result, histograms=histograms)
 
 
 def untestable(samples: Sequence[Sample]) -> str:
@@ -602,6 +632,26 @@ def _describe(x: Array, y: Array, v: Array, w: Array) -> Change:
     (a, e, r), (b, f, s) = sides
     margin = 1.96 * float(np.hypot(e, f))
     return b - a, (b - a - margin, b - a + margin), s / r if r > TINY * max(abs(a), 1.0) else np.nan
+
+
+def _count_in_bins(name: str, column: Array, first: Sample, second: Sample) -> Histogram:
+    """Count the records of both sides in the same bins of a column (n + m,)."""
+    levels, cut = np.unique(column), len(first.points)
+    if len(levels) <= _DISCRETE:
+        # A bin for each value, the ends as wide as their neighbours.
+        middles = (levels[1:] + levels[:-1]) / 2.0
+        edges = np.r_[2 * levels[0] - middles[0], middles, 2 * levels[-1] - middles[-1]]
+    else:
+        # Few values far out would leave all others in one bin.
+        low, high = np.quantile(column, [0.005, 0.995])
+        low, high = (low, high) if high > low else (levels[0], levels[-1])
+        edges = np.linspace(low, high, _BINS + 1)
+    inside = np.clip(column, edges[0], edges[-1])
+    counts = [
+        np.histogram(values, edges, weights=side.weights / side.weights.sum())[0]
+        for values, side in ((inside[:cut], first), (inside[cut:], second))
+    ]
+    return Histogram(name, *(tuple(part.tolist()) for part in (edges, *counts)))
 
 
 def _moments(values: Array, masses: Array) -> tuple[float, float, float]:
