@@ -14,6 +14,8 @@ from ..data.matching import match_columns
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..data.reading import Schema
+from ..data.schema import Contract
+from ..distances.naming import Columns
 from ..distances.result import Distance
 from ..distances.worth.target import LabelMetric
 from ..errors import InputError, MismatchError, SilotError
@@ -99,16 +101,16 @@ class Parties:
         return self.own
 
     @property
-    def agreed(self) -> tuple[str, ...] | None:
-        """Columns of the schema by which all sites of a federation said that they read."""
+    def agreed(self) -> Contract | None:
+        """The schema by which all sites of a federation said that they read."""
         schema: Schema | None = getattr(self.federation, "schema", None)
         if schema is None or not set(self.names) <= getattr(self.federation, "vouched", set()):
             return None
-        return schema.origins
+        return schema
 
     @property
-    def columns(self) -> tuple[str, ...] | None:
-        """Names of the features, where the caller's data have some."""
+    def columns(self) -> Columns:
+        """What the features are called, where the caller's data say so."""
         own = {} if self.own is None else {COORDINATOR: self.own.measure}
         return self.agreed or column_names(self.measures or own)
 
@@ -231,14 +233,11 @@ def check_measures(
     return {called[name]: measure for name, measure in measures.items()}
 
 
-def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
-    """What features of measures that fit together are called, where any of them has names.
-
-    Of a schema the columns that they are coordinates of, some several times.
-    """
+def column_names(measures: Mapping[str, Measure]) -> Columns:
+    """What features of measures that fit together are called: by a schema, or their own names."""
     schema = next((measure.schema for measure in measures.values() if measure.schema), None)
     if schema is not None:
-        return schema.origins
+        return schema
     return next((measure.columns for measure in measures.values() if measure.columns), None)
 
 

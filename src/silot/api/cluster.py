@@ -7,6 +7,7 @@ from typing import Any
 
 from ..data.measure import Covariance
 from ..distances.direct import Direct
+from ..distances.naming import name_verdict
 from ..distances.result import DistanceMatrix
 from ..distances.sketches.drift import compare_sketches
 from ..distances.sketches.result import Sketches
@@ -106,8 +107,8 @@ def cluster(
     test = _test(comparison, matrix, grouping) if tested else None
     verdict = None if test is None else test.result
     columns = comparison.parties.columns
-    if verdict is not None and columns is not None:
-        verdict = verdict.named(columns)
+    if verdict is not None:
+        verdict = name_verdict(verdict, columns)
     return clustering_of(matrix, grouping, verdict, test)
 
 

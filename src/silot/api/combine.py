@@ -157,7 +157,6 @@ def run_releases(
         sketches = run(protocol, records, progress=progress)
     except Unanswered as unanswered:
         raise _find_difference(unanswered, releases) from None
-    columns = first.terms.columns
     warnings = dict.fromkeys(text for release in releases.values() for text in release.warnings)
     tables = {PUBLIC: sample, MINE: None if own is None else own.measure}
     looked = {name: table for name, table in tables.items() if table is not None}
@@ -165,7 +164,7 @@ def run_releases(
     sketches = sketches.with_preflight(schemaless)
     return replace(
         sketches,
-        columns=None if columns is None else tuple(columns),
+        columns=first.schema or first.terms.columns,
         status="; ".join([sketches.status, *(text.rstrip(".") for text in warnings)]),
         releases=tuple(releases.values()),
     )

@@ -132,6 +132,19 @@ def corners(column: Feature) -> tuple[Array, Array]:
     return low, high
 
 
+def units(column: Feature) -> Array:
+    """Return how much of its column one unit of each coordinate is; 1 where it is not linear."""
+    low, high = corners(column)
+    lengths = np.ones(len(low))
+    if isinstance(column, Date):
+        return lengths
+    if isinstance(column, Number):
+        lengths[0] = column.range[1] - column.range[0]
+        if column.period is not None or column.transform != "none":
+            return np.ones(len(low))
+    return lengths / np.where(high > low, high - low, 1.0)
+
+
 def encode(column: Feature, fields: Fields, writing: Writing) -> EncodedColumn:
     """Compute the coordinates of the fields of a column, each by itself.
 

@@ -99,6 +99,13 @@ class Contract(Document):
         """Return the column of each coordinate."""
         return tuple(column for column, _ in self._coordinates)
 
+    @cached_property
+    def units(self) -> tuple[float, ...]:
+        """Return how much of its column one unit of each coordinate is."""
+        from .coordinates import units
+
+        return tuple(np.concatenate([units(column) for column in self.used.values()]).tolist())
+
     @property
     def classes(self) -> tuple[str, ...] | None:
         """Return the public classes, ``None`` without labels."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..federation.result import Bill, Billed, Preflighted, axes_of, finite, finite_rows, in_doubt
 from .cost_parts import Parts
+from .naming import Columns, column_of_each, name_verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,13 +104,11 @@ class Distance(Billed):
         """``(lower, upper)``."""
         return self.lower, self.upper
 
-    def named(self, columns: Sequence[str] | None) -> Self:
-        """Return the distance with the names of the columns in its parts and its verdict."""
-        parts = None if self.parts is None else self.parts.named(columns)
-        verdict = self.verdict
-        if verdict is not None and columns is not None:
-            # The test saw columns by their places; names are those of the asker.
-            verdict = verdict.named(columns)
+    def named(self, columns: Columns) -> Self:
+        """Return the distance with names, and units, of the columns in its parts and verdict."""
+        # The test saw columns by their places; names are those of the asker.
+        verdict = None if self.verdict is None else name_verdict(self.verdict, columns)
+        parts = None if self.parts is None else self.parts.named(column_of_each(columns))
         return replace(self, parts=parts, verdict=verdict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -85,9 +85,9 @@ class GroupsResult:
         """How many groups."""
         return max(self.groups) + 1
 
-    def named(self, columns: Sequence[str]) -> Self:
-        """Return the result with other names of the columns, in their order."""
-        splits = (replace(split, change=split.change.named(columns)) for split in self.splits)
+    def named(self, columns: Sequence[str], units: Sequence[float] = ()) -> Self:
+        """Return the result with other names of the columns, in their order, and other units."""
+        splits = (replace(one, change=one.change.named(columns, units)) for one in self.splits)
         return replace(self, splits=tuple(splits))
 
     def to_dict(self) -> dict[str, Any]:

@@ -72,6 +72,13 @@ class ColumnChange:
     shift_interval: tuple[float, float]
     spread_ratio: float
 
+    def called(self, name: str, unit: float) -> Self:
+        """Return the same change of a column of another name, and another unit."""
+        low, high = self.shift_interval
+        return replace(
+            self, name=name, shift=self.shift * unit, shift_interval=(low * unit, high * unit)
+        )
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -136,18 +143,28 @@ class TwoSampleResult:
         """Return the change of a column."""
         return next(item for item in self.columns if item.name == name)
 
-    def named(self, columns: Sequence[str]) -> Self:
-        """Return the result with other names of the columns, in their order."""
-        names = dict(zip((item.name for item in self.columns), columns, strict=False))
+    def named(self, columns: Sequence[str], units: Sequence[float] = ()) -> Self:
+        """Return the result with other names of the columns, in their order, and other units.
+
+        A unit says how many of the new ones each of the old is.
+        """
+        before = [item.name for item in self.columns]
+        names = {name: name for name in before} | dict(zip(before, columns, strict=False))
+        scales = dict.fromkeys(before, 1.0) | dict(zip(before, units, strict=False))
         return replace(
             self,
-            drivers=tuple(names.get(name, name) for name in self.drivers),
-            pairs=tuple((names.get(a, a), names.get(b, b)) for a, b in self.pairs),
+            drivers=tuple(names[name] for name in self.drivers),
+            pairs=tuple((names[a], names[b]) for a, b in self.pairs),
             columns=tuple(
-                replace(item, name=names.get(item.name, item.name)) for item in self.columns
+                item.called(names[item.name], scales[item.name]) for item in self.columns
             ),
             histograms=tuple(
-                replace(item, name=names.get(item.name, item.name)) for item in self.histograms
+                replace(
+                    item,
+                    name=names[item.name],
+                    edges=tuple(edge * scales[item.name] for edge in item.edges),
+                )
+                for item in self.histograms
             ),
         )
 
@@ -640,18 +657,19 @@ def _count_in_bins(name: str, column: Array, first: Sample, second: Sample) -> H
     if len(levels) <= _DISCRETE:
         # A bin for each value, the ends as wide as their neighbours.
         middles = (levels[1:] + levels[:-1]) / 2.0
-        edges = np.r_[2 * levels[0] - middles[0], middles, 2 * levels[-1] - middles[-1]]
+        ends = 2.0 * levels[[0, -1]] - middles[[0, -1]]
+        edges: Array = np.concatenate([ends[:1], middles, ends[1:]])
     else:
         # Few values far out would leave all others in one bin.
         low, high = np.quantile(column, [0.005, 0.995])
         low, high = (low, high) if high > low else (levels[0], levels[-1])
-        edges = np.linspace(low, high, _BINS + 1)
+        edges = cast("Array", np.linspace(low, high, _BINS + 1))
     inside = np.clip(column, edges[0], edges[-1])
-    counts = [
-        np.histogram(values, edges, weights=side.weights / side.weights.sum())[0]
+    shares = [
+        tuple(map(float, np.histogram(values, edges, weights=side.weights / side.weights.sum())[0]))
         for values, side in ((inside[:cut], first), (inside[cut:], second))
     ]
-    return Histogram(name, *(tuple(part.tolist()) for part in (edges, *counts)))
+    return Histogram(name, tuple(map(float, edges)), shares[0], shares[1])
 
 
 def _moments(values: Array, masses: Array) -> tuple[float, float, float]:

@@ -11,8 +11,10 @@ import numpy as np
 
 from silot_transport import GroupsResult, TwoSampleResult, group_histograms, two_histograms
 
+from ...data.schema import Contract
 from ...errors import InputError
 from ...render.shown import Shown
+from ..naming import name_verdict
 from ..result import Distance, fields_by_name
 from ..verdict import verdict_words
 from .decoded import Array, DecodedSketches
@@ -134,11 +136,12 @@ def _compare(sketches: Sketches, before: str, last: str, level: float) -> TwoSam
     # Cells are public: both releases counted in the same ones.
     cells, columns = _cells(sketches)
     counts, noise = zip(*(_counts(sketches.book, name) for name in (before, last)), strict=True)
-    return two_histograms(
+    verdict = two_histograms(
         cells, *counts, x_noise=noise[0], y_noise=noise[1], columns=columns, level=level,
         # The smallest p-value must lie below a level that several comparisons share.
         permutations=max(199, round(10 / level)), seed=sketches.seed,
     )  # fmt: skip
+    return name_verdict(verdict, sketches.columns)
 
 
 def compare_sketches(sketches: Sketches, level: float) -> GroupsResult | None:
@@ -153,23 +156,26 @@ def compare_sketches(sketches: Sketches, level: float) -> GroupsResult | None:
         return None
     cells, columns = _cells(sketches)
     counts, noise = zip(*(_counts(sketches.book, name) for name in names), strict=True)
-    return group_histograms(
+    verdict = group_histograms(
         cells, counts, noise=noise, columns=columns, level=level, seed=sketches.seed
     )
+    return name_verdict(verdict, sketches.columns)
 
 
 def _cells(sketches: Sketches) -> tuple[Array, tuple[str, ...]]:
     """Return the public cells, by class where there are classes, and the names of their columns."""
     book = sketches.book
     centres, classes = book.cells.centres, book.class_names
-    columns = sketches.columns or tuple(f"column {k}" for k in range(book.cells.dimension))
+    columns = sketches.columns
+    names = columns.features if isinstance(columns, Contract) else columns
+    names = names or tuple(f"column {k}" for k in range(book.cells.dimension))
     if not classes:
         # Without classes a release is one histogram over the cells.
-        return centres, columns
+        return centres, tuple(names)
     # A class is a column of zeros and ones: a change of its share drives a verdict as others do.
     kinds = np.repeat(np.eye(len(classes)), len(centres), axis=0)
     cells = np.hstack([np.tile(centres, (len(classes), 1)), kinds])
-    return cells, (*columns, *(f"class {name}" for name in classes))
+    return cells, (*names, *(f"class {name}" for name in classes))
 
 
 def _counts(book: DecodedSketches, name: str) -> tuple[Array, float]:

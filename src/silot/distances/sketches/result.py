@@ -14,6 +14,7 @@ from ...data.measure import Measure
 from ...errors import InputError
 from ...federation.protocol import COORDINATOR
 from ...federation.result import Billed, Preflighted
+from ..naming import Columns
 from ..result import Distance, DistanceMatrix, summarize
 from ..worth.result import Barycenter, Contributions
 from .decoded import DecodedSketches, Target
@@ -73,7 +74,7 @@ class Sketches(Billed):
     status: str
     seed: int
     book: DecodedSketches = field(repr=False)
-    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    columns: Columns = field(default=None, repr=False)
     releases: tuple[ReleaseFile, ...] = field(default=(), repr=False)
 
     def distance(self, a: str, b: str, *, why: bool = False) -> Distance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ...data.measure import Measure
 from ...federation.result import Array, Billed, Run, axes_of, finite
+from ..naming import Columns
 from ..result import Distance, DistanceMatrix, fields_by_name, summarize
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class Contributions(Billed):
         """Return the contribution of a holder."""
         return next(item for item in self.holders if item.holder == name)
 
-    def named(self, columns: Sequence[str] | None) -> Self:
+    def named(self, columns: Columns) -> Self:
         """Return the contributions with the names of the columns in the parts of distances."""
         items = (replace(item, distance=item.distance.named(columns)) for item in self.holders)
         return replace(self, holders=tuple(items))
