@@ -81,11 +81,11 @@ $(VENV)/bin/python:
 $(SECURE)/.installed: pyproject.toml $(TRANSPORT)/pyproject.toml constraints-secure.txt | $(VENV)/.kernels
 	$(PYTHON) -m venv $(SECURE)
 	$(SECURE)/bin/python -m pip --quiet --quiet --disable-pip-version-check install \
-		--constraint constraints-secure.txt --editable $(TRANSPORT) --editable '.[nvflare,parquet,pot,privacy,secure]' hypothesis pytest-xdist
+		--constraint constraints-secure.txt --editable $(TRANSPORT) --editable '.[nvflare,parquet,plot,pot,privacy,secure]' hypothesis pytest-xdist
 	touch $@
 
 $(VENV)/.installed: pyproject.toml $(TRANSPORT)/pyproject.toml constraints.txt | $(VENV)/bin/python $(VENV)/.kernels
-	$(PIP) install --constraint constraints.txt --editable $(TRANSPORT) --editable .
+	$(PIP) install --constraint constraints.txt --editable $(TRANSPORT) --editable '.[plot]'
 	touch $@
 
 # Compiled beside the source that uses them. Without a compiler everything works, more slowly, and

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 import typer
 import yaml
@@ -31,6 +30,9 @@ from silot.cli.app import app
 from silot.data.reading import Schema
 from silot.federation import Policy
 from silot.federation.addresses import Addresses
+from tests.lazily import package
+
+pl = package("polars")
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

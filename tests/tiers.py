@@ -120,11 +120,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
-    """Look for doctests in the package alone: tests have none, and looking takes seconds."""
+    """Look for doctests where a file of a package has examples: looking imports the file."""
     collectors = yield
-    return [
-        one for one in collectors if "tests" not in file_path.parts or type(one) is pytest.Module
-    ]
+    is_source = file_path.suffix == ".py" and "tests" not in file_path.parts
+    if is_source and ">>>" in file_path.read_text(encoding="utf-8"):
+        return collectors
+    return [one for one in collectors if type(one) is pytest.Module]
 
 
 @pytest.hookimpl(trylast=True)

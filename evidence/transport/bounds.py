@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import ot
 from scipy.spatial.distance import cdist
 
 import silot
@@ -122,6 +121,9 @@ def oracle(x: Measure, y: Measure, p: int) -> tuple[float, float]:
     if scale == 0.0:
         return 0.0, 0.0
     a, b = x.weights, y.weights
+    # Slow to import.
+    import ot
+
     cost = float(ot.emd2(a, b / b.sum() * a.sum(), (distances / scale) ** p, numItermax=10**7))
     return scale * max(cost, 0.0) ** (1 / p), scale
 

@@ -6,10 +6,9 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import polars as pl
 import pytest
 
 import silot
@@ -21,10 +20,13 @@ from silot.federation import LocalFederation
 from silot.federation.run import run
 from silot.render import terminal
 from silot.render.shown import Shown
+from tests.lazily import package
 
 from ..data.test_preflight import NAMES, ward
 
-Frames = dict[str, pl.DataFrame]
+pl = package("polars")
+
+Frames: TypeAlias = "dict[str, pl.DataFrame]"
 
 
 def frames(*, mixed: bool) -> Frames:

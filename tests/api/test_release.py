@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 import silot
@@ -28,6 +27,9 @@ from silot.federation import Holder, Key
 from silot.federation.sealed import Sealed, read_sealed, write_sealed
 from silot.privacy import Ledger
 from silot_transport import _threads
+from tests.lazily import package
+
+pl = package("polars")
 
 RNG = np.random.default_rng(5)
 PUBLIC = RNG.normal(size=(400, 3))

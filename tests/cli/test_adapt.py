@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from sklearn.datasets import load_digits
 
 from silot.teaching.federated import DensitySpec, ModelSpec, Rule, combine
 from tests.cli.running import within as silot
+from tests.lazily import package
+
+pl = package("polars")
 
 DEVICES = tuple(f"d{k}.npz" for k in range(5))
 # Integer labels have no other way to say that there is none.

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from rich.console import Console
 
@@ -21,6 +20,9 @@ from silot.cli import console
 from silot.cli.app import COMMANDS, build
 from silot.sites.secure import forecast
 from tests.cli.running import silot
+from tests.lazily import package
+
+pl = package("polars")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -24,6 +23,9 @@ from silot.distillation import LabelSpace
 from silot.errors import SilotError
 from silot.federation import Answer, Transcript
 from tests.cli.running import within as silot
+from tests.lazily import package
+
+pl = package("polars")
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"

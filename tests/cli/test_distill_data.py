@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from silot.cli.distill_config import Columns, FileSource
 from silot.cli.distill_data import read
 from silot.distillation import LabelSpace
 from silot.errors import SilotError
+from tests.lazily import package
+
+pl = package("polars")
 
 SPACE = LabelSpace.one_hot(["a", "b"])
 TEXTS = Columns(text_column="text", label_column="y")

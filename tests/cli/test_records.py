@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from silot.cli.app import app
 from silot.errors import SilotError
 from silot.federation import Transcript
+from tests.lazily import package
+
+pl = package("polars")
 
 COLUMNS = ("glucose", "blood pressure, systolic", "age", "bmi")
 CLASSES = np.array(["healthy", "sick", "very ill, treated"])

@@ -7,13 +7,15 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from silot.cli.app import app
 from silot.data.loading import save_measure
 from silot.data.reading import Schema
+from tests.lazily import package
+
+pl = package("polars")
 
 BODY = {
     "name": "wards",

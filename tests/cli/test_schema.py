@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from silot import Schema, load_measure
 from tests.cli.running import within
+from tests.lazily import package
+
+pl = package("polars")
 
 N = 120
 

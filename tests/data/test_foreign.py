@@ -18,7 +18,6 @@ from typing import Any
 
 import msgpack
 import numpy as np
-import polars as pl
 import pytest
 
 from silot import Measure, SilotError
@@ -35,7 +34,10 @@ from silot.federation.question import encode_question
 from silot.federation.transcript import Entry, Transcript
 from silot.sites.secure.tunnel import _parse_words
 from silot.teaching.federated import ModelSpec
+from tests.lazily import package
 from tests.tiers import examples
+
+pl = package("polars")
 
 
 class Foreign:

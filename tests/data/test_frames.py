@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 import silot
@@ -14,7 +13,10 @@ from silot import Holder, LocalFederation, Measure, Policy
 from silot.data.loading import load_measure
 from silot.errors import InputError, MismatchError
 from silot.federation import Transcript
+from tests.lazily import package
 from tests.problems import SECRET, SECRET_TEXT, assert_refused
+
+pl = package("polars")
 
 RNG = np.random.default_rng(0)
 # Features whose units differ: columns that are mixed up change every number.

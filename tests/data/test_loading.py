@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,8 +22,11 @@ from silot import Schema
 from silot.data.loading import column_names, load_identifiers, load_images, load_measure
 from silot.data.tables import Texts
 from silot.errors import ExtraError, FileError, InputError, MismatchError, SilotError
+from tests.lazily import package
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, seeds
 from tests.tiers import examples
+
+pl = package("polars")
 
 KINDS = ("csv", "csv.gz", "parquet")
 kinds = pytest.mark.parametrize("kind", KINDS)

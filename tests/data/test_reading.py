@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,10 @@ from silot import Measure, Schema, Site, load_measure, save_measure
 from silot.data import reading, table_files
 from silot.data.reading import read_by_schema, read_frame
 from silot.errors import FileError, InputError, MismatchError
+from tests.lazily import package
 from tests.tiers import examples
+
+pl = package("polars")
 
 SCHEMA = Schema.of(
     {

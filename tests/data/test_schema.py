@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from silot import Measure, Schema, Site, check_schema, load_measure
 from silot.errors import InputError
+from tests.lazily import package
+
+pl = package("polars")
 
 WARD: dict[str, Any] = {
     "name": "ward",

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +20,10 @@ from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure
 from silot.privacy import Ledger
+from tests.lazily import package
 from tests.saying import Saying
+
+pl = package("polars")
 
 RNG = np.random.default_rng(5)
 COLUMNS = ("age", "glucose", "bmi")

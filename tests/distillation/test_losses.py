@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,12 +13,15 @@ from scipy.optimize import brentq, linprog
 from silot.distillation import LabelSpace
 from silot.errors import InputError, MismatchError, SolverError
 from silot_transport import _native
+from tests.lazily import package
 from tests.tiers import examples
 
 torch = pytest.importorskip("torch", reason="the losses need torch")
 
 from silot.distillation import _label_transport, entropy_loss, sinkhorn_loss  # noqa: E402
 from silot.distillation._label_transport import find_potentials, solve_entropic  # noqa: E402
+
+ot = package("ot")
 
 Array = npt.NDArray[np.float64]
 Rng = np.random.Generator

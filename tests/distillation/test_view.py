@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from silot.api.report import render, write
 from silot.distillation import LabelSpace, Scores, scores
@@ -169,6 +168,8 @@ def test_boxes_are_of_coordinates_on_a_line_and_of_distances_elsewhere() -> None
 
 @pytest.mark.parametrize("line", [True, False])
 def test_boxes_are_drawn_at_the_quantiles(line: bool) -> None:
+    from matplotlib.figure import Figure
+
     axes = Figure().add_subplot()
     each = scored(STARS, 1.0, 0).per_class[2]
     wanted = each.expected_quantiles[:, 0] if line else each.distance_quantiles

@@ -1,7 +1,6 @@
 import json
 import math
 
-import matplotlib
 import numpy as np
 import pytest
 
@@ -9,8 +8,6 @@ import silot
 from silot import Distance, DistanceMatrix
 
 pytestmark = pytest.mark.all_cases
-
-matplotlib.use("agg")
 
 X = np.random.default_rng(0).normal(size=(25, 2))
 
@@ -54,6 +51,9 @@ def test_html_escapes_names(matrix: DistanceMatrix, result: Distance) -> None:
 
 
 def test_plots_draw_on_given_axes(matrix: DistanceMatrix, result: Distance) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from silot import Holder, Policy, load_measure
@@ -41,6 +40,9 @@ from silot.privacy import Ledger, mechanism
 from silot.records.counted import Bins
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
+from tests.lazily import package
+
+pl = package("polars")
 
 POLICY = Policy(privacy_epsilon=50.0)
 MU = 0.01

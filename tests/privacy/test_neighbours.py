@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from silot import Measure, load_measure
 from silot.data.tables import Table
+from tests.lazily import package
 
 from .neighbours import Movement, movements, noiseless
+
+pl = package("polars")
 
 pytestmark = pytest.mark.all_cases
 

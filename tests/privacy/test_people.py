@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +29,10 @@ from silot.errors import FileError, SilotError
 from silot.federation import Failure
 from silot.privacy import BudgetError, Ledger, compose, ledger_file
 from silot.privacy.people import KEY, REGISTER, PeopleWarning, fingerprint_records, share_people
+from tests.lazily import package
 from tests.tiers import examples
+
+polars = package("polars")
 
 COLUMNS = ("weight", "age", "dose")
 RECORDS = np.random.default_rng(0).normal(50, 20, (400, 3))

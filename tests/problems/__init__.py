@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
-import ot
 import pytest
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
@@ -20,6 +19,9 @@ from scipy.spatial.distance import cdist
 
 from silot_transport import ExactPlan
 from silot_transport.errors import SilotError
+from tests.lazily import package
+
+ot = package("ot")
 
 Array = npt.NDArray[np.float64]
 

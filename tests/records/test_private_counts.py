@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -126,43 +127,46 @@ def chain(question: CountSuspects) -> dict[str, Any]:
     }
 
 
-def broken() -> dict[str, dict[str, Any]]:
-    question = asked()
-    nan, huge = question.slopes * np.nan, np.full_like(question.points, 1e300)
-    cyclic = question.right.copy()
+def replaced(question: CountSuspects, field: str, value: int | None = None) -> dict[str, Any]:
+    """The last step of a tree leads to another place: to itself, unless there is a value."""
     inner = int(np.flatnonzero(question.feature >= 0)[-1])
-    cyclic[inner] = inner
-    beyond = question.feature.copy()
-    beyond[inner] = 7
-    return {
-        "slopes that are no numbers": {"slopes": nan},
-        "heights of public records that overflow": {"points": huge},
-        "public records that are no numbers": {"points": question.points * np.nan},
-        "a tree that never ends": {"right": cyclic},
-        "a tree of columns there are not": {"feature": beyond},
-        "a tree that takes long for some records": chain(question),
-        "no trees": {"roots": question.roots[:0]},
-        "leaves that are no numbers": {"leaves": question.leaves * np.nan},
-        "weights that are none": {"point_weights": -question.point_weights},
-        "edges that fall": {"feature_edges": question.feature_edges[::-1].copy()},
-        "edges that are no numbers": {"label_edges": question.label_edges * np.nan},
-        "no edges": {"feature_edges": np.zeros(0)},
-        "many edges": {"feature_edges": np.arange(100.0)},
-        "other classes": {"classes": encode_classes(["a", "b"])},
-        "classes twice": {"classes": '["a","a","b"]'},
-        "label coordinates": {"embedding": "full"},
-        "a fine resolution": {"resolution": 1 << 40},
-        "a negative limit": {"mass_limit": -1.0},
-        "a pool that is none": {"pool": question.pool[:2]},
-        "residues": {"dimension": float("nan")},
-    }
+    steps = getattr(question, field).copy()
+    steps[inner] = inner if value is None else value
+    return {field: steps}
 
 
-@pytest.mark.parametrize("fault", broken())
+# Made of a question when a test runs, so that collecting tests fits no model.
+FAULTS: dict[str, Callable[[CountSuspects], dict[str, Any]]] = {
+    "slopes that are no numbers": lambda question: {"slopes": question.slopes * np.nan},
+    "heights of public records that overflow": lambda question: {
+        "points": np.full_like(question.points, 1e300)
+    },
+    "public records that are no numbers": lambda question: {"points": question.points * np.nan},
+    "a tree that never ends": lambda question: replaced(question, "right"),
+    "a tree of columns there are not": lambda question: replaced(question, "feature", 7),
+    "a tree that takes long for some records": lambda question: chain(question),
+    "no trees": lambda question: {"roots": question.roots[:0]},
+    "leaves that are no numbers": lambda question: {"leaves": question.leaves * np.nan},
+    "weights that are none": lambda question: {"point_weights": -question.point_weights},
+    "edges that fall": lambda question: {"feature_edges": question.feature_edges[::-1].copy()},
+    "edges that are no numbers": lambda question: {"label_edges": question.label_edges * np.nan},
+    "no edges": lambda _: {"feature_edges": np.zeros(0)},
+    "many edges": lambda _: {"feature_edges": np.arange(100.0)},
+    "other classes": lambda _: {"classes": encode_classes(["a", "b"])},
+    "classes twice": lambda _: {"classes": '["a","a","b"]'},
+    "label coordinates": lambda _: {"embedding": "full"},
+    "a fine resolution": lambda _: {"resolution": 1 << 40},
+    "a negative limit": lambda _: {"mass_limit": -1.0},
+    "a pool that is none": lambda question: {"pool": question.pool[:2]},
+    "residues": lambda _: {"dimension": float("nan")},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_models_that_are_none_are_refused_and_charge_nothing(fault: str) -> None:
     ledger = Ledger()
     holder = Holder(Measure(RECORDS, labels=LABELS), Policy(privacy_epsilon=1.0), ledger)
-    answer = holder.answer(dataclasses.replace(asked(), **broken()[fault]))
+    answer = holder.answer(dataclasses.replace(asked(), **FAULTS[fault](asked())))
     assert isinstance(answer, Failure)
     assert answer.code in ("question-fields", "release-embedding")
     assert ledger.spent == 0.0

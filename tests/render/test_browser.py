@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from silot.api.report import write
+from tests.lazily import package
 from tests.render.factory import contents_of, contributions, many, record_scores
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-Select = pytest.importorskip("selenium.webdriver.support.ui").Select
+webdriver = package("selenium.webdriver", needs="selenium")
+ui = package("selenium.webdriver.support.ui")
+
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -333,7 +335,7 @@ def test_suspect_records_are_shown_by_kind_by_word_and_in_order(
         )
 
     assert shown() == [each.record for each in listed]
-    kinds = Select(browser.find_element("css selector", "#records-1 select"))
+    kinds = ui.Select(browser.find_element("css selector", "#records-1 select"))
     for kind in ("label", "features", "copy"):
         kinds.select_by_visible_text(kind)
         assert shown() == [each.record for each in listed if kind in each.kinds] != []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+
 import numpy as np
 import pytest
 
@@ -57,6 +60,15 @@ def test_images_of_any_size_and_range_become_small_pictures(
     made = thumbnails(images, np.array([0, 7, 29]))
     assert len(made) == 3 and all(one.startswith("data:image/png;base64,") for one in made)
     assert all(len(one) < 40_000 for one in made)
+
+
+def test_a_small_picture_has_the_pixels_of_its_image() -> None:
+    from matplotlib.image import imread
+
+    images = np.random.default_rng(0).integers(0, 256, size=(2, 5, 7, 3)).astype(np.uint8)
+    for image, address in zip(images, thumbnails(images, np.arange(2)), strict=True):
+        file = io.BytesIO(base64.b64decode(address.partition(",")[2]))
+        np.testing.assert_array_equal(np.rint(255 * imread(file)), image)
 
 
 def test_constant_and_broken_pixels_are_drawn() -> None:

@@ -11,7 +11,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 
@@ -19,6 +18,7 @@ import silot
 from silot.api.report import render, write
 from silot.distances.figures import classical_scaling
 from silot.errors import FileError, InputError
+from tests.lazily import package
 from tests.render.factory import (
     contents_of,
     contributions,
@@ -27,6 +27,8 @@ from tests.render.factory import (
     matrix_of,
     record_scores,
 )
+
+matplotlib = package("matplotlib")
 
 NAMES = ["north", "south", "west", "east", "centre"]
 VOID = {"meta", "link", "img", "br", "source", "input"}

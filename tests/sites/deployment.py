@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from silot.federation.answer import Failure
 from silot.federation.exchange import Limits, exchange
@@ -18,10 +18,12 @@ from silot.sites.authority import Authority, Role
 from silot.sites.configuration import SiteConfiguration
 from silot.sites.connection import Sites
 from silot.sites.engine import build_command
-from silot.sites.flare import Wire
 from silot.sites.kit import Kit, begin_kit, complete_kit, provision
 from silot.sites.project import Project, sign
 from silot.sites.teacher import TeacherFiles
+
+if TYPE_CHECKING:
+    from silot.sites.flare import Wire
 
 ASKER = "uni@example.org"
 
@@ -89,6 +91,8 @@ class Deployment:
 
     def sites(self, names: Sequence[str] = (), **options: Any) -> Sites:
         """The asker's federation, over a connection of its own."""
+        from silot.sites.flare import Wire
+
         wire = Wire(self.kits[ASKER])
         self.wires.append(wire)
         identity = self.kits[ASKER].identity()

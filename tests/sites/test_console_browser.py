@@ -12,13 +12,14 @@ import pytest
 from silot.privacy.ledger import Ledger
 from silot.sites.configuration import LOG, QuestionLog
 from silot.sites.kit import Kit
+from tests.lazily import package
 from tests.render.test_browser import CHROMIUM, DRIVER, browser
 
 from .test_console import Browser, key, kit, ledger, outside, wait
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-Wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
-Keys = webdriver.Keys
+webdriver = package("selenium.webdriver", needs="selenium")
+ui = package("selenium.webdriver.support.ui")
+
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None,
@@ -76,8 +77,8 @@ def shown(browser: Any, outside: Browser) -> Iterator[Any]:
     """A browser in which the page is open."""
     browser.get_log("browser")
     browser.get(outside.console.url)
-    browser.find_element("css selector", "button").send_keys(Keys.ENTER)
-    Wait(browser, 30).until(lambda b: "asked and told" in b.title)
+    browser.find_element("css selector", "button").send_keys(webdriver.Keys.ENTER)
+    ui.WebDriverWait(browser, 30).until(lambda b: "asked and told" in b.title)
     yield browser
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -150,7 +151,7 @@ def press(browser: Any, key: str) -> None:
 def reach(browser: Any, wanted: str) -> None:
     """Press the tabulator until something has the focus; everything on the way is seen."""
     for _ in range(60):
-        press(browser, Keys.TAB)
+        press(browser, webdriver.Keys.TAB)
         name, seen = focused(browser)
         assert seen, name
         if name == wanted:
@@ -168,23 +169,23 @@ def test_the_keyboard_alone_approves(
     wait(ledger)
     sized(shown, width, scheme)
     shown.refresh()
-    press(shown, Keys.TAB)
+    press(shown, webdriver.Keys.TAB)
     assert focused(shown) == ("Skip to the content", True)
-    press(shown, Keys.ENTER)
+    press(shown, webdriver.Keys.ENTER)
     reach(shown, "Read and decide")
-    press(shown, Keys.ENTER)
-    Wait(shown, 30).until(lambda b: "A question of uni" in b.title)
+    press(shown, webdriver.Keys.ENTER)
+    ui.WebDriverWait(shown, 30).until(lambda b: "A question of uni" in b.title)
     # Nothing is chosen before, and nothing is sent without a choice.
     reach(shown, "Save the decision")
-    press(shown, Keys.ENTER)
+    press(shown, webdriver.Keys.ENTER)
     assert ledger.waiting[0].state == "waiting"
     shown.refresh()
     reach(shown, "choice-deny")
-    press(shown, Keys.ARROW_DOWN)
+    press(shown, webdriver.Keys.ARROW_DOWN)
     assert focused(shown)[0] == "choice-once"
     reach(shown, "Save the decision")
-    press(shown, Keys.ENTER)
-    Wait(shown, 30).until(lambda b: "It was approved" in b.page_source)
+    press(shown, webdriver.Keys.ENTER)
+    ui.WebDriverWait(shown, 30).until(lambda b: "It was approved" in b.page_source)
     assert ledger.waiting[0].state == "approved" and ledger.allowed == ()
 
 
@@ -208,7 +209,7 @@ def test_a_pause_is_seen_and_ended(shown: Any, ledger: Ledger) -> None:
         found = shown.find_element("css selector", "button")
         assert found.text == button
         found.click()
-        Wait(shown, 30).until(lambda b: "asked and told" in b.title)
+        ui.WebDriverWait(shown, 30).until(lambda b: "asked and told" in b.title)
         assert ledger.paused is paused
         state = shown.find_element("css selector", "[role=status]").text
         assert state.startswith("Paused" if paused else "Not paused")

@@ -14,16 +14,16 @@ import pytest
 from silot.federation.exchange import Unreached
 from silot.sites.authority import Authority, Role
 from silot.sites.connection import Sites
-from silot.sites.flare import ConnectionGuard
 from silot.sites.kit import Kit, begin_kit, complete_kit
 from silot.sites.project import sign
 from silot.sites.site import read_refusal
+from tests.lazily import package
 
 from .here import ASKER, project_in, site_at
 
-pytestmark = pytest.mark.all_cases
+flare = package("silot.sites.flare", needs="nvflare")
 
-flare = pytest.importorskip("silot.sites.flare", reason="sites need silot[nvflare]")
+pytestmark = pytest.mark.all_cases
 
 
 class Cell:
@@ -179,7 +179,7 @@ def test_lines_of_a_revoked_site_are_cut_once_it_could_hear_why(made: Path) -> N
         core_cell=SimpleNamespace(communicator=SimpleNamespace(conn_manager=manager))
     )
     own = Kit.load(made / "coordinator/server").identity()
-    looking = ConnectionGuard(cell, Server(), own, lambda: now[0])
+    looking = flare.ConnectionGuard(cell, Server(), own, lambda: now[0])
 
     def cut() -> list[bool]:
         looking.check()
@@ -202,5 +202,5 @@ def test_lines_of_a_revoked_site_are_cut_once_it_could_hear_why(made: Path) -> N
 def test_a_server_that_was_heard_too_early_signs_what_it_sends() -> None:
     server, none = Server(), SimpleNamespace(conn_manager=SimpleNamespace(sfm_conns={}))
     cell = SimpleNamespace(core_cell=SimpleNamespace(communicator=none))
-    ConnectionGuard(cell, server, None).check()  # type: ignore[arg-type]
+    flare.ConnectionGuard(cell, server, None).check()  # type: ignore[arg-type]
     assert server.my_own_token_signature is None

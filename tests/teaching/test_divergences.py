@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,9 +39,12 @@ from silot.teaching.questions import (
     TrainDomain,
 )
 from silot.teaching.result import Divergences
+from tests.lazily import package
 from tests.problems import seeds
 from tests.saying import Saying
 from tests.tiers import examples
+
+ot = package("ot")
 
 Array = np.ndarray
 OPEN = Policy.open()

@@ -6,7 +6,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +16,10 @@ from silot.errors import FileError, MismatchError
 from silot.teaching.costs import LinkCosts
 from silot.teaching.network_figure import crossings, layout
 from silot.teaching.plan import LinkPlan, LinkTerms
+from tests.lazily import package
 from tests.render.test_report import Page, svgs
+
+matplotlib = package("matplotlib")
 
 
 def network(

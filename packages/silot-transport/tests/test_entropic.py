@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import ot
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from silot_transport import EntropicPlan, _native, exact_plan, sinkhorn, sinkhorn_divergence
 from silot_transport.errors import InputError
+from tests.lazily import package
 from tests.problems import (
     ORDERS,
     Array,
@@ -28,6 +28,8 @@ from tests.problems import (
     seeds,
 )
 from tests.tiers import examples
+
+ot = package("ot")
 
 orders = pytest.mark.parametrize("p", ORDERS)
 # A share of the largest cost: entropic problems are as hard as this is small.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import ot
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from silot_transport import cost_matrix, entropic
 from silot_transport.entropic import HistogramDivergence
+from tests.lazily import package
+
+ot = package("ot")
 
 
 def drawn(rng: np.random.Generator, count: int, size: int) -> np.ndarray:

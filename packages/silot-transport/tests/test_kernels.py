@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from silot_transport import _native, _sweep
+from tests.lazily import package
 from tests.tiers import examples
+
+ot = package("ot")
 
 Array = npt.NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from silot_transport.memory import available
 from ..render.sections import Block, Facts, Heading, Paragraph
 from ..render.words import format_bytes
 
-_LIBRARIES = ("numpy", "scipy", "POT")
+_LIBRARIES = ("numpy", "scipy")
 # An optional requirement, and the extra that it is of.
 _OPTIONAL = re.compile(r"""^([\w.-]+).*extra == ["']([\w-]+)["']""")
 # Size of the trial, and how seconds grow with the number of pairs: between what Gaussian samples

@@ -9,6 +9,7 @@ import numpy as np
 from .. import render
 from ..errors import MismatchError
 from ..federation.result import Array
+from ..records.figures import thumbnails
 from ..render.words import MISSING_NUMBER, number, printable
 from .metrics import exact_rows, match_rows
 from .result import SILENCE, Attack, Audit, PolicyAudit
@@ -181,9 +182,6 @@ def _tiles(result: Audit, target: str) -> list[render.Tile]:
             f"{int(np.prod(shape))}.",
             code="report-images",
         )
-    # Slow to import: it draws.
-    from ..records.figures import thumbnails
-
     if truth is not None:
         return _compared(match_rows(rows, truth, ordered=best.ordered), truth, shape)
     sources = thumbnails(rows.reshape(-1, *shape), np.arange(min(len(rows), _PICTURES)))
@@ -195,8 +193,6 @@ def _tiles(result: Audit, target: str) -> list[render.Tile]:
 
 def _compared(rows: Array, truth: Array, shape: tuple[int, ...]) -> list[render.Tile]:
     """Return true records beside what was computed from the messages."""
-    from ..records.figures import thumbnails
-
     shown = min(len(rows), _PICTURES)
     both: Any = np.concatenate([truth[:shown], rows[:shown]]).reshape(-1, *shape)
     sources = thumbnails(both, np.arange(2 * shown))

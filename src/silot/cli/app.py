@@ -93,7 +93,7 @@ def _add_helps(app: typer.Typer) -> None:
 def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return build()
+    return globals().setdefault(name, build())
 
 
 def _version(wanted: bool) -> None:

@@ -18,6 +18,7 @@ from rich.text import Text
 from ..data.files import check_whole, write_whole
 from ..errors import FileError
 from ..render import Content, facts, terminal, written
+from ..render.figure import check_drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -172,6 +173,7 @@ def check_figure(path: Path | None) -> None:
     """Raise before a long computation whose figure could not be saved."""
     if path is None:
         return
+    check_drawing()
     check_writable(path)
     if path.suffix.lower() not in _FIGURES:
         raise FileError(

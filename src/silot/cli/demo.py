@@ -11,6 +11,7 @@ import typer
 
 from ..api.distances import distance_matrix
 from ..api.records import value_records
+from ..api.report import write
 from ..api.value import value_holders
 from ..audits.result import Audit
 from ..audits.run import audit
@@ -22,6 +23,7 @@ from ..distances.worth.view import worth_table
 from ..errors import FileError
 from ..federation.party import Own
 from ..render import Column, Table, plain_table, texts, written
+from ..render.figure import can_draw
 from ..render.words import first_word, format_bytes, short_bounds, short_number
 from .console import OUT, progress_bar, save_figure, show_blocks
 from .generate import command, flag
@@ -84,18 +86,17 @@ def demo_command(
     pairs = len(holders) * (len(holders) - 1) // 2
     with progress_bar("silot demo") as bar:
         task = bar.add_task("pairs", total=pairs * len(_OPTIONS))
+
+        def step(*_: object) -> None:
+            bar.advance(task)
+
         results = [
-            distance_matrix(
-                holders,
-                method=name,
-                seed=seed,
-                progress=lambda *_: bar.advance(task),
-                **_OPTIONS[name],
-            )
-            for name in _OPTIONS
+            distance_matrix(holders, method=name, seed=seed, progress=step, **options)
+            for name, options in _OPTIONS.items()
         ]
     picture, record, page = out / "distances.png", out / "distances.json", out / "report.html"
-    save_figure(_draw_distances(results), picture)
+    if can_draw():
+        save_figure(_draw_distances(results), picture)
     text = jsonlib.dumps([result.to_dict() for result in results], allow_nan=False)
     write_whole(record, text.encode())
     worth = _value(holders, validation, page, seed)
@@ -114,20 +115,14 @@ def demo_command(
     show_blocks(written(worth_table(worth), "terminal")[:1])
     OUT.print(f"\nAudit of trianglewad's messages, {' and '.join(audited.targets)}:")
     OUT.print(audited.verdict, highlight=False, markup=False)
-    OUT.print(
-        f"\nreport:    {page}\naudit:     {broken}\nheat maps: {picture}\nresults:   {record}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    maps = picture if can_draw() else "not drawn without matplotlib: pip install 'silot[plot]'"
+    typer.echo(f"\nreport:    {page}\naudit:     {broken}\nheat maps: {maps}\nresults:   {record}")
 
 
 def _value(
     holders: dict[str, Measure], validation: Measure, page: Path, seed: int
 ) -> Contributions:
     """Value the holders and their records, and write the report."""
-    # Slow to import: it draws.
-    from ..api.report import write
-
     worth = value_holders(holders, validation, labels=True, map="direct", seed=seed)
     trusted = Own(validation)
     scored = {
@@ -146,8 +141,6 @@ def _value(
 
 def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed: int) -> Audit:
     """Audit what a reader of one pair's messages computes from them, and write the report."""
-    from ..api.report import write
-
     a, b = next(iter(result.pairs))
     transcript = result[a, b].transcript
     assert transcript is not None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..render.figure import check_drawing
 from ..render.shown import Shown
 from .disclosure import Disclosure
 from .transcript import Transcript
@@ -207,6 +208,7 @@ def axes_of(ax: Axes | None) -> Axes:
     """Return the axes, or new ones for ``None``."""
     if ax is not None:
         return ax
+    check_drawing()
     # Drawing is rare and matplotlib slow to import.
     from matplotlib import pyplot
 

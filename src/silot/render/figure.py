@@ -6,14 +6,15 @@ import base64
 import io
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import ExtraError
 from .words import printable
 
 if TYPE_CHECKING:
@@ -52,22 +53,26 @@ _STYLE: dict[str, Any] = {
 _LOCK = threading.Lock()
 
 
-@contextmanager
-def _settings() -> Iterator[None]:
-    from matplotlib import style
+def can_draw() -> bool:
+    """Return whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
 
-    with _LOCK, warnings.catch_warnings(), style.context(["default", _STYLE]):
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        yield
+
+def check_drawing() -> None:
+    """Raise before work whose figure could not be drawn."""
+    if not can_draw():
+        raise ExtraError("plots need matplotlib. Run: pip install 'silot[plot]'", code="extra-plot")
 
 
 def drawn(draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
     """Draw on a new figure of a size in inches; the same drawing gives the same address."""
     # Slow to import, and a terminal draws nothing.
+    from matplotlib import style
     from matplotlib.figure import Figure
 
     buffer = io.BytesIO()
-    with _settings():
+    with _LOCK, warnings.catch_warnings(), style.context(["default", _STYLE]):
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))

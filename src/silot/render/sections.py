@@ -232,11 +232,11 @@ class Picture:
 
     @cached_property
     def source(self) -> str:
-        """The address that holds the drawing."""
+        """The address that holds the drawing; empty without matplotlib, which draws it."""
         # Slow to import: it draws.
-        from .figure import drawn
+        from .figure import can_draw, drawn
 
-        return drawn(self.draw, self.size)
+        return drawn(self.draw, self.size) if can_draw() else ""
 
     @property
     def width(self) -> int:

@@ -114,10 +114,7 @@ def _isolated(name: str) -> str:
 
 def target_in_words(target: str) -> str:
     """Return what the holders were compared to."""
-    targets = {
-        "validation": "the validation data",
-        "barycenter": "the barycenter of the holders",
-    }
+    targets = {"validation": "the validation data", "barycenter": "the barycenter of the holders"}
     return targets.get(target, printable(target))
 
 

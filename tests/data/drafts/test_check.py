@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from silot import Schema, Site, check_schema, load_measure
@@ -14,6 +13,9 @@ from silot.data.column_kinds import Number
 from silot.data.fields import Alike
 from silot.data.units import suspect_unit
 from silot.errors import InputError
+from tests.lazily import package
+
+pl = package("polars")
 
 RNG = np.random.default_rng(0)
 N = 200

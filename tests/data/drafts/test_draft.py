@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,7 +17,10 @@ from silot import Draft, Schema, Site, draft_schema, load_measure
 from silot.data.drafts import profile as profiles
 from silot.data.drafts.number_proposals import rounded_outwards
 from silot.errors import InputError, SilotError
+from tests.lazily import package
 from tests.tiers import examples
+
+pl = package("polars")
 
 RNG = np.random.default_rng(0)
 N = 200

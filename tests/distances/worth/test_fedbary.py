@@ -6,7 +6,6 @@ import threading
 from itertools import pairwise
 
 import numpy as np
-import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from silot.distances.worth.result import Barycenter
 from silot.errors import InputError, MismatchError, RefusedError, SilotError
 from silot.federation import Answer, Failure, Question
 from silot.federation.question import question_kinds
+from tests.lazily import package
 from tests.problems import (
     Array,
     assert_refused,
@@ -30,6 +30,8 @@ from tests.problems import (
 )
 from tests.saying import Quiet, Saying
 from tests.tiers import examples
+
+ot = package("ot")
 
 OPEN = Policy.open()
 X = np.random.default_rng(0).normal(size=(12, 2))
