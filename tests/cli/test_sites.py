@@ -127,6 +127,8 @@ def test_no_option_asks_for_records_that_are_at_sites(desk: Path, silot_: Silot)
         "value --validation mine.npz --records",
         "adapt --test .",
         "adapt --label-column y",
+        "adapt --source mine.npz --epsilon 4 --ledgers l",
+        "adapt --source mine.npz --epsilon 4 --budget-epsilon 2",
     ):
         with pytest.raises(InputError, match="option-sites"):
             silot_(*command.split(), "--sites", "kits/asker")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silot.errors import SolverError
 from silot.privacy import summary
 from silot.privacy.accounting import mu_of, scale_for
 from silot.privacy.summary import Sizes, Summary, ToTarget, Waves, reach_of
@@ -89,7 +90,7 @@ def test_without_noise_a_reading_is_exact() -> None:
     )
     reading = release.read(release.encode(points, np.ones(400), codes), 0.0)
     assert reading.records == pytest.approx(400, rel=1e-5)
-    np.testing.assert_allclose(reading.class_shares, np.bincount(codes) / 400, atol=1e-5)
+    np.testing.assert_allclose(reading.values["sizes"], np.bincount(codes), atol=1e-2)
     mean, effective = reading.mean_features()
     scaled = points / np.array([0.5, 1.0, 2.0])
     features = random_features(scaled, features=8, bandwidth=0.7, seed=3)
@@ -161,3 +162,40 @@ def test_distances_of_classes_that_break_the_triangle_inequality_move_nothing_fu
     more = release.encode(points, np.ones(11), codes)
     fewer = release.encode(points[:10], np.ones(10), codes[:10])
     assert np.linalg.norm((more - fewer).astype(float)) <= release.sensitivity
+
+
+def test_records_far_beyond_any_scale_are_no_error() -> None:
+    """An error for some records would tell them from others without noise, and for no charge."""
+    table = np.array([[0.0, 1e80], [1e80, 0.0]])
+    block = ToTarget(np.zeros((2, 1)), np.full(2, 0.5), 1e100, 2, np.zeros(2, dtype=int), table)
+    release = Summary([Sizes(2), block], [1.0, 1.0])
+    near, far = np.zeros(30, dtype=int), np.eye(30, dtype=int)[0]
+    records = (np.zeros((30, 1)), np.ones(30))
+    moved = release.encode(*records, far) - release.encode(*records, near)
+    assert np.linalg.norm(moved.astype(float)) <= 2 * release.sensitivity
+
+
+@pytest.mark.parametrize("error", [MemoryError(), SolverError("no plan.", code="solver-marginals")])
+def test_a_transport_without_a_solution_is_its_bound(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(summary, "plan_from_cost", fail)
+    release = Summary([Sizes(), ToTarget(np.eye(2), np.full(2, 0.5), 3.0)], [1.0, 1.0])
+    with pytest.warns(UserWarning, match="as its bound"):
+        exact = release.encode(np.zeros((5, 2)), np.ones(5), np.zeros(5, dtype=int))
+    (transport,) = release.read(exact, 0.0).transports()
+    assert transport.value == pytest.approx(3.0, rel=1e-5)
+
+
+@pytest.mark.parametrize("bandwidth", [1.0, 1e-14, 1e-60])
+def test_features_of_a_record_depend_on_no_other_record(bandwidth: float) -> None:
+    """Of large angles what a matrix product rounds is more than a turn."""
+    points = np.random.default_rng(0).normal(size=(40, 30))
+    waves = Waves(np.ones(30), bandwidth, 128, 0)
+    rows = waves.rows(points, np.zeros(40, dtype=int))
+    for k in (1, 2, 7, 8, 17, 39):
+        assert (waves.rows(points[:k], np.zeros(k, dtype=int)) == rows[:k]).all()
+        assert (waves.rows(points[k:], np.zeros(40 - k, dtype=int)) == rows[k:]).all()

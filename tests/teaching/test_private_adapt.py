@@ -139,3 +139,9 @@ def test_a_private_adaptation_says_what_it_needs(options: dict[str, Any]) -> Non
     with pytest.raises(InputError) as caught:
         silot.adapt({"ward": WARD.points}, **options)
     assert caught.value.code == "option-privacy"
+
+
+def test_a_limit_of_weights_leaves_the_number_of_records() -> None:
+    """Each of the 1500 records of weight 1 counts as half of one, and is reported whole."""
+    adapted = adapt(privacy_epsilon=20.0, mass_limit=2.0)
+    assert adapted.unlabelled["ward"] == pytest.approx(1500, abs=40)

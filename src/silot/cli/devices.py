@@ -288,13 +288,13 @@ def adapt_command(
 ) -> None:
     """Train where labels are, choose links, combine models at the targets, and evaluate them."""
     check_archive(save, "--save")
-    where.refuse(test=test)
+    where.refuse(test=test, ledgers=releasing.ledgers, budget_epsilon=releasing.budget_epsilon)
     paths, tests = (devices or [], {}) if where.sites else evaluation_files(devices or [], test)
     check_outputs(outputs.report, save, outputs.transcript, inputs=tests.values())
     source = releasing.source
     if len(paths) + (source is not None) < 2 and not where.sites:
         raise InputError(
-            f"{len(paths)} device(s); give a data file for each, two or more.", code="holder-names"
+            f"{len(paths)} device(s); give two files, or one with --source.", code="holder-names"
         )
     options |= releasing.values(source=None)
     result = files.adapt(where, paths, tests, options, source)

@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 # Flags of a command that stand after those of its methods.
 _LAST = ("plot", "report", "transcript", "json")
-_SHORT = {"method": "-m"}
+_SHORT = {"method": "-m", "privacy_epsilon": "--epsilon"}
 # Arguments that name files of results; all others may name files that are read.
 _RESULTS = ("out", "save", "csv", "plot", "report", "transcript")
 

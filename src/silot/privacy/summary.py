@@ -9,6 +9,7 @@ is the ratio of two noisy numbers.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from silot_transport import plan_from_cost
+from silot_transport.errors import SilotError
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -33,6 +35,8 @@ _SLACK = 1e-5
 _INSIDE = 1.0 - 1e-12
 # Records of one place have means without spread: noise counts against this much of it.
 _LEAST_SPREAD = 0.05
+# Records whose vectors are computed at once: so few fit into a cache.
+_ROWS = 1 << 12
 # Costs held at once while distances to a target are computed: 32 MB of floats.
 _COSTS = 1 << 22
 
@@ -67,8 +71,12 @@ class Sum(Block):
 
     def encode(self, points: Array, masses: Array, codes: Codes, unit: float) -> Codes:
         # Rounded record by record: a rounded sum of floats depends on the order of the records.
-        steps = np.rint(unit * masses[:, None] * self.rows(points, codes)).astype(np.int64)
-        return steps.sum(axis=0)
+        steps = np.zeros(self.size, dtype=np.int64)
+        for first in range(0, len(points), _ROWS):
+            part = slice(first, first + _ROWS)
+            rows = unit * masses[part, None] * self.rows(points[part], codes[part])
+            steps += np.rint(rows).astype(np.int64).sum(axis=0)
+        return steps
 
     @abstractmethod
     def rows(self, points: Array, codes: Codes) -> Array:
@@ -122,8 +130,13 @@ class Waves(Sum):
         return draw.standard_normal((len(self.scale), self.features // 2))
 
     def rows(self, points: Array, codes: Codes) -> Array:
+        angles = np.zeros((len(points), self.features // 2))
         with np.errstate(all="ignore"):
-            angles = (points / self.scale / self.bandwidth) @ self.directions
+            # Column by column: in a matrix product the rounding of a row depends on the rows beside
+            # it, and of large angles what is rounded is more than a turn.
+            scaled = (points / self.scale / self.bandwidth).T
+            for column, direction in zip(scaled, self.directions, strict=True):
+                angles += column[:, None] * direction
             both = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
         # The cosine of infinity is no number: such a record counts nothing here.
         return np.nan_to_num(both) * (2.0 / self.features) ** 0.5 * _INSIDE
@@ -179,22 +192,20 @@ class ToTarget(Block):
         return 1.0
 
     @cached_property
-    def _span(self) -> tuple[float, float]:
-        """Most that one record adds to S, and most that it takes away."""
-        most = self.reach**self.p
+    def _fall(self) -> float:
+        """Most that one record takes from S, as a part of the most that it adds."""
         apart = self._metric(self.target, self.codes)
-        falls = (most - (self.reach - apart) ** self.p) @ self.weights
-        return most, float(falls.max())
+        return float(((1.0 - (1.0 - apart) ** self.p) @ self.weights).max())
 
     @property
     def half(self) -> float:
         """Most that one record moves the sum: the length of a unit."""
-        return sum(self._span) / 2.0
+        return self.reach**self.p * (1.0 + self._fall) / 2.0
 
     @property
     def kappa(self) -> float:
         """What is subtracted for every record."""
-        return (self._span[0] - self._span[1]) / 2.0
+        return self.reach**self.p * (1.0 - self._fall) / 2.0
 
     @cached_property
     def _distances(self) -> Array | None:
@@ -205,27 +216,36 @@ class ToTarget(Block):
         return np.pad(metric, ((0, 1), (0, 0)), constant_values=metric.max(initial=0.0))
 
     def _metric(self, points: Array, codes: Codes | None) -> Array:
-        centre = self.weights @ self.target
+        """Compute distances to the atoms (n, m) as parts of the reach, 1 at most."""
+        centre, table = self.weights @ self.target, self._distances
         with np.errstate(all="ignore"):
             squares = cdist(points - centre, self.target - centre, "sqeuclidean")
-        table = self._distances
-        if table is not None and self.codes is not None and codes is not None:
-            squares += table[np.clip(codes, 0, len(table) - 1)][:, self.codes] ** 2
+            if table is not None and self.codes is not None and codes is not None:
+                squares += table[np.clip(codes, 0, len(table) - 1)][:, self.codes] ** 2
         # What is no number is as far away as can be.
-        return np.minimum(np.sqrt(np.nan_to_num(squares, nan=np.inf, posinf=np.inf)), self.reach)
+        squares = np.nan_to_num(squares, nan=np.inf, posinf=np.inf)
+        return np.minimum(np.sqrt(squares) / self.reach, 1.0)
 
     def encode(self, points: Array, masses: Array, codes: Codes, unit: float) -> Codes:
         mass = float(masses.sum())
         if mass == 0.0:
             return np.zeros(1, dtype=np.int64)
-        costs = np.empty((len(points), len(self.target)))
-        rows = max(_COSTS // len(self.target), 1)
-        for first in range(0, len(points), rows):
-            part = slice(first, first + rows)
-            costs[part] = self._metric(points[part], codes[part]) ** self.p
-        power = plan_from_cost(costs, masses, self.weights).cost
-        total = mass * (power - self.kappa)
-        return np.array([np.rint(unit * total / self.half)], dtype=np.int64)
+        try:
+            # As parts of the largest cost, so that no cost is too large for the solver.
+            costs = np.empty((len(points), len(self.target)))
+            rows = max(_COSTS // len(self.target), 1)
+            for first in range(0, len(points), rows):
+                part = slice(first, first + rows)
+                costs[part] = self._metric(points[part], codes[part]) ** self.p
+            power = plan_from_cost(costs, masses, self.weights).cost
+        except (MemoryError, SilotError) as error:
+            # An error would tell something of the records without noise. All of them at the cut is
+            # above any transport, and moves with a record by no more.
+            warnings.warn(f"a transport was released as its bound: {error!r}", stacklevel=2)
+            power = 1.0
+        most = self.reach**self.p
+        total = mass * (power - self.kappa / most) * (most / self.half)
+        return np.array([np.rint(unit * total)], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,11 +318,6 @@ class Reading:
         """Standard deviation of the noise of the number of records."""
         return self.noise["sizes"] * len(self.values["sizes"]) ** 0.5
 
-    @property
-    def class_shares(self) -> Array:
-        """Shares of the public classes, and of all others: the nearest ones that sum to 1."""
-        return project_to_simplex(self.values["sizes"] / self.records)
-
     def mean_features(self) -> tuple[Array, float]:
         r"""Compute the mean features, and how many records without noise show as much.
 
@@ -360,20 +375,6 @@ class Transport:
         ends = (self.power - deviations * self.noise, self.power + deviations * self.noise)
         low, high = np.clip(ends, 0.0, self.reach**self.p) ** (1.0 / self.p)
         return float(low), float(high)
-
-
-def project_to_simplex(values: Array) -> Array:
-    """Return the nearest vector of shares, none negative and all summing to 1.
-
-    Examples
-    --------
-    >>> project_to_simplex(np.array([0.8, 0.4, -0.1])).round(2).tolist()
-    [0.7, 0.3, 0.0]
-    """
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(values) + 1)
-    count = int(np.flatnonzero(ordered > excess)[-1])
-    return np.maximum(values - excess[count], 0.0)
 
 
 def shorten_distances(table: Array) -> Array:

@@ -669,7 +669,8 @@ class Adapt(Combining, Choosing, Features, Learning):
             means[name] = Means(mean, *nobody)
             # What follows weighs a mean by its records: noise makes them count for fewer.
             devices.counted[name] = Counted({}, 0, max(round(effective), 1), width, 0.0, 0.0)
-            records[name] = round(reading.records)
+            # Of weighted records it is their weight.
+            records[name] = round(reading.records * (private.limit or 1.0))
             notes.append(f"{name} {records[name]} as {devices.counted[name].unlabelled}")
         devices.quorum = 2
         devices.drop(failed)
