@@ -23,10 +23,10 @@ def bundled() -> list[RealTable]:
 
 @pytest.mark.heavy
 def test_samples_of_one_distribution_are_called_different_at_the_level() -> None:
-    draws = 30
+    draws = 40
     names = ("normal", "lognormal", "one-hot categories")
     alarms = sum(count_alarms("two samples", name, draws) for name in names)
-    few, many = limits(draws * len(names))
+    few, many = limits(draws * len(names), risk=0.01)
     assert few <= alarms <= many, (alarms, few, many)
 
 
