@@ -12,6 +12,7 @@ from evidence.verdicts._distributions import SETTINGS, Setting
 from evidence.verdicts._power import LEVEL
 from silot_transport import group_histograms, group_samples, two_histograms, two_sample
 
+WIDE = "normal, 100 columns"
 HOLDERS, HOLDER_RECORDS = 6, 40
 RELEASES, RELEASED, CELLS, NOISE = 4, 1000, 32, 5.0
 # Values up to which a column counts as discrete: the word of ``two_sample``.
@@ -62,6 +63,12 @@ ALARMS: dict[str, Alarm] = {
     "releases": releases_alarm,
     "release groups": group_releases_alarm,
 }
+
+
+def distributions(kind: str) -> list[str]:
+    """Return the distributions that a kind of verdict is measured on."""
+    # 100 columns take seconds for each draw of several holders.
+    return [name for name in SETTINGS if kind == "two samples" or name != WIDE]
 
 
 def count_alarms(kind: str, setting: str, draws: int, *, seed: int = 0) -> int:
