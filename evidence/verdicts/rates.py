@@ -111,8 +111,8 @@ def report(sizes: Sizes, rates: Rates) -> Report:
             "and the number of the draw.",
             "False alarms: "
             + ", ".join(f"{kind} {draws}" for kind, draws in sizes.alarms.items())
-            + " draws of each distribution (100 columns: two samples alone). Samples of 100 records "
-            "(60 of 100 columns, 300 of "
+            + " draws of each distribution (100 columns: two samples alone). Samples of 100 "
+            "records (60 of 100 columns, 300 of "
             f"rare events); {_levels.HOLDERS} holders of {_levels.HOLDER_RECORDS}; releases of "
             f"{_levels.RELEASED} records in {_levels.CELLS} cells, noise of "
             f"{_levels.NOISE:g} a count, {_levels.RELEASES} in a group.",
