@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import silot
-from evidence.common import Array, stream
+from evidence.common import Array, Flags, stream
 from evidence.verdicts._tables import RealTable
 from silot import Measure
 from silot.data.preflight import Preflight
+from silot.errors import InputError
 
 RECORDS = 200
 OUTLIERS, FAR = 3, 20.0
@@ -63,13 +64,23 @@ def measure_checks(tables: Sequence[RealTable], draws: int, *, seed: int = 0) ->
                 checked.clean[name].append(any(kind in kinds for kind, _ in flags))
                 new = _flags(table, x, faulty) - flags
                 checked.planted[name].append(any((kind, f"x{k}") in new for kind in kinds))
-            checked.clean["records"].append(bool(silot.value_records(y, x).flagged.any()))
+            clean = _flagged(y, x)
             faulty, rows = y.copy(), rng.permutation(len(y))[:OUTLIERS]
             faulty[rows, k] += FAR * table.x[:, k].std()
-            flagged = silot.value_records(faulty, x).flagged
-            checked.planted["records"].append(bool(flagged[rows].all()))
+            planted = _flagged(faulty, x)
+            if clean is not None and planted is not None:
+                checked.clean["records"].append(bool(clean.any()))
+                checked.planted["records"].append(bool(planted[rows].all()))
         results.append(checked)
     return results
+
+
+def _flagged(x: Array, validation: Array) -> Flags | None:
+    """Return which records are called faulty; ``None`` where a table is refused as too small."""
+    try:
+        return silot.value_records(x, validation).flagged
+    except InputError:
+        return None
 
 
 def _flags(table: RealTable, x: Array, y: Array) -> set[tuple[str, str]]:
