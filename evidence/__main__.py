@@ -1,4 +1,4 @@
-"""Measure again: ``python -m evidence [PAPER [FIGURE ...]] [--data DIR] [--full]``.
+"""Measure again: ``python -m evidence [PAPER [FIGURE ...]] [--data DIR] [--full | --quick]``.
 
 Without a paper, papers and their figures are listed. ``python -m evidence fedwad`` runs all of a
 paper, ``python -m evidence fedwad figure-2`` one of its figures, ``python -m evidence all``
@@ -44,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("figures", nargs="*", metavar="figure", help="all when none is named")
     parser.add_argument("--data", help=f"data folder (else ${DATA_VARIABLE}, else {DEFAULT_DATA})")
     parser.add_argument("--full", action="store_true", help="the papers' sizes; takes hours")
+    parser.add_argument(
+        "--quick", action="store_true", help="a look, where a figure has one; no page is written"
+    )
     options = parser.parse_args(arguments)
     if options.paper is None:
         _list(there)
@@ -63,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
                 known = ", ".join(there[paper])
                 parser.error(f"{paper} has no figure {figure!r}; it has {known}")
         for figure in options.figures or there[paper]:
-            _run(Context(paper, figure, data, options.full))
+            _run(Context(paper, figure, data, options.full, options.quick))
     return 0
 
 
@@ -85,7 +88,8 @@ def _run(context: Context) -> None:
     seconds = time.monotonic() - begun
     if report is not None:
         text = report.markdown(context, seconds)
-        (RESULTS / f"{context.name}.md").write_text(text, encoding="utf-8")
+        if not context.quick:
+            (RESULTS / f"{context.name}.md").write_text(text, encoding="utf-8")
         print(text, flush=True)
     context.say(f"done in {seconds:.0f} s")
 

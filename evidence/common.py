@@ -51,12 +51,15 @@ class Context:
         Folder with one folder a dataset.
     full
         Whether to use the paper's sizes as far as sensible, instead of minutes on two cores.
+    quick
+        Whether seconds must do, where a figure has such sizes; its page is not written.
     """
 
     paper: str
     figure: str
     data: Path
     full: bool
+    quick: bool = False
 
     @property
     def name(self) -> str:

@@ -162,7 +162,7 @@ def sketches() -> Iterator[Case]:
         "sketches without public records",
         lambda: silot.sketches(holders, public_mean=[0.0, 0.0], public_scale=2.0).matrix(),
     )
-    yield "clusters", lambda: silot.sketches(holders, public=public).clusters(2)
+    yield "clusters", lambda: silot.cluster(silot.sketches(holders, public=public), k=2)
 
 
 def values() -> Iterator[Case]:

@@ -118,14 +118,14 @@ def run(context: Context) -> Report:
             ),
             Table.of(
                 "Alarms where something shifted; of ours, how often the column that moved is "
-                "among those blamed.",
+                "among the drivers.",
                 powers,
                 {
                     "law": lambda each: each.law,
                     "shift": lambda each: each.shift,
                     "detector": lambda each: f"{each.ours.mean():.0%}",
                     "kernel test": lambda each: f"{each.kernel.mean():.0%}",
-                    "column blamed": lambda each: (
+                    "column named": lambda each: (
                         f"{each.named:.0%}" if each.shift.startswith("one column") else "–"
                     ),
                 },
@@ -157,7 +157,7 @@ def _power(name: str, shift: str, count: int) -> Power:
         kernel[draw] = _kernel_p(x[: MANY[0]], y, rng) <= LEVEL
         seconds += [between - begun, time.process_time() - between]
         ours[draw] = found.shifted
-        named += "0" in found.blamed
+        named += "0" in found.drivers
     ours_s, kernel_s = (seconds / count).tolist()
     return Power(name, shift, ours, kernel, (ours_s, kernel_s), named / count)
 

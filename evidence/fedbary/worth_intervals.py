@@ -27,7 +27,7 @@ from silot_transport.classwise import class_distances, labelled_plan
 
 COVER = Claim("intervals cover the distance of the pool", "85 to 97 % of draws")
 FOLLOWS = Claim("worth follows label noise, or ties are declared", "Spearman of .9, or ties")
-CHANCE = Claim("two samples of one law are no more than chance", "95 % of draws")
+CHANCE = Claim("two samples of one distribution are not distinguishable", "95 % of draws")
 SMALL_FAIR = Claim(
     "small holders of one law rank no worse", "Spearman of size and corrected distance near 0"
 )
@@ -88,7 +88,8 @@ def run(context: Context) -> Report:
     return Report(
         title="Worth with intervals",
         about="Intervals of corrected distances against the distance of the pool that records were "
-        "drawn from; the order of holders with wrong labels; chance for two samples of one law.",
+        "drawn from; the order of holders with wrong labels; verdicts on two samples of one "
+        "distribution.",
         setup=[
             f"Tables that were not used to choose anything. Validation: 200 records (a fifth of "
             f"small tables); pool: all others, {_LARGEST_POOL} at most; {draws} draws with "
@@ -98,7 +99,8 @@ def run(context: Context) -> Report:
             f"Order: five holders of a seventh of the table (200 at most), labels wrong in 0, 5, "
             f"10, 15, 20 %, {seeds} seeds; two holders are told apart when their ranges of ranks "
             "say so for this pair.",
-            "Chance: a holder and validation data drawn apart from one table, 60 to 100 each.",
+            "False alarms: a holder and validation data drawn apart from one table, 60 to 100 "
+            "records each.",
             f"Sizes: holders of one law with 30 to 300 records (a quarter of small tables), "
             f"{4 * seeds} seeds: mean Spearman of size and distance.",
         ],
@@ -121,7 +123,7 @@ def run(context: Context) -> Report:
                 "Where the order is wrong chance leaves it open, and ranks say so.",
             ),
             CHANCE.judged(
-                f"more than chance in {spread(list(alarms.values()), '.0%')}",
+                f"called different in {spread(list(alarms.values()), '.0%')}",
                 verdict(
                     max(alarms.values()) <= 0.1,
                     partly=float(np.mean(list(alarms.values()))) <= 0.08,
@@ -141,9 +143,9 @@ def run(context: Context) -> Report:
             ),
             Table(
                 "Wrong labels: mean Spearman of the noise with the corrected distance and with the "
-                "distance as it is, pairs told apart in the wrong order; chance and size.",
+                "distance as it is, pairs told apart in the wrong order; false alarms and size.",
                 [
-                    "table", "corrected", "as it is", "wrong pairs", "of", "more than chance",
+                    "table", "corrected", "as it is", "wrong pairs", "of", "false alarms",
                     "size, corrected", "size, as it is",
                 ],
                 [
@@ -228,7 +230,7 @@ def _alarms(pool: Pool, rng: np.random.Generator, draws: int) -> float:
         size = (60, 80, 100)[k % 3]
         (x, _), (other, _) = pool.draw(rng, size, 100)
         distance = silot.distance(x, other)
-        more += not distance.by_chance
+        more += not distance.indistinct
     return more / draws
 
 

@@ -111,7 +111,7 @@ def _measured(context: Context, index: int) -> Rates:
 
     def drift(what: str, k: int) -> Drift:
         two = (f"{what}/{k}/a", f"{what}/{k}/b")
-        return measure_drift("site", replace(sketches, names=two), public)
+        return measure_drift("site", replace(sketches, names=two))
 
     still = [drift("still", k) for k in range(STILL)]
     context.say(f"{name}: {sum(each.drifted for each in still)} of {STILL} without a change")
@@ -151,7 +151,7 @@ def _smallest(found: list[Rates]) -> Judged:
 def _named(found: list[Rates]) -> list[Judged]:
     what = "one column by 0.2 deviations"
     alarms = [each.since[0] for rates in found for each in rates.moved[what] if each.drifted]
-    first = [each.columns[0].column == "column 0" for each in alarms]
+    first = [each.verdict.drivers[:1] == ("column 0",) for each in alarms]
     if not first:
         return []
     share = 100.0 * float(np.mean(first))

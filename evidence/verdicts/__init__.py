@@ -1,0 +1,1 @@
+"""Verdicts of all kinds: false alarms, power beside peers, columns named, detectable shifts."""

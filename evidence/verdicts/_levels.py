@@ -1,0 +1,116 @@
+"""False alarms of tests, and whether the detectable shift is detected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from evidence.common import Array, stream
+from evidence.verdicts._distributions import SETTINGS, Setting
+from evidence.verdicts._power import LEVEL
+from silot_transport import group_histograms, group_samples, two_histograms, two_sample
+
+WIDE = "normal, 100 columns"
+HOLDERS, HOLDER_RECORDS = 6, 40
+RELEASES, RELEASED, CELLS, NOISE = 4, 1000, 32, 5.0
+# Values up to which a column counts as discrete: the word of ``two_sample``.
+_DISCRETE = 10
+
+Alarm = Callable[[Setting, np.random.Generator, int], bool]
+
+
+def two_samples_alarm(setting: Setting, rng: np.random.Generator, seed: int) -> bool:
+    """Test two samples of one distribution."""
+    x, y = (setting.draw(rng, size) for size in setting.sizes)
+    return two_sample(x, y, level=LEVEL, detectable=False, seed=seed).verdict == "different"
+
+
+def groups_alarm(setting: Setting, rng: np.random.Generator, seed: int) -> bool:
+    """Group six holders of one distribution."""
+    holders = [setting.draw(rng, HOLDER_RECORDS) for _ in range(HOLDERS)]
+    return group_samples(holders, level=LEVEL, seed=seed).k > 1
+
+
+def _releases(setting: Setting, rng: np.random.Generator, count: int) -> tuple[Array, list[Array]]:
+    """Count records of several holders in the nearest of public cells, with noise."""
+    cells = setting.draw(rng, CELLS)
+    counts = []
+    for _ in range(count):
+        nearest = cdist(setting.draw(rng, RELEASED), cells).argmin(axis=1)
+        counts.append(np.bincount(nearest, minlength=CELLS) + rng.normal(0.0, NOISE, CELLS))
+    return cells, counts
+
+
+def releases_alarm(setting: Setting, rng: np.random.Generator, seed: int) -> bool:
+    """Compare two releases of one distribution."""
+    cells, (x, y) = _releases(setting, rng, 2)
+    result = two_histograms(cells, x, y, x_noise=NOISE, y_noise=NOISE, level=LEVEL, seed=seed)
+    return result.verdict == "different"
+
+
+def group_releases_alarm(setting: Setting, rng: np.random.Generator, seed: int) -> bool:
+    """Group releases of one distribution."""
+    cells, counts = _releases(setting, rng, RELEASES)
+    noise = [NOISE] * RELEASES
+    return group_histograms(cells, counts, noise=noise, level=LEVEL, seed=seed).k > 1
+
+
+ALARMS: dict[str, Alarm] = {
+    "two samples": two_samples_alarm,
+    "groups": groups_alarm,
+    "releases": releases_alarm,
+    "release groups": group_releases_alarm,
+}
+
+
+def distributions(kind: str) -> list[str]:
+    """Return the distributions that a kind of verdict is measured on."""
+    # 100 columns take seconds for each draw of several holders.
+    return [name for name in SETTINGS if kind == "two samples" or name != WIDE]
+
+
+def count_alarms(kind: str, setting: str, draws: int, *, seed: int = 0) -> int:
+    """Count false alarms of a kind of verdict on one distribution."""
+    key = (242, seed, list(ALARMS).index(kind), list(SETTINGS).index(setting))
+    return sum(ALARMS[kind](SETTINGS[setting], stream(*key, draw), draw) for draw in range(draws))
+
+
+def count_detected(setting: str, draws: int, *, seed: int = 0) -> tuple[int, int, float]:
+    """Apply the detectable shift of a pair to one of its columns, and test again.
+
+    Returns
+    -------
+    tuple
+        Pairs that were called different, pairs with a finite shift, and its median.
+    """
+    place = list(SETTINGS).index(setting)
+    chosen = SETTINGS[setting]
+    detected, shifts = 0, list[float]()
+    for draw in range(draws):
+        rng = stream(243, seed, place, draw)
+        x, y = (chosen.draw(rng, size) for size in chosen.sizes)
+        shift = two_sample(x, y, level=LEVEL, seed=draw).detectable
+        if not np.isfinite(shift):
+            continue
+        shifts.append(shift)
+        # A fresh pair: the first one need not be typical of what its shift is stated for.
+        x, y = (chosen.draw(rng, size) for size in chosen.sizes)
+        # Of columns that vary: a rare event may be absent.
+        k = int(rng.choice(np.flatnonzero(np.ptp(np.vstack([x, y]), axis=0) > 0)))
+        pooled = np.concatenate([x[:, k], y[:, k]])
+        y[:, k] = move(y[:, k], shift * float(pooled.std()), np.unique(pooled), rng)
+        result = two_sample(x, y, level=LEVEL, detectable=False, seed=draw)
+        detected += result.verdict == "different"
+    return detected, len(shifts), float(np.median(shifts)) if shifts else float("inf")
+
+
+def move(values: Array, by: float, levels: Array, rng: np.random.Generator) -> Array:
+    """Shift values; of few levels, move records to the next one so that the mean shifts."""
+    if len(levels) > _DISCRETE:
+        return values + by
+    place = np.searchsorted(levels, values)
+    above = levels[np.minimum(place + 1, len(levels) - 1)]
+    step = float((above - values).mean())
+    return np.where(rng.random(len(values)) * step < by, above, values)
