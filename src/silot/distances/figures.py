@@ -63,6 +63,7 @@ def histograms_figure(result: TwoSampleResult | None, sides: tuple[str, str]) ->
                 )
             axes.set_title(label(item.name, narrow))
             axes.set_yticks([])
+        # Panels of the last row that no column fills.
         for axes in panels[len(shown) :]:
             axes.set_visible(False)
         panels[0].legend()

@@ -18,6 +18,7 @@ V = TypeVar("V", TwoSampleResult, GroupsResult)
 def name_verdict(verdict: V, columns: Columns) -> V:
     """Return a verdict with the names of the columns, and effects in their units."""
     if isinstance(columns, Contract):
+        # Coordinates of a schema have no unit of their own: a shift of .3 would say nothing.
         return verdict.named(columns.features, columns.units)
     return verdict if columns is None else verdict.named(columns)
 
