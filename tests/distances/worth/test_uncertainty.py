@@ -55,10 +55,10 @@ def test_two_samples_of_one_distribution_are_not_distinguishable(labels: bool) -
         x = normal(key, 120)
         return Measure(x, labels=np.where(x[:, 0] > 0, "a", "b"))
 
-    found = silot.value_holders({"h": measure(4)}, measure(5), labels=labels)
+    found = silot.value_holders({"h": measure(6)}, measure(7), labels=labels)
     assert found["h"].distance.indistinct
     assert "not distinguishable from the target: h" in found.status
-    assert silot.distance(normal(4, 120), normal(5, 120)).indistinct
+    assert silot.distance(normal(6, 120), normal(7, 120)).indistinct
 
 
 def test_false_alarms_are_few() -> None:
