@@ -164,7 +164,7 @@ def run_releases(
     sketches = sketches.with_preflight(schemaless)
     return replace(
         sketches,
-        columns=first.schema or first.terms.columns,
+        columns=first.schema or (tuple(first.terms.columns) if first.terms.columns else None),
         status="; ".join([sketches.status, *(text.rstrip(".") for text in warnings)]),
         releases=tuple(releases.values()),
     )
