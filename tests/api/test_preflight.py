@@ -170,7 +170,7 @@ def test_combined_releases_say_that_nobody_looked_at_the_sites(tmp_path: Path) -
     assert result.preflight is not None
     assert result.preflight.unseen == tuple(each)
     assert result.values().preflight == result.preflight
-    assert "Nobody looked" in report.render(Combined.of(result))
+    assert "Nobody looked" in report.render(Combined.of(result, None))
 
 
 def test_looking_again_says_it_once() -> None:

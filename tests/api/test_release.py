@@ -315,7 +315,7 @@ def test_a_schema_travels_and_two_are_refused_by_column(tmp_path: Path) -> None:
         for k, (name, schema) in enumerate([("north", SCHEMA), ("south", off)])
     ]
     found = combine(paths, known, frame(rng, 300))
-    assert found.columns == SCHEMA.features == ("weight", "age", "sex=f", "sex=m")
+    assert found.columns.features == SCHEMA.features == ("weight", "age", "sex=f", "sex=m")
     assert set(found.measures["north"].names.tolist()) == {"yes", "no", "other"}  # type: ignore[union-attr]
     assert "read off" in found.status
     assert found.releases[0].warnings == () and "age.range" in found.releases[1].warnings[0]
