@@ -8,7 +8,6 @@ scales bound what one odd value can do.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -277,14 +276,6 @@ def two_sided(scores: Array) -> Array:
     """Return the |t| (B,) whose two-sided tail is the upper tail of the scores."""
     tail = np.minimum(log_ndtr(-scores) - math.log(2.0), 0.0)
     return np.maximum(-ndtri_exp(tail), 0.0)
-
-
-def combine(scores: Sequence[Array]) -> Array:
-    """Combine the scores (B + 1,) of families: the largest, or the mean, by their own spreads.
-
-    The largest sees what one family sees clearly, the mean what many see a little.
-    """
-    return np.maximum(_unit(np.max(scores, axis=0)), _unit(np.mean(scores, axis=0)))
 
 
 def p_value(scores: Array) -> float:

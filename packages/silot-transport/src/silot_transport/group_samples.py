@@ -12,16 +12,7 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from ._check import Array, Index, integer, interval, same_dimension
-from ._features import (
-    TINY,
-    Family,
-    build_families,
-    combine,
-    p_value,
-    score_largest,
-    score_sums,
-    two_sided,
-)
+from ._features import TINY, Family, build_families, p_value, score_largest, score_sums, two_sided
 from .errors import InputError
 from .two_histograms import Releases, two_histograms
 from .two_sample import (
@@ -408,7 +399,7 @@ def _divide(
         scales[name] = _scale(family, error, drawn[1 : 1 + _SCALED], means.counts)
     one, other = _split(means, first, scales)
     halves = [members[k] for k in one], [members[k] for k in other]
-    return p_value(combine(scores)), halves
+    return p_value(np.max(scores, axis=0)), halves
 
 
 def _score(family: Family, error: Array, means: Array, counts: Array) -> list[Array]:

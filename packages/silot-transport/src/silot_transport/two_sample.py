@@ -17,7 +17,6 @@ from ._features import (
     Family,
     build_families,
     column_features,
-    combine,
     p_value,
     score_largest,
     score_sums,
@@ -420,9 +419,7 @@ class Decision:
     scores: Mapping[str, Array]
     """By family."""
     largest: Array
-    """Largest of all families (B + 1,)."""
-    combined: Array
-    """What decides (B + 1,)."""
+    """Largest of all families."""
     columns: Array
     """Score of each column (B + 1, d)."""
 
@@ -436,14 +433,12 @@ class Decision:
             if parts is not None:
                 columns.append(parts[:, :width])
         largest = np.max(list(scores.values()), axis=0)
-        combined = combine([*scores.values()])
-        return cls(gaps, width, level, scores, largest, combined, np.max(columns, axis=0))
+        return cls(gaps, width, level, scores, largest, np.max(columns, axis=0))
 
     @property
     def critical(self) -> float:
-        """The score of one family beyond which samples are called different."""
-        limit = np.quantile(self.combined, 1.0 - self.level, method="higher")
-        return float(self.largest.mean() + limit * self.largest.std())
+        """The score beyond which samples are called different."""
+        return float(np.quantile(self.largest, 1.0 - self.level, method="higher"))
 
     def result(
         self,
@@ -454,7 +449,7 @@ class Decision:
         sizes: tuple[int, int],
     ) -> TwoSampleResult:
         """Build the verdict, and name what drives it where samples differ."""
-        p = p_value(self.combined)
+        p = p_value(self.largest)
         clearest = self.columns.max(axis=1)
         shares = np.mean(clearest[:, None] >= self.columns[0] - 1e-9, axis=0)
         by_column: list[float] = shares.tolist()
