@@ -12,6 +12,7 @@ import silot
 from silot import Holder, Measure
 from silot.api._methods import pair_rounds
 from silot.distances import direct
+from silot.distances.view import matrix_content, same_pairs
 from silot.errors import InputError, RefusedError
 from silot.federation import LocalFederation, Policy
 from silot.privacy import Ledger
@@ -114,3 +115,35 @@ def test_names_and_paths_are_no_data_and_a_misspelt_option_is_told_first() -> No
     with pytest.raises(InputError, match="'label_column'") as caught:
         silot.distance([["a"]], [["b"]], label_column="x")
     assert caught.value.code == "option-unknown"
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(24, marks=pytest.mark.heavy)])
+def test_one_holder_that_differs_is_told_from_all_others_however_many_they_are(count: int) -> None:
+    rng = np.random.default_rng(count)
+    data = {f"h{k:02d}": rng.normal(size=(40, 2)) + 3.0 * (k == 1) for k in range(count)}
+    p_values = silot.distance_matrix(data).p_values
+    apart = {pair for pair, p in p_values.items() if p <= 0.05}
+    odd = {pair for pair in p_values if "h01" in pair}
+    assert odd <= apart and len(apart - odd) <= 0.1 * len(apart)
+
+
+@pytest.mark.heavy
+def test_pairs_of_one_distribution_are_rarely_told_apart() -> None:
+    alarms = 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 5])
+        matrix = silot.distance_matrix({name: rng.normal(size=(30, 2)) for name in "abcd"})
+        alarms += min(matrix.p_values.values()) <= 0.05
+    # In 5 % of matrices at most any pair is: 2 are expected, 7 once in 300 times.
+    assert alarms <= 6
+
+
+def test_a_matrix_counts_pairs_that_cannot_be_tested_as_neither() -> None:
+    rng = np.random.default_rng(0)
+    data = {"a": rng.normal(size=(40, 2)), "b": rng.normal(size=(40, 2)), "few": np.zeros((3, 2))}
+    matrix = silot.distance_matrix(data)
+    assert set(matrix.p_values) == {("a", "b")}
+    assert "Of 1 pair a test tells 0 apart, and 2 cannot be tested" in str(
+        matrix_content(matrix)[0]
+    )
+    assert same_pairs(matrix).tolist() == [[False, True, False], [True, False, False], [False] * 3]

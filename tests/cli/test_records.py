@@ -331,7 +331,7 @@ def test_a_private_count_has_a_list_for_the_holder_alone(folder: Path, tmp_path:
     path = tmp_path / "flagged.csv"
     shown = invoke(
         folder, "records", "ward.csv", "--validation", "good.csv", *OPTIONS, "-m", "private",
-        "--public", "clean-named.csv", "--privacy-epsilon", "8", "--csv", str(path),
+        "--public", "clean-named.csv", "--epsilon", "8", "--csv", str(path),
         "--report", str(tmp_path / "r.html"),
     )  # fmt: skip
     rows = {int(row["record"]): row for row in rows_of(path)}

@@ -51,11 +51,11 @@ def test_a_ledger_answers_again_for_nothing_and_refuses_beyond_the_budget(
     again = json.loads(sketch(data, "--ledgers", ledgers, "--json")[1])
     assert again["value"] == first["value"]
     assert (first["privacy_mu"] > 0, again["privacy_mu"]) == (True, 0.0)
-    status, out, err = sketch(data, "--ledgers", ledgers, "--privacy-epsilon", "0.9")
+    status, out, err = sketch(data, "--ledgers", ledgers, "--epsilon", "0.9")
     assert (status, out) == (7, "")
     for word in ("[ledger-budget]", "spent", "asked", "left"):
         assert word in err
-    status, _, err = sketch(data, "--ledgers", ledgers, "--privacy-epsilon", "0.9", "--budget", 3)
+    status, _, err = sketch(data, "--ledgers", ledgers, "--epsilon", "0.9", "--budget", 3)
     assert (status, err) == (0, "")
     with Ledger(ledgers / "a.ledger", create=False) as ledger:
         assert ledger.spent > first["privacy_mu"]
@@ -101,15 +101,15 @@ def test_a_run_that_cannot_be_charged_in_full_charges_nothing(
 @pytest.mark.slow
 def test_a_run_that_its_ledger_cannot_pay_leaves_it_as_it_was(data: Path, tmp_path: Path) -> None:
     ledgers = ("--ledgers", tmp_path / "ledgers")
-    assert sketch(data, *ledgers, "--privacy-epsilon", 0.9)[0] == 0
+    assert sketch(data, *ledgers, "--epsilon", 0.9)[0] == 0
     with Ledger(tmp_path / "ledgers" / "a.ledger") as ledger:
         before = ledger.entries()
-    status, _, err = sketch(data, *ledgers, "--privacy-epsilon", 0.8)
+    status, _, err = sketch(data, *ledgers, "--epsilon", 0.8)
     assert status == 7 and "nothing was charged" in err
     with Ledger(tmp_path / "ledgers" / "a.ledger") as ledger:
         assert ledger.entries() == before
     # What was told is told again.
-    assert sketch(data, *ledgers, "--privacy-epsilon", 0.9)[0] == 0
+    assert sketch(data, *ledgers, "--epsilon", 0.9)[0] == 0
 
 
 def test_records_that_are_too_few_are_told_and_the_error_says_it_is_charged(
@@ -147,8 +147,8 @@ def test_no_record_is_in_the_transcript(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "code", "status"),
     [
-        (("--privacy-epsilon", "0"), "option", 3),
-        (("--privacy-epsilon", "0.01"), "sketch-small", 3),
+        (("--epsilon", "0"), "option", 3),
+        (("--epsilon", "0.01"), "sketch-small", 3),
         (("--budget", "-1", "--ledgers", "l"), "option-budget", 3),
         (("--support", "5"), "option-unknown", 3),
     ],

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import silot
 from silot import Measure, Schema, Site, check_schema, load_measure
 from silot.errors import InputError
 from tests.lazily import package
@@ -237,3 +239,40 @@ def test_a_schema_and_a_site_file_are_given_by_their_paths_too(tmp_path: Path) -
     with pytest.raises(InputError, match="of type int") as caught:
         load_measure(tmp_path / "north.csv", schema=3)  # type: ignore[arg-type]
     assert caught.value.code == "schema-invalid"
+
+
+def test_effects_and_histograms_are_in_the_units_of_the_columns() -> None:
+    schema = Schema.of(
+        {
+            "columns": {
+                "weight": {"kind": "number", "range": [30, 130], "weight": 2.0},
+                "pulse": {"kind": "number", "range": [40, 140], "spread": 10.0},
+                "crp": {"kind": "number", "range": [1, 100], "transform": "log"},
+                "ward": {"kind": "category", "categories": ["a", "b"]},
+                "ill": {"kind": "yes/no"},
+            }
+        }
+    )
+    rng = np.random.default_rng(0)
+
+    def ward(n: int, more: float) -> silot.Measure:
+        frame = pd.DataFrame(
+            {
+                "weight": rng.normal(80 + 2 * more, 8, n),
+                "pulse": rng.normal(80 + more, 8, n),
+                "crp": np.exp(rng.normal(2, 0.5, n)),
+                "ward": np.where(rng.random(n) < 0.5 + more / 40, "a", "b"),
+                "ill": np.where(rng.random(n) < 0.2 + more / 40, "yes", "no"),
+            }
+        )
+        return schema.measure(frame)
+
+    verdict = silot.distance(ward(800, 0.0), ward(800, 10.0)).verdict
+    assert verdict is not None
+    for name, shift, room in (
+        ("weight", 20.0, 2.0), ("pulse", 10.0, 2.0), ("ward=a", 0.25, 0.1), ("ill", 0.25, 0.1),
+        ("crp", 0.0, 0.05),
+    ):  # fmt: skip
+        assert abs(verdict[name].shift - shift) < room, (name, verdict[name])
+    edges = next(item.edges for item in verdict.histograms if item.name == "weight")
+    assert 45 < edges[0] < 70 and 105 < edges[-1] < 130

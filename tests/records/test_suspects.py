@@ -299,7 +299,7 @@ def test_the_command_prints_counts_and_writes_the_holders_report(tmp_path: Path)
     runner = CliRunner()
     assert code_of(runner.invoke(app, asked)) == "public-absent"
     report = tmp_path / "own.html"
-    asked += ["--public", files[2], "--privacy-epsilon", "4"]
+    asked += ["--public", files[2], "--epsilon", "4"]
     shown = runner.invoke(app, [*asked, "--report", str(report)])
     assert shown.exit_code == 0, shown.output
     assert "counts with noise" in shown.output and "for x alone" in shown.output
@@ -309,7 +309,7 @@ def test_the_command_prints_counts_and_writes_the_holders_report(tmp_path: Path)
         "label", "features", "all"
     }  # fmt: skip
     assert code_of(runner.invoke(app, [*asked, "--support", "3"])) == "option-unknown"
-    plain = ["records", files[0], "--validation", files[1], "--privacy-epsilon", "1"]
+    plain = ["records", files[0], "--validation", files[1], "--epsilon", "1"]
     assert code_of(runner.invoke(app, plain)) == "option-unknown"
 
 

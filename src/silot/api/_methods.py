@@ -146,13 +146,18 @@ class Comparison:
         if released is not None:
             return released.matrix(own=own is not None, why=getattr(self.method, "why", False))
         names = (*self.parties.names, *([] if own is None else [COORDINATOR]))
+        comparison = self
+        if isinstance(self.method, Direct):
+            # One holder that differs from all others must be able to pass the test of all pairs.
+            most = max(self.method.permutations, 10 * len(names))
+            comparison = replace(self, method=replace(self.method, permutations=most))
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
         bill = Bill()
         rounds = pair_rounds(names) if self._together(names) else [[couple] for couple in couples]
         for apart in rounds:
             try:
-                bill += self._measure(apart, pairs)
+                bill += comparison._measure(apart, pairs)
             except SilotError as error:
                 error.run = with_earlier(error.run, list(pairs.values()), bill)
                 raise

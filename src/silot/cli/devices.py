@@ -105,9 +105,7 @@ class Releasing(Flags):
     source: Path | None = flag(
         "Labelled records of your own that train, with --epsilon: devices send releases alone."
     )
-    privacy_epsilon: float | None = flag(
-        "What the release of each device spends.", "--epsilon", "--privacy-epsilon"
-    )
+    privacy_epsilon: float | None = flag("What the release of each device spends.", "--epsilon")
     privacy_delta: float | None = flag("Chance that it is exceeded. Default: 1e-5.")
     mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
     ledgers: Path | None = flag("Folder of the devices' ledgers, which releases are charged to.")

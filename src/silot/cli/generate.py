@@ -21,7 +21,8 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 # Flags of a command that stand after those of its methods.
 _LAST = ("plot", "report", "transcript", "json")
-_SHORT = {"method": "-m", "privacy_epsilon": "--epsilon"}
+# Of options that the command line calls by another name.
+_NAMED = {"privacy_epsilon": "epsilon"}
 # Arguments that name files of results; all others may name files that are read.
 _RESULTS = ("out", "save", "csv", "plot", "report", "transcript")
 
@@ -246,7 +247,7 @@ def _uses(
 
 def _method(names: list[str], default: str) -> inspect.Parameter:
     words = choice("Method", names)
-    shown = typer.Option("--method", _SHORT["method"], help="See `silot methods`.")
+    shown = typer.Option("--method", "-m", help="See `silot methods`.")
     return inspect.Parameter(
         "method",
         inspect.Parameter.KEYWORD_ONLY,
@@ -258,8 +259,8 @@ def _method(names: list[str], default: str) -> inspect.Parameter:
 def _flag(name: str, uses: list[tuple[str, Declared]], kinds: int) -> inspect.Parameter:
     checks = [item.check for _, item in uses]
     kind, default = _kind(name, checks), None
-    word = name.replace("_", "-")
-    names = [f"--{word}", *([_SHORT[name]] if name in _SHORT else [])]
+    word = _NAMED.get(name, name).replace("_", "-")
+    names = [f"--{word}"]
     limits: dict[str, Any] = {}
     if kind in (int, float):
         leasts, mosts = [check.least for check in checks], [check.most for check in checks]

@@ -242,7 +242,7 @@ class Release(Spending):
     """Differentially private releases."""
 
     privacy_epsilon: float | None = flag(
-        "Budget of each holder. Default: 1. For secure: of noise.", "--epsilon", "--privacy-epsilon"
+        "Budget of each holder. Default: 1. For secure: of noise.", "--epsilon"
     )
     privacy_delta: float | None = flag(
         "For sketch and private: chance that it is exceeded. Default: 1e-5."

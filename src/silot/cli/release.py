@@ -57,9 +57,7 @@ class Question(Flags):
     """What a release is made by: public things alone."""
 
     public: PublicOption = None
-    privacy_epsilon: float | None = flag(
-        "What it spends. Default: 1.", "--epsilon", "--privacy-epsilon"
-    )
+    privacy_epsilon: float | None = flag("What it spends. Default: 1.", "--epsilon")
     privacy_delta: float | None = flag(
         "Chance that it spends more (1e-5).", "--delta", "--privacy-delta"
     )

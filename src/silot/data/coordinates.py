@@ -132,17 +132,20 @@ def corners(column: Feature) -> tuple[Array, Array]:
     return low, high
 
 
-def units(column: Feature) -> Array:
-    """Return how much of its column one unit of each coordinate is; 1 where it is not linear."""
+def units(column: Feature) -> tuple[Array, Array]:
+    """Return how much of its column one unit of each coordinate is, and where its zero is.
+
+    Coordinates that are not linear in their column stay as they are.
+    """
     low, high = corners(column)
-    lengths = np.ones(len(low))
+    lengths, zeros = np.ones(len(low)), np.zeros(len(low))
     if isinstance(column, Date):
-        return lengths
+        return lengths, zeros
     if isinstance(column, Number):
-        lengths[0] = column.range[1] - column.range[0]
         if column.period is not None or column.transform != "none":
-            return np.ones(len(low))
-    return lengths / np.where(high > low, high - low, 1.0)
+            return lengths, zeros
+        lengths[0], zeros[0] = column.range[1] - column.range[0], column.range[0]
+    return lengths / np.where(high > low, high - low, 1.0), zeros
 
 
 def encode(column: Feature, fields: Fields, writing: Writing) -> EncodedColumn:

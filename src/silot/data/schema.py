@@ -100,11 +100,12 @@ class Contract(Document):
         return tuple(column for column, _ in self._coordinates)
 
     @cached_property
-    def units(self) -> tuple[float, ...]:
-        """Return how much of its column one unit of each coordinate is."""
+    def units(self) -> tuple[tuple[float, float], ...]:
+        """Return how much of its column one unit of each coordinate is, and where its zero is."""
         from .coordinates import units
 
-        return tuple(np.concatenate([units(column) for column in self.used.values()]).tolist())
+        pairs = [np.stack(units(column), axis=1) for column in self.used.values()]
+        return tuple((float(unit), float(zero)) for unit, zero in np.concatenate(pairs))
 
     @property
     def classes(self) -> tuple[str, ...] | None:

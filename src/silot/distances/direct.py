@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..federation.answer import Answer, Array, build_malformed_error
 from ..federation.protocol import Steps, ask, required
 from ..federation.question import Answerer, Names, Question
+from ..options import count, option
 from .cost_parts import Parts
 from .methods import Pairwise, Sides
 from .questions import Codes, Records, count_features, decode_classes
@@ -61,6 +62,14 @@ class Direct(Pairwise):
         brief="What distances are made of, by column and class.",
     )
 
+    permutations: int = option(
+        "Divisions of the records that the test draws, 19 or more; p-values are no smaller than "
+        "``1 / (1 + permutations)``.",
+        count(19),
+        default=199,
+        flag=False,
+    )
+
     def fit(self) -> None:
         if self.why and self.p != 2:
             raise InputError(
@@ -88,7 +97,10 @@ class Direct(Pairwise):
     def _compare(
         self, first: Cloud, second: Cloud, x_labels: Names | None, y_labels: Names | None
     ) -> TwoSampleResult:
-        return compare((*first, x_labels), (*second, y_labels), self.embedding, seed=self.seed)
+        return compare(
+            (*first, x_labels), (*second, y_labels), self.embedding,
+            permutations=self.permutations, seed=self.seed,
+        )  # fmt: skip
 
     def _explain(self, sides: Sides) -> Steps[Distance]:
         x, y = yield from request_records(sides.names, self.embedding, sides.own)

@@ -242,17 +242,21 @@ class DistanceMatrix(Preflighted):
 
     @property
     def p_values(self) -> dict[tuple[str, str], float]:
-        """p-value of every pair that was tested, for all of them together (Holm)."""
+        """p-value of every pair that was tested, for all of them together.
+
+        Of the pairs that are called different at a level, that share is not, on average
+        (Benjamini and Hochberg, 1995).
+        """
         raw = {
             pair: item.verdict.p_value
             for pair, item in self.pairs.items()
             if item.verdict is not None and item.verdict.verdict != "cannot be tested"
         }
-        # Holm's steps: the smallest counts for all pairs, the next for one pair fewer.
-        adjusted, largest = dict[tuple[str, str], float](), 0.0
-        for k, pair in enumerate(sorted(raw, key=lambda pair: raw[pair])):
-            largest = max(largest, min((len(raw) - k) * raw[pair], 1.0))
-            adjusted[pair] = largest
+        # From the largest downwards: each counts for as many pairs as there are to one below it.
+        adjusted, least = dict[tuple[str, str], float](), 1.0
+        ranked = sorted(raw, key=lambda pair: raw[pair])
+        for k, pair in reversed([*enumerate(ranked, 1)]):
+            adjusted[pair] = least = min(least, len(raw) / k * raw[pair])
         return adjusted
 
     def __getitem__(self, pair: tuple[str, str]) -> Distance:

@@ -39,7 +39,9 @@ _NAMED = 5
 _ROUNDING = 1e-9
 
 
-def compare(x: Sides, y: Sides, embedding: Embedding, *, seed: int = 0) -> TwoSampleResult:
+def compare(
+    x: Sides, y: Sides, embedding: Embedding, *, permutations: int = 199, seed: int = 0
+) -> TwoSampleResult:
     """Test two samples: points, weights, and labels, which count where both sides have them."""
     (points, weights, labels), (others, other_weights, other_labels) = map(_without_copies, (x, y))
     # Labels of one side alone say nothing of the other: then features are compared alone.
@@ -52,6 +54,7 @@ def compare(x: Sides, y: Sides, embedding: Embedding, *, seed: int = 0) -> TwoSa
         y_weights=_unequal(other_weights),
         x_labels=labels if labelled else None,
         y_labels=other_labels if labelled else None,
+        permutations=permutations,
         seed=seed,
     )
 

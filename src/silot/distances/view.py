@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import render
 from ..federation.view import bill_rows, cost_content
@@ -196,11 +197,11 @@ def matrix_content(result: DistanceMatrix) -> render.Content:
         render.section(
             "Distances",
             "distances",
-            heat_map(holders, result.values, None, order="given"),
+            heat_map(holders, result.values, None, order="given", same=same_pairs(result)),
             pairs_table(result),
             render.facts(
                 {},
-                terminal=bill_rows(result),
+                terminal={**({"verdict": lead} if result.p_values else {}), **bill_rows(result)},
                 page={
                     "distance": f"Wasserstein distance of order {result.p}; smaller is closer.",
                     "bounds": "The exact distance lies within them whenever every party followed "
@@ -219,12 +220,13 @@ def _describe_pairs(result: DistanceMatrix) -> str:
     """Say which pairs a test tells apart; who is closest and farthest only among those."""
     p_values = result.p_values
     ranked = sorted(result.pairs.values(), key=lambda pair: pair.value)
-    # Pairs that nobody tested count as different: their distance is all there is.
-    same = [pair for pair in ranked if p_values.get(pair.holders, 0.0) > LEVEL]
-    apart = [pair for pair in ranked if pair not in same]
+    # Where nobody tested, distances are all there is.
+    apart = [pair for pair in ranked if p_values.get(pair.holders, 1.0) <= LEVEL or not p_values]
     lead = ""
     if p_values:
-        lead = f"Of {count(len(ranked), 'pair')} tests tell {len(apart)} apart"
+        lead = f"Of {count(len(p_values), 'pair')} a test tells {len(apart)} apart"
+        untested = len(ranked) - len(p_values)
+        lead += f", and {untested} cannot be tested" if untested else ""
     # No pair differs: then distances are no news.
     if not apart:
         return lead
@@ -233,12 +235,22 @@ def _describe_pairs(result: DistanceMatrix) -> str:
         return listed([printable(name) for name in pair.holders])
 
     # Closest of pairs that no test tells apart would name noise.
-    if not same:
+    if len(apart) == len(ranked):
         closest = f"{who(apart[0])} are closest, at a distance of {number(apart[0].value)}"
         lead = f"{lead}. {closest}" if lead else closest
     if len(apart) > 1:
         lead += f"; {who(apart[-1])} are farthest apart, at {number(apart[-1].value)}"
     return lead
+
+
+def same_pairs(result: DistanceMatrix) -> npt.NDArray[np.bool_]:
+    """Return the pairs that a test cannot tell apart (N, N)."""
+    place = {name: k for k, name in enumerate(result.names)}
+    same = np.zeros((len(place), len(place)), dtype=bool)
+    # Pairs that nobody tested are not marked.
+    for (a, b), p_value in result.p_values.items():
+        same[place[a], place[b]] = same[place[b], place[a]] = p_value > LEVEL
+    return same
 
 
 def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> render.Table:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from .figure import (
     NARROW,
@@ -38,10 +39,16 @@ def heat_map(
     between: Array,
     to_target: Array | None,
     order: str = "of the ranking",
+    same: npt.NDArray[np.bool_] | None = None,
 ) -> Picture:
-    """Draw distances between holders, below a strip of their distances to the target."""
-    cells = _HeatMap(names, between, to_target)
+    """Draw distances between holders, below a strip of their distances to the target.
+
+    Pairs that are the ``same``, as far as a test can tell, are hatched.
+    """
+    cells = _HeatMap(names, between, to_target, same)
     caption = "Dark is close."
+    if same is not None and same.any():
+        caption += " Hatched pairs are not distinguishable."
     if to_target is not None:
         caption += " The strip on top shows distances to the target."
     wide, narrow = cells.step(False), cells.step(True)
@@ -64,6 +71,7 @@ class _HeatMap(NamedCells):
 
     between: Array
     to_target: Array | None
+    same: npt.NDArray[np.bool_] | None = None
 
     @property
     def _strip(self) -> float:
@@ -97,6 +105,13 @@ class _HeatMap(NamedCells):
             gridspec_kw={"hspace": 0.02},
         )
         images = {part: shade_cells(places[part], parts[part], 0.0, most) for part in parts}
+        if self.same is not None:
+            # Slow to import.
+            from matplotlib.patches import Rectangle
+
+            for i, j in np.argwhere(self.same) - 0.5:
+                cell = Rectangle((j, i), 1, 1, fill=False, hatch="/", edgecolor="#ffffff90", lw=0)
+                places["bottom"].add_patch(cell)
         narrow = is_narrow(figure)
         self._name(places, narrow)
         if len(self.names) <= NUMBERED_CELLS and self.layout(narrow)[2] >= _NUMBERED_WIDTH:

@@ -16,8 +16,8 @@ KINDS = {
     "describe-teacher": "which labels the site's model predicts",
     "disagreement": "how much models disagree on the records",
     "distance-to": "how far the records are from the asker's own data, as one number",
-    "distance-with-error": "how far the records are from the asker's own data, and how sure that "
-    "number is",
+    "distance-with-error": "how far the records are from the asker's own data, how sure that "
+    "number is, and for each column how far its median and its spread are from the asker's",
     "domain-errors": "how often trained models take the records for those of another site",
     "domain-scores": "how sure trained models are that records are of this site",
     "evaluate-combination": "how often a combination of models is right on the test records",
@@ -29,7 +29,8 @@ KINDS = {
     "interpolate-by-class": "points half way between the records and public ones, class by class",
     "labelled-distance-to": "how far the labelled records are from the asker's own, as one number",
     "labelled-distance-with-error": "how far the labelled records are from the asker's own, how "
-    "sure that number is, and which columns and classes differ",
+    "sure that number is, for each column how far its median and its spread are from the asker's, "
+    "and which classes differ",
     "labelled-records": "the records themselves, with their labels",
     "mean-features": "averages of random functions of all records",
     "moments": "the averages of all columns, and how they vary together",

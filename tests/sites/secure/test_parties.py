@@ -171,7 +171,7 @@ def test_a_party_that_is_killed_ends_all_and_leaves_nothing(
 def test_a_run_is_charged_and_again_when_repeated(processes: Processes) -> None:
     folder = processes.folder
     (folder / "policy.yml").write_text("privacy_epsilon: .inf\n")
-    noise = ("--privacy-epsilon", "20", "--diameter", "10", "--timeout", "300")
+    noise = ("--epsilon", "20", "--diameter", "10", "--timeout", "300")
     own = ("--policy", "policy.yml", "--ledger", "north.ledger")
     for _ in range(2):
         for role in ("a", "b", "third"):

@@ -85,7 +85,7 @@ class GroupsResult:
         """How many groups."""
         return max(self.groups) + 1
 
-    def named(self, columns: Sequence[str], units: Sequence[float] = ()) -> Self:
+    def named(self, columns: Sequence[str], units: Sequence[tuple[float, float]] = ()) -> Self:
         """Return the result with other names of the columns, in their order, and other units."""
         splits = (replace(one, change=one.change.named(columns, units)) for one in self.splits)
         return replace(self, splits=tuple(splits))

@@ -89,6 +89,10 @@ class Histogram:
     first: tuple[float, ...]
     second: tuple[float, ...]
 
+    def called(self, name: str, unit: float, zero: float) -> Self:
+        """Return the same histogram of a column of another name, another unit and another zero."""
+        return replace(self, name=name, edges=tuple(zero + unit * edge for edge in self.edges))
+
 
 @dataclass(frozen=True)
 class TwoSampleResult:
@@ -143,28 +147,23 @@ class TwoSampleResult:
         """Return the change of a column."""
         return next(item for item in self.columns if item.name == name)
 
-    def named(self, columns: Sequence[str], units: Sequence[float] = ()) -> Self:
+    def named(self, columns: Sequence[str], units: Sequence[tuple[float, float]] = ()) -> Self:
         """Return the result with other names of the columns, in their order, and other units.
 
-        A unit says how many of the new ones each of the old is.
+        A unit says how many of the new ones each of the old is, and where the old zero is.
         """
         before = [item.name for item in self.columns]
         names = {name: name for name in before} | dict(zip(before, columns, strict=False))
-        scales = dict.fromkeys(before, 1.0) | dict(zip(before, units, strict=False))
+        scales = dict.fromkeys(before, (1.0, 0.0)) | dict(zip(before, units, strict=False))
         return replace(
             self,
             drivers=tuple(names[name] for name in self.drivers),
             pairs=tuple((names[a], names[b]) for a, b in self.pairs),
             columns=tuple(
-                item.called(names[item.name], scales[item.name]) for item in self.columns
+                item.called(names[item.name], scales[item.name][0]) for item in self.columns
             ),
             histograms=tuple(
-                replace(
-                    item,
-                    name=names[item.name],
-                    edges=tuple(edge * scales[item.name] for edge in item.edges),
-                )
-                for item in self.histograms
+                item.called(names[item.name], *scales[item.name]) for item in self.histograms
             ),
         )
 

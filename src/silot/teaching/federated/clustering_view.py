@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import render
 from ...distances.figures import holder_map
 from ...distances.verdict import group_rows, pairs_of_groups
-from ...distances.view import pairs_table
+from ...distances.view import pairs_table, same_pairs
 from ...federation.view import Run, bill_rows, cost_content
 from ...render.heat_map import heat_map
 from ...render.words import count, printable
@@ -50,7 +50,9 @@ def clustering_content(result: Clustering) -> render.Content:
             render.section(
                 "Distances",
                 "distances",
-                heat_map(ordered, matrix.values, None, order="of the groups"),
+                heat_map(
+                    ordered, matrix.values, None, order="of the groups", same=same_pairs(matrix)
+                ),
             ),
             lambda: _map(holder_map(words, numbers, matrix.values, None)),
             render.section(
