@@ -117,7 +117,7 @@ def test_a_mapping_is_read(tmp_path: Path, name: str, encoding: str) -> None:
         ("a.yml", "a: 1\nb:\n  c: 1\n  c: 2\n", "file-unreadable", "line 4: 'c' is given twice"),
         ("a.json", '{"b": {"c": 1, "c": 2}}', "file-unreadable", "'c' is given twice"),
         ("a.yml", "a: [", "file-unreadable", "line 2: "),
-        ("a.yml", "a: 1\nb: {", "file-unreadable", "line 2: "),
+        ("a.yml", "a: 1\nb: {", "file-unreadable", "line 3: "),
         ("a.yml", "a: !!python/object:os.system {}", "file-unreadable", "line 1: "),
         ("a.yml", "? [1, 2]\n: 3", "file-unreadable", "a.yml"),
         ("a.yml", "[" * 100_000, "file-unreadable", "a.yml"),
