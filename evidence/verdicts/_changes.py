@@ -105,10 +105,11 @@ def _contaminated(table: RealTable, rng: np.random.Generator, size: int) -> Pair
 def _shares(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
     """Draw one class half as often again as the others."""
     order = rng.permutation(len(table.x))
-    size = min(size, len(order) // 2)
+    size = min(size, len(order) // 3)
     rows, others = order[:size], order[size:]
     weights = np.where(table.y[others] == rng.choice(table.y), 1.7, 1.0)
-    drawn = rng.choice(others, size, p=weights / weights.sum())
+    # A record drawn twice would give the second sample away to whoever looks for copies.
+    drawn = rng.choice(others, size, replace=False, p=weights / weights.sum())
     return Pair(table.x[rows], table.x[drawn], table.y[rows], table.y[drawn])
 
 

@@ -166,6 +166,33 @@ def test_missing_values_take_part() -> None:
     assert result.drivers[0] == "missing values of 'b'"
 
 
+def test_what_is_missing_oftener_is_named_among_many_columns() -> None:
+    named = 0
+    for seed in range(20):
+        x, y = draw(seed, d=12), draw(100 + seed, d=12)
+        x[np.random.default_rng(seed).random(200) < 0.02, 4] = np.nan
+        y[np.random.default_rng(50 + seed).random(200) < 0.12, 4] = np.nan
+        result = two_sample(x, y, detectable=False, seed=seed)
+        named += result.drivers[:1] == ("missing values of '4'",)
+    assert named >= 14
+
+
+def test_values_that_are_rounded_in_one_sample_alone_are_seen() -> None:
+    x, y = draw(16, d=4), draw(17, d=4)
+    x[:, 2] = x[:, 2].round(1)
+    assert two_sample(x, y, detectable=False).drivers == ("2",)
+    assert set(two_sample(x, y.round(1), detectable=False).drivers) == {"0", "1", "3"}
+
+
+def test_records_that_both_have_are_no_rounding() -> None:
+    alarms = 0
+    for seed in range(40):
+        x, more = draw(seed), draw(200 + seed)
+        result = two_sample(x, np.concatenate([x, more]), detectable=False, seed=seed)
+        alarms += result.verdict == "different"
+    assert alarms <= 4
+
+
 def test_renamed_classes_are_seen_and_named() -> None:
     x, y = draw(16), draw(17)
     a, b = np.where(x[:, 0] > 0, "yes", "no"), np.where(y[:, 0] > 0, "no", "yes")

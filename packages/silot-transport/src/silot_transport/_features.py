@@ -20,14 +20,16 @@ from ._check import Array, Index
 Codes = npt.NDArray[np.int64]
 Kind = Literal["largest", "sum", "by column"]
 
-# Frequencies of random waves at each of three scales, in medians of the distance of two records.
-_WAVES, _SCALES = 96, (0.3, 0.7, 1.5)
+# Random waves, and their width in medians of the distance of two records.
+_WAVES, _WIDTH = 96, 0.5
 # Products of two columns, a random choice beyond.
 _MOST_PAIRS = 3000
 # Legendre polynomials of ranks, weighted as in the statistic of Anderson and Darling (1952).
 _DEGREES = 8
-# Features of a column that are linear in a score of it.
-_LINEAR = 2
+# Features of a column that are linear in a score of it, and one of how often its values repeat.
+_LINEAR = 3
+# A value is frequent if so many records have it; fewer may be the same records in both samples.
+_FREQUENT = 5
 # Ranks beyond which tails are counted, on both sides.
 _TAILS = np.array([0.8, 0.9, 0.95, 0.98, 0.99])
 # Records of each block that features of several columns are computed of.
@@ -74,20 +76,26 @@ class Blocks:
 
 
 def build_families(
-    table: Array, weights: Array, codes: Codes | None, size: int, seed: int
+    table: Array, weights: Array, codes: Codes | None, size: int, seed: int, gaps: int = 0
 ) -> dict[str, Family]:
-    """Compute the features of pooled records (n, d), n a multiple of the ``size`` of blocks."""
+    """Compute the features of pooled records (n, d), n a multiple of the ``size`` of blocks.
+
+    The last ``gaps`` columns say where values are missing.
+    """
     rng = np.random.default_rng([seed, 1])
     blocks = Blocks(weights, size)
     families, scores = _of_columns(table, blocks)
+    if gaps:
+        # A family of their own: other columns are many, and their features more.
+        columns = np.arange(table.shape[1] - gaps, table.shape[1])
+        families["missing"] = Family("largest", blocks.mean(table[:, columns]), columns)
     rows, thin = blocks.thinned()
     z = scores[rows]
-    families |= _of_pairs(z, thin, rng)
+    families["pair"] = _of_pairs(z, thin, rng)
     waves = _draw_waves(z, rng)
-    for name, wave in waves.items():
-        families[name] = Family("sum", thin.mean(wave))
+    families["waves"] = Family("sum", thin.mean(waves))
     if codes is not None:
-        families |= _of_classes(z, waves["middle waves"], codes[rows], thin)
+        families |= _of_classes(z, waves, codes[rows], thin)
     return families
 
 
@@ -120,40 +128,35 @@ def _of_columns(table: Array, blocks: Blocks) -> tuple[dict[str, Family], Array]
 def column_features(column: Array) -> Array:
     """Compute the features of columns (..., n): location and size, shape, tails (..., n, F)."""
     # Mid-ranks: ties, constants, heavy tails and units have no influence.
-    ranks = _mid_ranks(column)
+    ranks, repeats = _mid_ranks(column)
     features = np.empty((*column.shape, _LINEAR + _DEGREES + 2 * len(_TAILS)))
     features[..., 0] = _unit(ndtri(ranks))
     # Ranks do not see how far out the farthest records are.
     features[..., 1] = _unit(robust(column))
+    # Nor that one sample is rounded or has codes, and the other has not.
+    features[..., 2] = _unit(1.0 * (repeats >= max(_FREQUENT, 0.01 * column.shape[-1])))
     features[..., _LINEAR : _LINEAR + _DEGREES] = _legendre(2.0 * ranks - 1.0)
     features[..., -2 * len(_TAILS) : -len(_TAILS)] = ranks[..., None] > _TAILS
     features[..., -len(_TAILS) :] = ranks[..., None] < 1.0 - _TAILS
     return features
 
 
-def _of_pairs(z: Array, blocks: Blocks, rng: np.random.Generator) -> dict[str, Family]:
+def _of_pairs(z: Array, blocks: Blocks, rng: np.random.Generator) -> Family:
     """Compute products of two columns: dependence."""
     j, k = np.triu_indices(z.shape[1])
     if len(j) > _MOST_PAIRS:
         chosen = rng.choice(len(j), _MOST_PAIRS, replace=False)
         j, k = j[chosen], k[chosen]
-    products = blocks.mean(z[:, j] * z[:, k])
-    return {
-        "pair": Family("largest", products, names=np.stack([j, k], axis=1)),
-        "pairs": Family("sum", _standardise(products)),
-    }
+    return Family("largest", blocks.mean(z[:, j] * z[:, k]), names=np.stack([j, k], axis=1))
 
 
-def _draw_waves(z: Array, rng: np.random.Generator) -> dict[str, Array]:
-    """Compute random Fourier features of Gaussian kernels of three widths (Rahimi and Recht)."""
+def _draw_waves(z: Array, rng: np.random.Generator) -> Array:
+    """Compute random Fourier features of a Gaussian kernel (Rahimi and Recht, 2007)."""
     chosen = rng.choice(len(z), min(len(z), 400), replace=False)
     squares = ((z[chosen, None] - z[None, chosen[:100]]) ** 2).sum(axis=-1)
     width = float(np.sqrt(np.median(squares[squares > 0]))) if (squares > 0).any() else 1.0
-    waves: dict[str, Array] = {}
-    for name, scale in zip(("fine waves", "middle waves", "broad waves"), _SCALES, strict=True):
-        phases = z @ (rng.standard_normal((z.shape[1], _WAVES)) / (width * scale))
-        waves[name] = np.column_stack([np.cos(phases), np.sin(phases)])
-    return waves
+    phases = z @ (rng.standard_normal((z.shape[1], _WAVES)) / (width * _WIDTH))
+    return np.column_stack([np.cos(phases), np.sin(phases)])
 
 
 def _of_classes(z: Array, waves: Array, codes: Codes, blocks: Blocks) -> dict[str, Family]:
@@ -181,8 +184,8 @@ def _of_classes(z: Array, waves: Array, codes: Codes, blocks: Blocks) -> dict[st
     return families
 
 
-def _mid_ranks(column: Array) -> Array:
-    """Rank values along the last axis, equal ones by their mean rank, from 0 to 1."""
+def _mid_ranks(column: Array) -> tuple[Array, Array]:
+    """Rank values along the last axis, equal ones by their mean rank, from 0 to 1; count these."""
     n = int(column.shape[-1])
     order = np.argsort(column, axis=-1, kind="stable")
     differs = np.diff(np.take_along_axis(column, order, -1), axis=-1) != 0
@@ -193,13 +196,14 @@ def _mid_ranks(column: Array) -> Array:
     last = np.where(np.concatenate([differs, edge], axis=-1), places + 1, n)
     begin = np.maximum.accumulate(first, axis=-1)
     end = np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
-    ranks = np.empty(column.shape)
+    ranks, repeats = np.empty((2, *column.shape))
     np.put_along_axis(ranks, order, (begin + end) / (2.0 * n), -1)
-    return ranks
+    np.put_along_axis(repeats, order, 1.0 * (end - begin), -1)
+    return ranks, repeats
 
 
 def _normal_scores(column: Array) -> Array:
-    return _unit(ndtri(_mid_ranks(column)))
+    return _unit(ndtri(_mid_ranks(column)[0]))
 
 
 def robust(column: Array) -> Array:

@@ -143,9 +143,10 @@ class _Records:
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
         chosen = [self.samples[k] for k in members]
         size, cut = cut_into_blocks(chosen, rng, _BLOCKS)
-        table, _, codes, _ = pool(cut, self.columns, incomplete_columns(cut))
+        incomplete = incomplete_columns(cut)
+        table, _, codes, _ = pool(cut, self.columns, incomplete)
         weights = np.concatenate([side.weights / side.weights.mean() for side in cut])
-        families = build_families(table, weights, codes, size, self.seed)
+        families = build_families(table, weights, codes, size, self.seed, len(incomplete))
         counts = np.array([len(side.points) // size for side in cut])
         masses = weights.reshape(-1, size).mean(axis=1)
         total = int(counts.sum())

@@ -287,9 +287,9 @@ def two_sample(
     .. math:: \Delta = \frac{\sum_i v_i \phi(x_i)}{\sum_i v_i}
         - \frac{\sum_j w_j \phi(y_j)}{\sum_j w_j}
 
-    of locations, shapes and tails of columns, products of two columns, random waves, and with
-    labels of shares and means of classes. Each family of features gives one normal score, the
-    largest is T, and
+    of locations, shapes and tails of columns, values that repeat or are missing, products of two
+    columns, random waves, and with labels of shares and means of classes. Each family of features
+    gives one normal score, the largest is T, and
 
     .. math:: p = \frac{1 + \#\{b: T_b \ge T\}}{1 + B}.
 
@@ -356,7 +356,7 @@ def two_sample(
     full = pool([first, second], names, incomplete)[0]
     table, names, codes, kinds = pool(sides, names, incomplete)
     weights = np.concatenate([side.weights / side.weights.mean() for side in sides])
-    families = build_families(table, weights, codes, size, seed)
+    families = build_families(table, weights, codes, size, seed, len(incomplete))
     counts = [len(side.points) // size for side in sides]
     masses = weights.reshape(-1, size).mean(axis=1)
     divisions = np.zeros((permutations + 1, sum(counts)))
@@ -373,7 +373,8 @@ def two_sample(
     decision = Decision.of(gaps, table.shape[1], level)
     shift = np.inf
     if detectable:
-        shift = decision.find_detectable(table, (min(sizes), max(sizes)), rng)
+        numbers = table[:, : first.points.shape[1]]
+        shift = decision.find_detectable(numbers, (min(sizes), max(sizes)), rng)
     result = decision.result(names, kinds, shift, describe_columns(full, first, second), sizes)
     drawn = [(name, full[:, names.index(name)]) for name in result.drivers[:_DRAWN]]
     histograms = tuple(_count_in_bins(name, column, first, second) for name, column in drawn)
@@ -452,11 +453,14 @@ class Decision:
         clearest = self.columns.max(axis=1)
         shares = np.mean(clearest[:, None] >= self.columns[0] - 1e-9, axis=0)
         by_column: list[float] = shares.tolist()
+        for k in self._decisive():
+            # The verdict rests on it, and has counted all columns and families.
+            by_column[k] = min(by_column[k], p)
         different = p <= self.level
         clear: dict[str, list[Any]] = {
             name: self._clear(name) for name in ("pair", "class", "label", "within")
         }
-        order = sorted(range(len(names)), key=lambda k: -self.columns[0, k])
+        order = sorted(range(len(names)), key=lambda k: (by_column[k], -self.columns[0, k]))
         drivers = [k for k in order if different and by_column[k] <= self.level]
         return TwoSampleResult(
             verdict="different" if different else "not distinguishable",
@@ -483,6 +487,18 @@ class Decision:
             ),
             sizes=sizes,
         )  # fmt: skip
+
+    def _decisive(self) -> list[int]:
+        """Return the column whose feature is the largest of all, if it is of one column."""
+        name = max(self.scores, key=lambda name: float(self.scores[name][0]))
+        family, gap, error = self.gaps[name]
+        if family.owners is None:
+            return []
+        if family.kind == "by column":
+            column = int(score_sums(_sums(family, gap))[0].argmax())
+        else:
+            column = int(family.owners[_standardise(gap[0], error).argmax()])
+        return [column] if column < self.width else []
 
     def _clear(self, name: str) -> list[Any]:
         """Return the names of the features of a family that differ, the clearest first."""
@@ -615,8 +631,10 @@ def _score(family: Family, gap: Array, error: Array) -> tuple[Array, Array | Non
     t = _standardise(gap, error)
     by_column = None
     if family.owners is not None:
-        parts = [t[:, family.owners == k].max(axis=1) for k in range(family.owners.max() + 1)]
-        by_column = np.column_stack([score_largest(part, part) for part in parts])
+        by_column = np.full((len(t), family.owners.max() + 1), -np.inf)
+        for k in np.unique(family.owners):
+            part = t[:, family.owners == k].max(axis=1)
+            by_column[:, k] = score_largest(part, part)
     largest = t.max(axis=1)
     return score_largest(largest, largest), by_column
 
