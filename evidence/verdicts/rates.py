@@ -49,8 +49,8 @@ class Sizes:
 
 QUICK = Sizes(dict(zip(ALARMS, (12, 1, 1, 1), strict=True)), 3, 1, 5, {4: 1}, 2, 1)
 USUAL = Sizes(
-    dict(zip(ALARMS, (400, 24, 16, 6), strict=True)), 12, 3, 6, {4: 4, 12: 2, 40: 1}, 25, 2
-)
+    dict(zip(ALARMS, (400, 400, 400, 200), strict=True)), 12, 6, 6, {4: 30, 12: 10, 40: 2}, 100, 4,
+)  # fmt: skip
 FULL = Sizes(
     dict(zip(ALARMS, (1000, 400, 400, 400), strict=True)), 12, 40, 60, {4: 40, 12: 20, 40: 8},
     400, 40,

@@ -64,9 +64,10 @@ class Blocks:
 
     def mean(self, values: Array) -> Array:
         """Average values (n, F) that are centred first, block by block (K, F)."""
-        centred = values - np.average(values, axis=0, weights=self.weights)
-        weighted = centred * self.weights[:, None]
-        return weighted.reshape(-1, self.size, values.shape[1]).mean(axis=1)
+        masses = self.weights.reshape(-1, self.size)
+        sums = np.einsum("ks,ksf->kf", masses, values.reshape(*masses.shape, -1))
+        loads = masses.sum(axis=1)
+        return (sums - np.outer(loads, sums.sum(axis=0) / loads.sum())) / self.size
 
     def thinned(self) -> tuple[Index, Blocks]:
         """Select the records of each block that joint features are computed of."""
@@ -101,25 +102,31 @@ def build_families(
 
 def _of_columns(table: Array, blocks: Blocks) -> tuple[dict[str, Family], Array]:
     """Compute features of single columns, and the normal scores of the records (n, d)."""
-    d = table.shape[1]
-    far = [robust(column) for column in table.T]
-    scores = np.stack([_normal_scores(column) for column in table.T], axis=1)
+    n, d = table.shape
+    means: list[Array] = []
+    scores, squares, farthest = np.empty((n, d)), np.zeros(n), np.zeros(n)
+    for k, column in enumerate(table.T):
+        far = robust(column)
+        squares += far**2
+        np.maximum(farthest, np.abs(far), out=farthest)
+        features = column_features(column)
+        scores[:, k] = features[:, 0]
+        means.append(blocks.mean(features))
+        # Of many records it is large.
+        del features
     if d > 1:
         # How far out a record is, as three more columns: what is odd in no single column.
-        squares = np.sum([column**2 for column in far], axis=0)
-        far += [
-            np.sqrt(squares),
-            np.max(np.abs(far), axis=0),
-            np.linalg.norm(_whiten(scores), axis=1),
-        ]
-    means = [blocks.mean(column_features(column)) for column in far]
-    columns = np.arange(len(far))
+        white = _whiten(scores)
+        several = [np.sqrt(squares), farthest, np.sqrt(np.einsum("nk,nk->n", white, white))]
+        del white
+        means += [blocks.mean(column_features(column)) for column in several]
+    columns = np.arange(len(means))
     location = np.hstack([values[:, :_LINEAR] for values in means])
     shape = np.hstack([values[:, _LINEAR : _LINEAR + _DEGREES] for values in means])
     tails = np.hstack([values[:, _LINEAR + _DEGREES :] for values in means])
     return {
         "mean": Family("largest", location, np.repeat(columns, _LINEAR)),
-        "means": Family("sum", _whiten(location[:, : d * _LINEAR : _LINEAR])),
+        "means": Family("sum", _whiten(_standardise(location[:, : d * _LINEAR : _LINEAR]))),
         "shape": Family("by column", shape, np.repeat(columns, _DEGREES)),
         "tails": Family("largest", tails, np.repeat(columns, 2 * len(_TAILS))),
     }, scores
@@ -202,10 +209,6 @@ def _mid_ranks(column: Array) -> tuple[Array, Array]:
     return ranks, repeats
 
 
-def _normal_scores(column: Array) -> Array:
-    return _unit(ndtri(_mid_ranks(column)[0]))
-
-
 def robust(column: Array) -> Array:
     """Distances from the median in robust deviations, as logarithms beyond about three."""
     low, middle, high = np.quantile(column, [0.25, 0.5, 0.75], axis=-1, keepdims=True)
@@ -239,9 +242,8 @@ def _standardise(values: Array) -> Array:
 
 def _whiten(values: Array) -> Array:
     """Scale principal directions to variance 1, but for a ridge (Hotelling's statistic)."""
-    scaled = _standardise(values)
-    variances, directions = np.linalg.eigh(scaled.T @ scaled / len(scaled))
-    return scaled @ directions / np.sqrt(np.maximum(variances, 0.0) + _RIDGE)
+    variances, directions = np.linalg.eigh(values.T @ values / len(values))
+    return values @ (directions / np.sqrt(np.maximum(variances, 0.0) + _RIDGE))
 
 
 def score_largest(t: Array, like: Array) -> Array:

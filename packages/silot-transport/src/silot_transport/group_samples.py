@@ -12,18 +12,16 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from ._check import Array, Index, integer, interval, same_dimension
-from ._features import TINY, Family, build_families, p_value, score_largest, score_sums, two_sided
+from ._features import TINY, Family, p_value, score_largest, score_sums, two_sided
 from .errors import InputError
 from .two_histograms import Releases, two_histograms
 from .two_sample import (
+    Pooled,
     Sample,
     TwoSampleResult,
     Verdict,
     column_names,
-    cut_into_blocks,
     finite_only,
-    incomplete_columns,
-    pool,
     two_sample,
     untestable,
 )
@@ -141,14 +139,8 @@ class _Records:
         return untestable(self.samples)
 
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
-        chosen = [self.samples[k] for k in members]
-        size, cut = cut_into_blocks(chosen, rng, _BLOCKS)
-        incomplete = incomplete_columns(cut)
-        table, _, codes, _ = pool(cut, self.columns, incomplete)
-        weights = np.concatenate([side.weights / side.weights.mean() for side in cut])
-        families = build_families(table, weights, codes, size, self.seed, len(incomplete))
-        counts = np.array([len(side.points) // size for side in cut])
-        masses = weights.reshape(-1, size).mean(axis=1)
+        pooled = Pooled.of([self.samples[k] for k in members], rng, _BLOCKS)
+        families, counts, masses = pooled.families(self.seed), pooled.counts, pooled.masses
         total = int(counts.sum())
         orders = np.tile(np.arange(total), (draws + 1, 1))
         orders[1:] = rng.permuted(orders[1:], axis=1)

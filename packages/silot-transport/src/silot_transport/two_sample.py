@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, cast
 
@@ -34,7 +34,7 @@ FEWEST = 5
 # Columns whose detectable shift is computed, values up to which a column counts as discrete, and
 # records of the pool that are shifted to measure what a shift does.
 _SHIFTED, _DISCRETE, _RECORDS = 3, 10, 1_000
-_DIVISIONS, _TIED = 12, 0.5
+_DIVISIONS, _TIED = 24, 0.5
 # Columns whose histograms are kept, and their bins.
 _DRAWN, _BINS = 6, 20
 # Shifts that are tried, in standard errors of a difference of means; and the power that is named.
@@ -198,9 +198,10 @@ class Sample:
         raw = np.asarray(points)
         # Missing values take part in a test by being missing.
         gaps = np.isnan(raw) if raw.dtype.kind == "f" and raw.ndim == 2 else None
-        table = as_points(raw if gaps is None else np.where(gaps, 0.0, raw), name)
-        if gaps is not None and gaps.any():
-            table = np.where(gaps, np.nan, table)
+        if gaps is None or not gaps.any():
+            table = as_points(raw, name)
+        else:
+            table = np.where(gaps, np.nan, as_points(np.where(gaps, 0.0, raw), name))
         masses = as_weights(weights, len(table), f"{name}_weights")
         kinds = None if labels is None else np.asarray(labels).ravel()
         if kinds is not None and len(kinds) != len(table):
@@ -208,43 +209,97 @@ class Sample:
                 f"{name}_labels has {len(kinds)} entries for {len(table)} records. Give one each.",
                 code="measure-shape",
             )
-        used = masses > 0
-        return cls(table[used], masses[used], None if kinds is None else kinds[used])
+        sample = cls(table, masses, kinds)
+        return sample if (masses > 0).all() else sample.take(np.flatnonzero(masses > 0))
 
     @property
     def keys(self) -> Array:
         """A number for each record that depends on its values alone (n,)."""
         rng = np.random.default_rng(len(self.points[0]))
-        values = np.where(np.isnan(self.points), 0.0, self.points)
-        factors = rng.standard_normal((values.shape[1], 1))
-        return (values @ factors)[:, 0]
+        sums = np.zeros(len(self.points))
+        for column, factor in zip(
+            self.points.T, rng.standard_normal(len(self.points[0])), strict=True
+        ):
+            sums += factor * np.where(np.isnan(column), 0.0, column)
+        return sums
 
     def take(self, rows: Index) -> Self:
         """Return some records."""
         labels = None if self.labels is None else self.labels[rows]
-        return replace(self, points=self.points[rows], weights=self.weights[rows], labels=labels)
+        return type(self)(self.points[rows], self.weights[rows], labels)
 
 
-def pool(
-    samples: Sequence[Sample], names: Sequence[str], incomplete: Iterable[int]
-) -> tuple[Array, list[str], Codes | None, list[str]]:
-    """Pool records; also names of columns, codes of labels and the names of these.
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Records of several samples in random order, cut to blocks of ``size``."""
 
-    Missing values of ``incomplete`` columns get a column of their own, and the median in their
-    place.
+    table: Array
+    weights: Array
+    codes: Codes | None
+    """Of labels."""
+    kinds: list[str]
+    """Names of the codes."""
+    size: int
+    counts: Index
+    """Blocks of each sample (k,)."""
+    gaps: int
+    """How many of the columns, the last ones, say where values are missing."""
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], rng: np.random.Generator, blocks: int = _BLOCKS) -> Self:
+        """Pool samples: some records of much larger ones, and of large ones whole blocks."""
+        least = min(len(sample.points) for sample in samples)
+        size = max(1, least // blocks)
+        # Of all records, of which some are left out.
+        incomplete = incomplete_columns(samples)
+        cut: list[Sample] = []
+        for sample in samples:
+            order = np.argsort(sample.keys)[rng.permutation(len(sample.points))[: _RATIO * least]]
+            cut.append(sample.take(order[: len(order) // size * size]))
+        columns = pooled_columns(cut, incomplete)
+        table = np.empty((sum(len(side.points) for side in cut), _width(cut) + len(incomplete)))
+        for k, column in enumerate(columns):
+            table[:, k] = column
+        weights = np.concatenate([side.weights / side.weights.mean() for side in cut])
+        codes, kinds = _join_labels(cut)
+        counts = np.array([len(side.points) // size for side in cut])
+        return cls(table, weights, codes, kinds, size, counts, len(incomplete))
+
+    @property
+    def masses(self) -> Array:
+        """Mean weight of each block."""
+        return self.weights.reshape(-1, self.size).mean(axis=1)
+
+    def families(self, seed: int) -> dict[str, Family]:
+        """Compute the features of all records."""
+        return build_families(self.table, self.weights, self.codes, self.size, seed, self.gaps)
+
+
+def pooled_columns(samples: Sequence[Sample], incomplete: Sequence[int]) -> Iterator[Array]:
+    """Yield the values of each column (n,), then of each incomplete one where they are missing.
+
+    The median stands for missing values.
     """
-    table = np.concatenate([sample.points for sample in samples])
-    columns, gaps = list(names), np.isnan(table)
+    for k in range(_width(samples)):
+        column = np.concatenate([sample.points[:, k] for sample in samples])
+        gaps = np.isnan(column)
+        if gaps.any():
+            column[gaps] = 0.0 if gaps.all() else np.median(column[~gaps])
+        yield column
     for k in incomplete:
-        present = table[~gaps[:, k], k]
-        table[gaps[:, k], k] = float(np.median(present)) if len(present) else 0.0
-        columns.append(f"missing values of {names[k]!r}")
-        table = np.column_stack([table, gaps[:, k]])
+        yield 1.0 * np.isnan(np.concatenate([sample.points[:, k] for sample in samples]))
+
+
+def _width(samples: Sequence[Sample]) -> int:
+    return samples[0].points.shape[1]
+
+
+def _join_labels(samples: Sequence[Sample]) -> tuple[Codes | None, list[str]]:
     if any(sample.labels is None for sample in samples):
-        return table, columns, None, []
+        return None, []
     labels = np.concatenate([np.asarray(sample.labels).astype(str) for sample in samples])
     kinds, codes = np.unique(labels, return_inverse=True)
-    return table, columns, codes.ravel().astype(np.int64), kinds.tolist()
+    return codes.ravel().astype(np.int64), kinds.tolist()
 
 
 def incomplete_columns(samples: Sequence[Sample]) -> list[int]:
@@ -350,15 +405,8 @@ def two_sample(
     rng = np.random.default_rng([seed, 4])
     # In one order of the two and of their records, whatever order they came in.
     ordered = sorted([first, second], key=lambda side: (len(side.points), float(side.keys.sum())))
-    size, sides = cut_into_blocks(ordered, rng)
-    # Of all records, of which the test may leave some out.
-    incomplete = incomplete_columns([first, second])
-    full = pool([first, second], names, incomplete)[0]
-    table, names, codes, kinds = pool(sides, names, incomplete)
-    weights = np.concatenate([side.weights / side.weights.mean() for side in sides])
-    families = build_families(table, weights, codes, size, seed, len(incomplete))
-    counts = [len(side.points) // size for side in sides]
-    masses = weights.reshape(-1, size).mean(axis=1)
+    pooled = Pooled.of(ordered, rng)
+    families, counts, masses = pooled.families(seed), pooled.counts, pooled.masses
     divisions = np.zeros((permutations + 1, sum(counts)))
     divisions[:, : counts[0]] = 1.0
     divisions[1:] = rng.permuted(divisions[1:], axis=1)
@@ -370,15 +418,25 @@ def two_sample(
         name: (family, signs @ family.values, family.values.std(axis=0, ddof=1) * unit)
         for name, family in families.items()
     }
-    decision = Decision.of(gaps, table.shape[1], level)
+    decision = Decision.of(gaps, pooled.table.shape[1], level)
     shift = np.inf
     if detectable:
-        numbers = table[:, : first.points.shape[1]]
+        numbers = pooled.table[:, : len(names)]
         shift = decision.find_detectable(numbers, (min(sizes), max(sizes)), rng)
-    result = decision.result(names, kinds, shift, describe_columns(full, first, second), sizes)
-    drawn = [(name, full[:, names.index(name)]) for name in result.drivers[:_DRAWN]]
-    histograms = tuple(_count_in_bins(name, column, first, second) for name, column in drawn)
-    return replace(result, histograms=histograms)
+    incomplete = incomplete_columns([first, second])
+    names += [f"missing values of {names[k]!r}" for k in incomplete]
+    changes = [
+        _describe(column[: sizes[0]], column[sizes[0] :], first.weights, second.weights)
+        for column in pooled_columns([first, second], incomplete)
+    ]
+    result = decision.result(names, pooled.kinds, shift, changes, sizes)
+    drawn = result.drivers[:_DRAWN]
+    by_name = zip(names, pooled_columns([first, second], incomplete), strict=True)
+    histograms = {
+        name: _count_in_bins(name, column, first, second)
+        for name, column in by_name if name in drawn
+    }  # fmt: skip
+    return replace(result, histograms=tuple(histograms[name] for name in drawn))
 
 
 def untestable(samples: Sequence[Sample]) -> str:
@@ -386,26 +444,14 @@ def untestable(samples: Sequence[Sample]) -> str:
     few = min(len(sample.points) for sample in samples)
     if few < FEWEST:
         return f"a sample has {few} records of positive weight; {FEWEST} are needed"
-    table = np.concatenate([sample.points for sample in samples])
-    labelled = all(sample.labels is not None for sample in samples)
-    # A column without any value has no least one, and varies no more than a constant.
-    if labelled or (np.isnan(table).any(axis=0) & ~np.isnan(table).all(axis=0)).any():
+    if all(sample.labels is not None for sample in samples):
         return ""
-    present = np.nan_to_num(table)
-    return "" if (np.ptp(present, axis=0) > 0).any() else "no column varies"
-
-
-def cut_into_blocks(
-    samples: Sequence[Sample], rng: np.random.Generator, blocks: int = _BLOCKS
-) -> tuple[int, list[Sample]]:
-    """Put records in random order, thin the larger samples, and cut all to whole blocks."""
-    least = min(len(sample.points) for sample in samples)
-    size = max(1, least // blocks)
-    cut: list[Sample] = []
-    for sample in samples:
-        order = np.argsort(sample.keys)[rng.permutation(len(sample.points))[: _RATIO * least]]
-        cut.append(sample.take(order[: len(order) // size * size]))
-    return size, cut
+    for k in range(_width(samples)):
+        column = np.concatenate([sample.points[:, k] for sample in samples])
+        gaps = int(np.isnan(column).sum())
+        if 0 < gaps < len(column) or (not gaps and np.ptp(column) > 0):
+            return ""
+    return "no column varies"
 
 
 @dataclass(frozen=True, eq=False)
@@ -527,6 +573,9 @@ class Decision:
         self, column: int, values: Array, sizes: tuple[int, int], rng: Generator
     ) -> float:
         shifted = _Shifted.of(values, sizes, rng)
+        if len(shifted.levels) < 2:
+            # A rare event of which no record was drawn.
+            return np.inf
         # Shifts and their power: of none at all, and of the two between which the power is reached.
         low, high, at = (0.0, self.level), (np.inf, 1.0), [-1, len(_SHIFTS)]
         while at[1] - at[0] > 1:
@@ -577,6 +626,8 @@ class _Shifted:
     """Random numbers of the values (n,)."""
     unit: float
     """Standard error of a difference of means, in standard deviations."""
+    before: Array
+    """Differences of mean features without a shift (R, F)."""
 
     @classmethod
     def of(cls, column: Array, sizes: tuple[int, int], rng: Generator) -> Self:
@@ -585,7 +636,8 @@ class _Shifted:
         second = min(max(round(len(values) * sizes[1] / sum(sizes)), 1), len(values) - 1)
         orders = rng.permuted(np.tile(np.arange(len(values)), (_DIVISIONS, 1)), axis=1)
         unit = float(np.hypot(1.0 / sizes[0] ** 0.5, 1.0 / sizes[1] ** 0.5))
-        return cls(values, np.unique(values), orders, second, rng.random(len(values)), unit)
+        before = _differences(column_features(values[orders]), second)
+        return cls(values, np.unique(values), orders, second, rng.random(len(values)), unit, before)
 
     def by(self, errors: float) -> tuple[float, Array, Array]:
         """Shift by so many standard errors.
@@ -593,20 +645,18 @@ class _Shifted:
         The shift in standard deviations, differences of mean features (R, F) at the sizes of the
         samples, and their standard errors (F,).
         """
-        spread = self.values.std()
-        n, m = len(self.values) - self.second, self.second
+        spread, m = self.values.std(), self.second
         # The second side of each division first.
         moved = self.values[self.orders]
-        before = moved[:, :m].mean()
+        start = moved[:, :m].mean()
         moved[:, :m] = self._shift(self.orders[:, :m], errors * self.unit * spread)
         features = column_features(moved)
-        gap = features[:, m:].mean(axis=1) - features[:, :m].mean(axis=1)
-        mean = gap.mean(axis=0)
-        # Fewer records than there are scatter more.
-        scale = self.unit / (1.0 / n + 1.0 / m) ** 0.5
+        effect = (_differences(features, m) - self.before).mean(axis=0)
+        # More records than these scatter less.
+        scale = self.unit / (1.0 / (len(self.values) - m) + 1.0 / m) ** 0.5
         error = features.std(axis=1).mean(axis=0) * self.unit
-        shift = float(moved[:, :m].mean() - before) / spread
-        return shift, mean + (gap - mean) * scale, error
+        shift = float(moved[:, :m].mean() - start) / spread
+        return shift, effect + self.before * scale, error
 
     def _shift(self, rows: Index, by: float) -> Array:
         """Shift values; those of few levels to one of the two levels that are nearest."""
@@ -618,6 +668,11 @@ class _Shifted:
         place = np.clip(place, 0, len(self.levels) - 2)
         low, high = self.levels[place], self.levels[place + 1]
         return np.where(self.rates[rows] * (high - low) < goal - low, high, low)
+
+
+def _differences(features: Array, second: int) -> Array:
+    """Compute differences of mean features (R, n, F) of divisions, the second side first."""
+    return features[:, second:].mean(axis=1) - features[:, :second].mean(axis=1)
 
 
 def _score(family: Family, gap: Array, error: Array) -> tuple[Array, Array | None]:
@@ -648,14 +703,6 @@ def _sums(family: Family, gap: Array) -> Array:
     assert family.owners is not None
     starts = np.flatnonzero(np.diff(family.owners, prepend=-1))
     return np.add.reduceat(gap**2, starts, axis=1)
-
-
-def describe_columns(table: Array, first: Sample, second: Sample) -> list[Change]:
-    """Describe each column of a pooled table (n + m, d): shift, its interval, ratio of spreads."""
-    cut = len(first.points)
-    return [
-        _describe(column[:cut], column[cut:], first.weights, second.weights) for column in table.T
-    ]
 
 
 def _describe(x: Array, y: Array, v: Array, w: Array) -> Change:
