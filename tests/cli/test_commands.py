@@ -102,7 +102,7 @@ def test_matrix_prints_a_table_within_80_columns(files: Path) -> None:
     done = silot("matrix", files / "north.npz", files / "south.npz", "--method", "direct")
     assert done.returncode == 0
     assert "north south" in done.stdout and "disclosed  record: every record" in done.stdout
-    assert "bill       1 rounds, " in done.stdout
+    assert "bill       1 round, " in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 

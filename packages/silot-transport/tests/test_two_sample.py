@@ -237,6 +237,14 @@ def test_results_are_json_with_names_of_ones_own() -> None:
     assert result.to_dict()["columns"][0]["name"] == "x"
 
 
+def test_other_names_are_also_those_of_missing_values() -> None:
+    x, y = draw(18), draw(19)
+    x[:60, 1] = np.nan
+    result = two_sample(x, y, detectable=False).named(["age", "weight", "height"])
+    assert result.drivers[0] == "missing values of 'weight'"
+    assert result["missing values of 'weight'"].shift < 0
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("count", [3, 8])
 def test_planted_groups_are_the_groups(count: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from .. import render
 from ..errors import reason
-from ..render.words import format_bytes, level_in_words, listed, number
+from ..render.words import count, format_bytes, level_in_words, listed, number
 from .result import Bill, Billed
 
 _CAPTION = "Bytes as the coordinator saw them."
@@ -41,7 +41,7 @@ def bill_rows(result: Run, *, of_models: bool = False) -> dict[str, str]:
         disclosed = "record: every record can be reconstructed from the messages"
     traffic = format_bytes(bill.bytes_sent + bill.bytes_received)
     rows = {
-        "bill": f"{bill.rounds} rounds, {traffic}, {bill.seconds:.2f} s",
+        "bill": f"{count(bill.rounds, 'round')}, {traffic}, {bill.seconds:.2f} s",
         "disclosed": disclosed,
     }
     if bill.privacy_mu > 0:

@@ -153,7 +153,9 @@ class TwoSampleResult:
         A unit says how many of the new ones each of the old is, and where the old zero is.
         """
         before = [item.name for item in self.columns]
-        names = {name: name for name in before} | dict(zip(before, columns, strict=False))
+        names = {name: name for name in before}
+        for old, new in zip(before, columns, strict=False):
+            names |= {old: new, _missing_name(old): _missing_name(new)}
         scales = dict.fromkeys(before, (1.0, 0.0)) | dict(zip(before, units, strict=False))
         return replace(
             self,
@@ -308,6 +310,11 @@ def incomplete_columns(samples: Sequence[Sample]) -> list[int]:
     return np.flatnonzero(gaps).tolist()
 
 
+def _missing_name(column: str) -> str:
+    """Return what the column is called that says where values of a column are missing."""
+    return f"missing values of {column!r}"
+
+
 def column_names(columns: Sequence[str] | None, count: int) -> list[str]:
     """Return the names of columns, ``"0"``, ``"1"``, … where there are none."""
     if columns is None:
@@ -424,7 +431,7 @@ def two_sample(
         numbers = pooled.table[:, : len(names)]
         shift = decision.find_detectable(numbers, (min(sizes), max(sizes)), rng)
     incomplete = incomplete_columns([first, second])
-    names += [f"missing values of {names[k]!r}" for k in incomplete]
+    names += [_missing_name(names[k]) for k in incomplete]
     changes = [
         _describe(column[: sizes[0]], column[sizes[0] :], first.weights, second.weights)
         for column in pooled_columns([first, second], incomplete)
