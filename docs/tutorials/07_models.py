@@ -37,7 +37,7 @@ clinics = {
     "south": clinic(240, 2, wrong=0.2),
     "east": clinic(140, 3),
     "west": clinic(150, 4, children=True),
-    "coast": clinic(130, 5, children=True),
+    "coast": clinic(130, 7, children=True),
 }
 adults = {name: clinics[name] for name in ("north", "south", "east")}
 registry, test = clinic(200, 9), clinic(500, 10)
@@ -58,12 +58,14 @@ assert everybody.accuracy < everybody.accuracy_alone
 
 # %% [markdown]
 # ## Whose data are alike?
+#
+# The tests also see the wrong outcomes: the south stands apart from the other adults.
 
 # %%
 groups = silot.cluster(clinics, labels=True)
 print(*groups.groups, sep="\n")
 print(groups.status)
-assert groups.groups == (("coast", "west"), ("east", "north", "south"))
+assert groups.groups == (("coast", "west"), ("east", "north"), ("south",))
 
 # %%
 grouped = silot.train(clinics, model="logistic", rounds=10, groups=groups)
