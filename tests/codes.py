@@ -26,8 +26,6 @@ def source_files() -> list[Path]:
 _FIRST = {"Failure", "refusal", "Unreached", "_broken"}
 # Calls whose fourth argument is one.
 _FOURTH = {"Finding"}
-# Checks of options that are called by themselves: their third argument is one.
-_THIRD = {"check_not_negative"}
 
 
 @cache
@@ -341,7 +339,6 @@ def _may_fail(name: str, call: ast.Call, known: Package) -> bool:
     return (
         name in _FIRST
         or name in _FOURTH
-        or name in _THIRD
         or any(item.arg == "code" for item in call.keywords)
         or any(
             {"code", "fault"} & {*function.names, *function.keywords}
@@ -374,8 +371,6 @@ def codes() -> dict[str, set[str]]:
                     note(item.value, scope, name)
             if name in _FIRST and call.args:
                 note(call.args[0], scope, name)
-            if name in _THIRD and len(call.args) > 2:
-                note(call.args[2], scope, name)
             if name in _FOURTH and len(call.args) > 3:
                 note(call.args[3], scope, name)
             for function in known.functions.get(name, []):

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import LocalOutlierFactor
 
 from evidence.common import Array, Flags, Labels
-from silot.distances.worth.training_rounds import TrainingRound
+from evidence.fedbary._training_rounds import TrainingRound
 from silot_transport import calibrated_gradient, cost_matrix, exact_plan, plan_from_cost
 
 NEIGHBOURS = 10

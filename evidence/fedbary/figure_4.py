@@ -24,9 +24,9 @@ from evidence.common import (
 )
 from evidence.fedbary._baselines import Federated
 from evidence.fedbary._data import Pool, digits, embedded, noisy_features, wrong_labels
+from evidence.fedbary._games import exact_shapley, leave_one_out, monte_carlo_shapley
+from evidence.fedbary._training_rounds import gtg_shapley, multi_rounds, one_round
 from silot import Measure
-from silot.distances.worth.shapley import exact_shapley, leave_one_out, monte_carlo_shapley
-from silot.distances.worth.training_rounds import gtg_shapley, multi_rounds, one_round
 
 CASE_1 = Claim("case 1: all clients get about 20 %", "almost equal")
 CASE_2 = Claim("case 2: shares follow exact Shapley", "similar")

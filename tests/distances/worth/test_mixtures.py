@@ -58,8 +58,8 @@ def test_values_are_those_of_the_linear_programs(seed: int, holders: int) -> Non
         return max(1.0 - best_mixture(chosen, target) / spread**2, 0.0) if some else 0.0
 
     found = compute_mixture_shapley(clouds, target, spread)
-    assert found.values == pytest.approx(exact_shapley(clouds, worth).values, abs=TOLERANCE)
-    assert min(found.values) >= 0.0
+    assert found.values == pytest.approx(exact_shapley(list(clouds), worth).values, abs=TOLERANCE)
+    assert min(found.values.values()) >= 0.0
 
 
 def test_neither_size_nor_the_same_records_twice_pay() -> None:
@@ -74,8 +74,8 @@ def test_holders_of_one_law_divide_what_one_of_them_would_get() -> None:
     clouds, target, spread = market(5, 2)
     both = compute_mixture_shapley(clouds, target, spread)
     split = compute_mixture_shapley({**clouds, "copy": clouds["h0"]}, target, spread)
-    assert split["h0"] == pytest.approx(split["copy"], abs=2 * TOLERANCE)
-    assert sum(split.values) == pytest.approx(sum(both.values), abs=2 * TOLERANCE)
+    assert split.values["h0"] == pytest.approx(split.values["copy"], abs=2 * TOLERANCE)
+    assert sum(split.values.values()) == pytest.approx(sum(both.values.values()), abs=2 * TOLERANCE)
 
 
 @pytest.mark.heavy
@@ -85,13 +85,13 @@ def test_orders_of_many_holders_are_sampled_and_say_how_far_off_they_are() -> No
     clouds = {f"h{k}": (rng.normal(size=(3, 2)), np.full(3, 1 / 3)) for k in range(11)}
     spread = float(target[0].var(axis=0).sum()) ** 0.5
     found = compute_mixture_shapley(clouds, target, spread, seed=2)
-    assert found.method == "monte_carlo_shapley" and found.permutations >= 30
-    assert max(found.standard_errors) > 0.0
+    assert "permutations" in found.status
+    assert found.standard_errors is not None and max(found.standard_errors.values()) > 0.0
     best = 1.0 - best_mixture(list(clouds.values()), target) / spread**2
-    assert sum(found.values) == pytest.approx(max(best, 0.0), abs=2 * TOLERANCE)
+    assert sum(found.values.values()) == pytest.approx(max(best, 0.0), abs=2 * TOLERANCE)
     turned = dict(reversed(clouds.items()))
     again = compute_mixture_shapley(turned, target, spread, seed=2)
-    assert again.values == found.values[::-1]
+    assert again.values == found.values
 
 
 def test_a_target_of_one_point_has_no_parts() -> None:

@@ -15,7 +15,7 @@ from silot_transport._check import Array, as_points, as_weights
 
 from ...errors import InputError, SolverError
 from .result import Contributions
-from .shapley import PlayerValues, exact_shapley, monte_carlo_shapley
+from .shapley import ShapleyValues, exact_shapley, sampled_shapley
 
 Cloud = tuple[Array, Array]
 Members = npt.NDArray[np.bool_]
@@ -32,7 +32,7 @@ _MOST_PLANS = 200
 
 def compute_mixture_shapley(
     clouds: Mapping[str, Cloud], target: Cloud, spread: float, *, seed: int = 0
-) -> PlayerValues:
+) -> ShapleyValues:
     r"""Compute Shapley values of the part of a target that mixtures of holders explain.
 
     .. math:: v(S) = \max\Bigl(0,\ 1 - \frac{1}{V^2} \min_{\lambda \in \Delta_S}
@@ -56,7 +56,7 @@ def compute_mixture_shapley(
 
     Returns
     -------
-    PlayerValues
+    ShapleyValues
         In units of the target's spread: they sum to what the best mixture of all explains. Each
         coalition's worth is found to ``TOLERANCE``.
 
@@ -87,8 +87,8 @@ def compute_mixture_shapley(
     >>> one, places = np.ones(1), {"a": -1.0, "b": 1.0, "c": 9.0}
     >>> clouds = {name: (np.array([[place]]), one) for name, place in places.items()}
     >>> target = np.array([[-1.0], [1.0]]), np.array([0.5, 0.5])
-    >>> [round(value, 3) for value in compute_mixture_shapley(clouds, target, 1.0).values]
-    [0.5, 0.5, 0.0]
+    >>> compute_mixture_shapley(clouds, target, 1.0).values
+    {'a': 0.5, 'b': 0.5, 'c': 0.0}
     """
     # In an order of their own, so that nothing depends on how holders are listed.
     names = sorted(clouds)
@@ -99,10 +99,10 @@ def compute_mixture_shapley(
             for coalition in combinations(names, size):
                 game.evaluate(coalition)
         # Read after all are evaluated: a group is then never worth less than a part of it.
-        return exact_shapley(clouds, game.read)
+        return exact_shapley(names, game.read)
     game.evaluate(names)
-    return monte_carlo_shapley(
-        clouds, game.evaluate, tolerance=_SAMPLING_ERROR, max_permutations=_MOST_ORDERS, seed=seed
+    return sampled_shapley(
+        names, game.evaluate, tolerance=_SAMPLING_ERROR, most_orders=_MOST_ORDERS, seed=seed
     )
 
 
@@ -110,14 +110,14 @@ def add_shapley_values(
     contributions: Contributions, clouds: Mapping[str, Cloud], target: Cloud
 ) -> Contributions:
     """Add the Shapley values of the holders, and to the status how exact they are."""
-    values = compute_mixture_shapley(clouds, target, contributions.spread, seed=contributions.seed)
-    shares = dict(zip(values.names, values.shares, strict=True))
+    shapley = compute_mixture_shapley(clouds, target, contributions.spread, seed=contributions.seed)
+    values, shares = shapley.values, shapley.shares
     items = tuple(
         replace(item, shapley=values[item.holder], shapley_share=shares[item.holder])
         for item in contributions.holders
     )
     return replace(contributions, holders=items).with_note(
-        f"Shapley values {values.status}, each to {TOLERANCE:g} of the target"
+        f"Shapley values {shapley.status}, each to {TOLERANCE:g} of the target"
     )
 
 

@@ -1,62 +1,36 @@
-"""Values of the players of a cooperative game: Shapley, exact and sampled, and leave-one-out."""
+"""Shapley values of the players of a cooperative game, exact or from sampled orders."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from silot_transport._check import Array, integer, real
-
-from ... import options
-from ...errors import InputError
-from ..result import summarize
-
-check_not_negative = options.number(least=0).of
-check_seed = options.seed().of
+from silot_transport._check import Array
 
 # Fewer samples than this say too little about their own spread to stop on it.
 _LEAST_PERMUTATIONS = 30
 
+Name = TypeVar("Name", bound=Hashable)
+Utility = Callable[[frozenset[Name]], float]
 
-@dataclass(frozen=True, kw_only=True)
-class PlayerValues:
-    """What each player of a cooperative game is worth.
 
-    Examples
-    --------
-    >>> found = exact_shapley(["north", "south"], lambda group: 3.0 * len(group))
-    >>> found["north"], found.shares, found.converged
-    (3.0, (0.5, 0.5), True)
-    """
+@dataclass(frozen=True)
+class ShapleyValues:
+    """What each player adds to the others, on average over all orders of joining."""
 
-    names: tuple[Hashable, ...]
-    """Players, in the order they were given."""
-    values: tuple[float, ...]
-    """Their values, in units of the utility."""
-    standard_errors: tuple[float, ...]
-    """Of the values, by sampling alone: 0 for exact values, infinite when a single sample says
-    nothing. They do not include what truncation left out."""
-    method: str
-    """Name of the function that computed them."""
+    values: dict[str, float]
+    """By player, in units of the utility."""
     status: str
-    """In words: whether the values are exact or converged, and what to change if not."""
-    converged: bool
-    """Whether the values are exact or their sampling met its tolerance."""
-    evaluations: int
-    """How many times the utility was evaluated."""
-    permutations: int = 0
-    """How many orders of players were sampled, 0 for methods that sample none."""
-    seed: int | None = None
-    """Seed of the sampling; with it and the same game the values are the same."""
+    """In words: whether the values are exact, or how far their sampling came."""
+    standard_errors: dict[str, float] | None = None
+    """By player, of sampled values."""
 
     @property
-    def shares(self) -> tuple[float, ...]:
+    def shares(self) -> dict[str, float]:
         r"""Shares of the players, zero or more, that sum to 1.
 
         .. math:: s_i = \max(\phi_i, 0) / \sum_j \max(\phi_j, 0)
@@ -64,408 +38,29 @@ class PlayerValues:
         A player with a negative value gets nothing. When no value is positive there is nothing
         to divide by merit and all shares are equal.
         """
-        largest = max(self.values)
+        largest = max(self.values.values())
         if largest <= 0.0:
-            return (1.0 / len(self.values),) * len(self.values)
+            return dict.fromkeys(self.values, 1.0 / len(self.values))
         # Dividing by the largest first keeps tiny values from vanishing in the quotient.
-        parts = [max(value, 0.0) / largest for value in self.values]
-        total = math.fsum(parts)
-        return tuple(part / total for part in parts)
-
-    @classmethod
-    def without_error(
-        cls,
-        names: Iterable[Hashable],
-        values: Iterable[float],
-        method: str,
-        status: str,
-        count: int,
-    ) -> PlayerValues:
-        """Build exact values, for which ``count`` coalitions or models were evaluated."""
-        players = tuple(names)
-        return cls(
-            names=players, values=tuple(values), standard_errors=(0.0,) * len(players),
-            method=method, status=f"exact: {status}", converged=True, evaluations=count,
-        )  # fmt: skip
-
-    def __getitem__(self, name: Hashable) -> float:
-        """Return the value of one player."""
-        if name not in self.names:
-            raise KeyError(name)
-        return self.values[self.names.index(name)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name and the shares, ready for JSON.
-
-        Names that are neither texts nor whole numbers become texts; an infinite error is
-        ``None``.
-        """
-        return {
-            "names": [name if isinstance(name, str | int) else str(name) for name in self.names],
-            "values": list(self.values),
-            "standard_errors": [
-                error if math.isfinite(error) else None for error in self.standard_errors
-            ],
-            "shares": list(self.shares),
-            "method": self.method,
-            "status": self.status,
-            "converged": self.converged,
-            "evaluations": self.evaluations,
-            "permutations": self.permutations,
-            "seed": self.seed,
-        }
-
-    def to_json(self) -> str:
-        """Return ``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False)
-
-    def __repr__(self) -> str:
-        return summarize(self, f"{len(self.names)} players", self.method)
+        parts = {name: max(value, 0.0) / largest for name, value in self.values.items()}
+        total = math.fsum(parts.values())
+        return {name: part / total for name, part in parts.items()}
 
 
-def exact_shapley(
-    players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
-) -> PlayerValues:
-    r"""Compute Shapley values from the utility of every coalition.
+def compute_exact_values(players: Sequence[Name], utility: Utility[Name]) -> Array:
+    r"""Compute Shapley values from the utility of every coalition, 2^n of them.
 
     .. math:: \phi_i = \sum_{S \subseteq N \setminus i} \frac{|S|!\,(n - |S| - 1)!}{n!}
               \bigl(v(S \cup i) - v(S)\bigr)
 
-    The values sum to :math:`v(N) - v(\emptyset)`.
-
-    Parameters
-    ----------
-    players
-        Names, hashable and distinct, n of them, at most 20.
-    utility
-        Gives the worth of a set of names; called once for each of the 2^n sets, the empty one
-        included, whose worth need not be 0. Truth values are not numbers: give ``float(won)``.
-
-    Returns
-    -------
-    PlayerValues
-        With standard errors 0.
-
-    Raises
-    ------
-    InputError
-        No players, players listed twice or that cannot be hashed (``game-players``), more than
-        20 (``game-size``), a utility that is not a finite number (``game-utility``).
-
-    References
-    ----------
-    L. S. Shapley, "A value for n-person games" (1953).
-
-    Examples
-    --------
-    Two left gloves and one right glove, where only pairs are worth something.
-
-    >>> def pairs(gloves):
-    ...     sides = [side for side, _ in gloves]
-    ...     return min(sides.count("left"), sides.count("right"))
-    >>> found = exact_shapley([("left", 1), ("left", 2), ("right", 1)], pairs)
-    >>> [round(value, 6) for value in found.values]
-    [0.166667, 0.166667, 0.666667]
+    The values sum to :math:`v(N) - v(\emptyset)` (Shapley, "A value for n-person games", 1953).
     """
-    game = Game(players, utility)
-    check_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
-    values = compute_exact_values(game)
-    status = f"all {game.evaluations} coalitions were evaluated"
-    return game.without_error(values, "exact_shapley", status)
-
-
-def leave_one_out(
-    players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
-) -> PlayerValues:
-    r"""Compute what all players together lose when one leaves.
-
-    .. math:: \phi_i = v(N) - v(N \setminus i)
-
-    Players who can stand in for one another all get 0, and the values need not sum to
-    anything: it is the cheapest baseline, not a fair division.
-
-    Parameters
-    ----------
-    players, utility
-        As ``exact_shapley``, but n players of any number, and n + 1 calls.
-
-    Examples
-    --------
-    >>> leave_one_out(["north", "south"], lambda group: float("north" in group)).values
-    (1.0, 0.0)
-    """
-    game = Game(players, utility)
-    total = game.value(game.everyone)
-    values = [total - game.value(game.everyone ^ 1 << k) for k in range(game.size)]
-    status = f"all players and {game.size} coalitions of all but one were evaluated"
-    return game.without_error(values, "leave_one_out", status)
-
-
-def monte_carlo_shapley(
-    players: Iterable[Name],
-    utility: Callable[[frozenset[Name]], float],
-    *,
-    tolerance: float = 0.01,
-    truncation: float = 0.0,
-    max_permutations: int = 10_000,
-    seed: int = 0,
-) -> PlayerValues:
-    r"""Estimate Shapley values from sampled orders of the players, truncated.
-
-    .. math:: \phi_i = \mathbb{E}_\pi \bigl[v(P_i^\pi \cup i) - v(P_i^\pi)\bigr]
-
-    where :math:`P_i^\pi` are the players before i in the order :math:`\pi`. Sampling stops when
-    the largest standard error of a value is at most ``tolerance``, after 30 orders at the
-    least. A coalition already evaluated is not evaluated again.
-
-    Parameters
-    ----------
-    players
-        Names, hashable and distinct; the order they are given in changes nothing.
-    utility
-        Gives the worth of a set of names, the empty one included; it must give the same set
-        the same worth.
-    tolerance
-        Largest standard error aimed at, in units of the utility.
-    truncation
-        The rest of an order is taken to add nothing once its coalition is worth as much as all
-        players to less than this, in units of the utility; 0 evaluates every order to its end.
-        The values then sum to :math:`v(N) - v(\emptyset)` to less than ``truncation``, and each
-        is off by less than that if the utility never falls when a player joins.
-    max_permutations
-        Most orders sampled, at least 2.
-    seed
-        Seed of the sampling.
-
-    Returns
-    -------
-    PlayerValues
-        ``converged`` says whether ``tolerance`` was met; ``status`` what to change if not.
-
-    Raises
-    ------
-    InputError
-        As ``exact_shapley``, at any number of players; a negative ``tolerance``
-        (``option-tolerance``) or ``truncation`` (``option-truncation``), ``max_permutations``
-        below 2 (``option-permutations``), a seed that is not one (``option-seed``).
-
-    References
-    ----------
-    A. Ghorbani and J. Zou, "Data Shapley: equitable valuation of data for machine learning",
-    algorithm 1 (2019). Their stopping rule compares running means; standard errors are used
-    here, which say how far the values can be trusted.
-
-    Examples
-    --------
-    >>> found = monte_carlo_shapley(range(8), lambda group: len(group) ** 2, tolerance=0.5)
-    >>> found.converged, max(abs(value - 8.0) for value in found.values) < 2.0
-    (True, True)
-    """
-    tolerance = check_not_negative(tolerance, "tolerance", "option-tolerance")
-    truncation = check_not_negative(truncation, "truncation", "option-truncation")
-    most = integer(max_permutations, "max_permutations", "option-permutations", least=2)
-    seed = check_seed(seed, "seed", "option-seed")
-    # Orders are drawn over ``game.order``: the order of the caller changes nothing.
-    game = Game(players, utility)
-    rng = np.random.default_rng(seed)
-    running = Running(game.size)
-    truncated = 0
-    largest = math.inf
-    while running.count < most and not (
-        running.count >= _LEAST_PERMUTATIONS and largest <= tolerance
-    ):
-        gains, cut = evaluate_gains(game, rng.permutation(game.size).tolist(), truncation)
-        running.add(gains)
-        truncated += cut
-        largest = float(running.errors.max())
-    converged = largest <= tolerance and running.count >= _LEAST_PERMUTATIONS
-    return PlayerValues(
-        names=game.names,
-        values=game.restore_order(running.mean),
-        standard_errors=game.restore_order(running.errors),
-        method="monte_carlo_shapley",
-        status=_describe_sampling(running.count, largest, tolerance, converged)
-        + _describe_truncation(truncated, running.count, truncation),
-        converged=converged,
-        evaluations=game.evaluations,
-        permutations=running.count,
-        seed=seed,
-    )
-
-
-def _describe_sampling(count: int, largest: float, tolerance: float, converged: bool) -> str:
-    if converged:
-        return (
-            f"converged: the largest standard error is {largest:.3g} after {count} permutations, "
-            f"within the tolerance of {tolerance:g}"
-        )
-    advice = f"raise max_permutations to {_LEAST_PERMUTATIONS} or more"
-    if largest > tolerance:
-        # The error falls with the root of the number of samples.
-        needed = count * (largest / tolerance) ** 2 if tolerance > 0.0 else math.inf
-        advice = (
-            f"raise max_permutations to about {needed:.2g}, or the tolerance"
-            if needed <= 10_000_000
-            else "raise the tolerance"
-        )
-    return (
-        f"stopped early: the largest standard error is {largest:.3g} after {count} permutations, "
-        f"the tolerance is {tolerance:g}; {advice}"
-    )
-
-
-def _describe_truncation(truncated: int, count: int, truncation: float) -> str:
-    if not truncated:
-        return ""
-    return (
-        f"; {truncated} of {count} permutations were truncated, which the standard errors do not "
-        f"include: lower truncation from {truncation:g} to see what it hides"
-    )
-
-
-Name = TypeVar("Name", bound=Hashable)
-
-# 2^20 utilities and as many sums a player are the most that fit minutes and memory.
-LARGEST_EXACT = 20
-# Sums and squares of larger utilities overflow.
-_LARGEST_UTILITY = 1e150
-_NAMES_SHOWN = 8
-
-
-class Game(Generic[Name]):
-    """Players and a utility of coalitions, which are bit masks over ``order``.
-
-    ``order`` depends on the names alone, so that nothing depends on how they were listed.
-    """
-
-    def __init__(
-        self, players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
-    ) -> None:
-        self.names = check_players(players)
-        # By their texts, for names of different kinds cannot be compared.
-        self.order = sorted(self.names, key=write_name)
-        self.evaluations = 0
-        check_callable(utility)
-        self._utility = utility
-        self._values: dict[int, float] = {}
-
-    @property
-    def size(self) -> int:
-        """Number of players."""
-        return len(self.order)
-
-    @property
-    def everyone(self) -> int:
-        """The mask of all players."""
-        return (1 << self.size) - 1
-
-    def value(self, mask: int) -> float:
-        """Return the utility of a coalition, computed once."""
-        # A coalition is evaluated once: utilities are often a training each.
-        if mask not in self._values:
-            self._values[mask] = self.evaluate(mask)
-        return self._values[mask]
-
-    def evaluate(self, mask: int) -> float:
-        """Compute the utility of a coalition anew."""
-        coalition = [name for k, name in enumerate(self.order) if mask >> k & 1]
-        self.evaluations += 1
-        return check_utility(self._utility(frozenset(coalition)), coalition)
-
-    def restore_order(self, numbers: npt.ArrayLike) -> tuple[float, ...]:
-        """Put numbers by ``order`` into the order in which the caller named the players."""
-        by_name = dict(zip(self.order, np.asarray(numbers, dtype=np.float64).tolist(), strict=True))
-        return tuple(by_name[name] for name in self.names)
-
-    def without_error(self, numbers: npt.ArrayLike, method: str, status: str) -> PlayerValues:
-        """Return exact values by ``order`` as a result."""
-        return PlayerValues.without_error(
-            self.names, self.restore_order(numbers), method, status, self.evaluations
-        )
-
-
-def check_players(players: Iterable[Name]) -> tuple[Name, ...]:
-    """Return the players, at least one, all hashable, distinct and with texts of their own."""
-    if isinstance(players, str | bytes):
-        raise InputError(
-            f"players is one text, {players!r}; a list of names is needed.", code="game-players"
-        )
-    try:
-        names = tuple(players)
-        distinct = set(names)
-    except TypeError:
-        raise InputError(
-            f"players is a {type(players).__name__} that is not a list of hashable names. Name "
-            "players by texts, numbers or tuples of them.",
-            code="game-players",
-        ) from None
-    if not names:
-        raise InputError("there are no players. Name at least one.", code="game-players")
-    if len(distinct) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise InputError(
-            f"{len(names) - len(distinct)} player(s) are listed twice, the first {twice!r}. List "
-            "each player once.",
-            code="game-players",
-        )
-    if len({write_name(name) for name in names}) < len(names):
-        raise InputError(
-            "two different players have the same text, so they have no order of their own. Name "
-            "players by texts, numbers or tuples of them.",
-            code="game-players",
-        )
-    return names
-
-
-def write_name(name: Hashable) -> str:
-    """Return a text that orders names of any types, the same in every process."""
-    if isinstance(name, tuple):
-        return "(" + ",".join(write_name(part) for part in name) + ")"
-    if isinstance(name, frozenset):
-        # Its own text depends on the order of hashes.
-        return "{" + ",".join(sorted(write_name(part) for part in name)) + "}"
-    return repr(name)
-
-
-def check_callable(utility: object) -> None:
-    """Raise unless the utility is a function."""
-    if not callable(utility):
-        raise InputError(
-            f"utility is a {type(utility).__name__}; a function is needed that gives a number.",
-            code="game-utility",
-        )
-
-
-def check_utility(value: object, coalition: list[Any]) -> float:
-    """Return a utility that can be summed and squared."""
-    shown = ", ".join(repr(name) for name in coalition[:_NAMES_SHOWN])
-    others = len(coalition) - _NAMES_SHOWN
-    whose = f"the utility of {{{shown}{f' and {others} more' if others > 0 else ''}}}"
-    number = real(value, whose, "game-utility")
-    if abs(number) > _LARGEST_UTILITY:
-        raise InputError(
-            f"{whose} is {number:g}, whose square overflows. Rescale the utility.",
-            code="game-utility",
-        )
-    return number
-
-
-def check_size(size: int, what: str, advice: str) -> None:
-    """Raise when there are too many players to go through all coalitions."""
-    if size > LARGEST_EXACT:
-        raise InputError(
-            f"{what} {size} players, whose 2^{size} coalitions are too many; at most "
-            f"{LARGEST_EXACT} can be done exactly. {advice}",
-            code="game-size",
-        )
-
-
-def compute_exact_values(game: Game[Any]) -> Array:
-    """Compute Shapley values by ``game.order``, every coalition evaluated once."""
-    n = game.size
+    n = len(players)
     masks = np.arange(1 << n)
-    # Not kept by coalition: a million of sets takes a gigabyte, their utilities eight megabytes.
-    utilities = np.array([game.evaluate(mask) for mask in range(1 << n)])
+    utilities = np.array([
+        utility(frozenset(name for k, name in enumerate(players) if mask >> k & 1))
+        for mask in range(1 << n)
+    ])  # fmt: skip
     # The number of players of each coalition, bit by bit.
     sizes = np.zeros(1 << n, dtype=np.int64)
     for k in range(n):
@@ -480,29 +75,63 @@ def compute_exact_values(game: Game[Any]) -> Array:
     return values
 
 
-def evaluate_gains(
-    game: Game[Any], players: Iterable[int], truncation: float
-) -> tuple[Array, bool]:
-    """Compute what each player adds on joining in turn, and whether the tail was truncated.
+def exact_shapley(players: Sequence[str], utility: Utility[str]) -> ShapleyValues:
+    """Return the exact Shapley values of players by name."""
+    values = compute_exact_values(players, utility).tolist()
+    status = f"exact: all {1 << len(players)} coalitions were evaluated"
+    return ShapleyValues(dict(zip(players, values, strict=True)), status)
 
-    Once the coalition is worth as much as all players, to less than ``truncation``, the others
-    count as adding nothing and are not evaluated.
+
+def sampled_shapley(
+    players: Sequence[str],
+    utility: Utility[str],
+    *,
+    tolerance: float,
+    most_orders: int,
+    seed: int,
+) -> ShapleyValues:
+    r"""Estimate Shapley values from sampled orders of the players.
+
+    .. math:: \phi_i = \mathbb{E}_\pi \bigl[v(P_i^\pi \cup i) - v(P_i^\pi)\bigr]
+
+    where :math:`P_i^\pi` are the players before i in the order :math:`\pi`. Sampling stops when
+    the largest standard error of a value is at most ``tolerance``, after 30 orders at the least,
+    or after ``most_orders``. A coalition is evaluated once.
     """
-    gains = np.zeros(game.size)
-    goal = game.value(game.everyone)
-    mask = 0
-    before = game.value(0)
-    for player in players:
-        if abs(goal - before) < truncation:
-            return gains, True
-        mask |= 1 << player
-        after = game.value(mask)
-        gains[player] = after - before
-        before = after
-    return gains, False
+    utilities: dict[frozenset[str], float] = {}
+
+    def read(coalition: frozenset[str]) -> float:
+        if coalition not in utilities:
+            utilities[coalition] = utility(coalition)
+        return utilities[coalition]
+
+    rng = np.random.default_rng(seed)
+    running = RunningMean(len(players))
+    largest = math.inf
+    while running.count < most_orders and not (
+        running.count >= _LEAST_PERMUTATIONS and largest <= tolerance
+    ):
+        order: list[int] = rng.permutation(len(players)).tolist()
+        joined = frozenset[str]()
+        gains = np.zeros(len(players))
+        before = read(joined)
+        for k in order:
+            joined |= {players[k]}
+            after = read(joined)
+            gains[k] = after - before
+            before = after
+        running.add(gains)
+        largest = float(running.errors.max())
+    converged = largest <= tolerance and running.count >= _LEAST_PERMUTATIONS
+    return ShapleyValues(
+        dict(zip(players, running.mean.tolist(), strict=True)),
+        f"{'converged' if converged else 'stopped early'}: the largest standard error is "
+        f"{largest:.3g} after {running.count} permutations, the tolerance is {tolerance:g}",
+        dict(zip(players, running.errors.tolist(), strict=True)),
+    )
 
 
-class Running:
+class RunningMean:
     """Mean of samples and its standard error, updated sample by sample (Welford)."""
 
     def __init__(self, size: int) -> None:

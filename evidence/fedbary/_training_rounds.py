@@ -10,23 +10,9 @@ from typing import Any, Generic
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import LARGEST_COORDINATE, Array, integer, real
-
-from ...errors import InputError, MismatchError
-from .shapley import (
-    Game,
-    Name,
-    PlayerValues,
-    Running,
-    check_callable,
-    check_not_negative,
-    check_players,
-    check_seed,
-    check_size,
-    compute_exact_values,
-    evaluate_gains,
-    write_name,
-)
+from evidence.common import Array
+from evidence.fedbary._games import Game, Name, PlayerValues, evaluate_gains, write_name
+from silot.distances.worth.shapley import RunningMean
 
 ModelUtility = Callable[[npt.NDArray[np.float64]], float]
 
@@ -45,15 +31,6 @@ class TrainingRound(Generic[Name]):
     weights
         By player, how much their update counts, above 0: the number of their records.
 
-    Raises
-    ------
-    InputError
-        No players, or an array that is not made of finite numbers (``game-players``,
-        ``rounds-parameters``); a weight that is not above 0 (``rounds-weights``).
-    MismatchError
-        An update of another shape than the parameters (``rounds-shape``), weights of other
-        players than the updates (``rounds-weights``).
-
     Examples
     --------
     >>> TrainingRound([0.0, 0.0], {"north": [1.0, 0.0]}, {"north": 300})
@@ -70,39 +47,13 @@ class TrainingRound(Generic[Name]):
         updates: Mapping[Name, npt.ArrayLike],
         weights: Mapping[Name, float],
     ) -> None:
-        if not isinstance(updates, Mapping) or not isinstance(weights, Mapping):
-            raise InputError(
-                f"updates is a {type(updates).__name__} and weights a {type(weights).__name__}; "
-                "two dictionaries by player are needed.",
-                code="rounds-weights",
-            )
-        model = _check_numbers(parameters, "parameters")
-        names = check_players(updates)
-        changes = {name: _check_numbers(updates[name], f"the update of {name!r}") for name in names}
-        for name, change in changes.items():
-            if change.shape != model.shape:
-                raise MismatchError(
-                    f"the update of {name!r} has shape {change.shape}, the parameters "
-                    f"{model.shape}. Give both the same parameters in the same order.",
-                    code="rounds-shape",
-                )
-        if set(weights) != set(names):
-            odd = min(set(weights) ^ set(names), key=write_name)
-            raise MismatchError(
-                f"{odd!r} has {'a weight and no update' if odd in weights else 'no weight'}. Give "
-                "every player of the round both.",
-                code="rounds-weights",
-            )
-        sizes = {
-            name: real(weights[name], f"the weight of {name!r}", "rounds-weights") for name in names
-        }
-        for name, size in sizes.items():
-            if size <= 0.0:
-                raise InputError(
-                    f"the weight of {name!r} is {size:g}; above 0 is needed. Leave players "
-                    "without records out of the round.",
-                    code="rounds-weights",
-                )
+        model = _read_only(parameters)
+        changes = {name: _read_only(change) for name, change in updates.items()}
+        sizes = {name: float(weights[name]) for name in changes}
+        if not all(change.shape == model.shape for change in changes.values()):
+            raise ValueError("every update needs the shape of the parameters")
+        if not sizes or not min(sizes.values()) > 0.0:
+            raise ValueError("a round needs players, with weights above 0")
         object.__setattr__(self, "parameters", model)
         object.__setattr__(self, "updates", changes)
         object.__setattr__(self, "weights", sizes)
@@ -146,34 +97,13 @@ class TrainingRound(Generic[Name]):
         return f"TrainingRound({len(self.updates)} players, {self.parameters.size} parameters)"
 
 
-def check_rounds(rounds: Sequence[TrainingRound[Name]]) -> list[TrainingRound[Name]]:
-    """Return the rounds, at least one, or raise where they are not of one model."""
-    history = list(rounds) if isinstance(rounds, Sequence) else []
-    if not history or not all(isinstance(step, TrainingRound) for step in history):
-        raise InputError(
-            f"rounds is a {type(rounds).__name__}; a list of at least one TrainingRound, and of "
-            "nothing else, is needed.",
-            code="rounds-empty",
-        )
-    shape = history[0].parameters.shape
-    for k, step in enumerate(history):
-        if step.parameters.shape != shape:
-            raise MismatchError(
-                f"round {k} (from 0) has parameters of shape {step.parameters.shape}, round 0 of "
-                f"{shape}. Give the rounds of one training.",
-                code="rounds-shape",
-            )
-    return history
-
-
-def list_players(history: Sequence[TrainingRound[Name]]) -> tuple[Name, ...]:
+def list_players(rounds: Sequence[TrainingRound[Name]]) -> tuple[Name, ...]:
     """List the players of all rounds, in the order they first appear."""
-    return tuple(dict.fromkeys(name for step in history for name in step.updates))
+    return tuple(dict.fromkeys(name for step in rounds for name in step.updates))
 
 
 def build_game(step: TrainingRound[Name], utility: ModelUtility) -> Game[Name]:
     """Build the game of one round: coalitions are worth what their models are worth."""
-    check_callable(utility)
 
     def worth(coalition: frozenset[Name]) -> float:
         model = step.parameters.copy()
@@ -183,26 +113,11 @@ def build_game(step: TrainingRound[Name], utility: ModelUtility) -> Game[Name]:
     return Game(tuple(step.updates), worth)
 
 
-def _check_numbers(values: npt.ArrayLike, name: str) -> Array:
-    try:
-        raw: npt.NDArray[Any] = np.asarray(values)
-    except ValueError:
-        raw = np.empty(0, dtype=object)
-    if raw.dtype.kind not in "buif" or raw.size == 0:
-        raise InputError(
-            f"{name} of dtype {raw.dtype} and shape {raw.shape} is not an array of numbers. Give "
-            "all parameters as one array.",
-            code="rounds-parameters",
-        )
-    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
-        array = raw.astype(np.float64)
-    # Written so that NaN fails too: no comparison with it is true.
-    wrong = ~(np.abs(array) <= LARGEST_COORDINATE)
-    if wrong.any():
-        raise InputError(
-            f"{name} holds {int(wrong.sum())} value(s) that are NaN, infinite or above "
-            f"{LARGEST_COORDINATE:g}. Leave out rounds that diverged.",
-            code="rounds-parameters",
+def _read_only(values: npt.ArrayLike) -> Array:
+    array = np.array(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(
+            "parameters and updates are finite numbers; leave out rounds that diverged"
         )
     array.setflags(write=False)
     return array
@@ -241,15 +156,6 @@ def multi_rounds(
     PlayerValues
         With standard errors 0; players in the order they first appear.
 
-    Raises
-    ------
-    InputError
-        No rounds (``rounds-empty``), more than 20 players in one (``game-size``), a utility
-        that is not a finite number (``game-utility``), a ``decay`` out of its range
-        (``option-decay``).
-    MismatchError
-        Rounds of models of different shapes (``rounds-shape``).
-
     References
     ----------
     T. Song, Y. Tong and S. Wei, "Profit allocation for federated learning" (2019). The decay is
@@ -262,17 +168,11 @@ def multi_rounds(
     >>> multi_rounds([one], lambda model: float(model[0])).values
     (0.0, 2.0)
     """
-    history = check_rounds(rounds)
-    factor = real(decay, "decay", "option-decay")
-    if not 0.0 < factor <= 1.0:
-        raise InputError(f"decay is {decay!r}; 0 < decay <= 1 is needed.", code="option-decay")
-    games = [build_game(step, utility) for step in history]
+    games = [build_game(step, utility) for step in rounds]
+    totals: dict[Hashable, float] = dict.fromkeys(list_players(rounds), 0.0)
     for k, game in enumerate(games):
-        check_size(game.size, f"round {k} (from 0) has", "Use gtg_shapley.")
-    totals: dict[Hashable, float] = dict.fromkeys(list_players(history), 0.0)
-    for k, game in enumerate(games):
-        for name, value in zip(game.order, compute_exact_values(game).tolist(), strict=True):
-            totals[name] += factor**k * value
+        for name, value in zip(game.order, game.exact_values().tolist(), strict=True):
+            totals[name] += decay**k * value
     evaluations = sum(game.evaluations for game in games)
     status = f"all {evaluations} models of {len(games)} round(s) were evaluated"
     return PlayerValues.without_error(totals, totals.values(), "multi_rounds", status, evaluations)
@@ -308,18 +208,15 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
     >>> one_round([one, two], lambda model: float(model[0])).values
     (0.0, 6.0)
     """
-    history = check_rounds(rounds)
-    check_callable(utility)
 
     def worth(coalition: frozenset[Name]) -> float:
-        model = history[0].parameters.copy()
-        for step in history:
+        model = rounds[0].parameters.copy()
+        for step in rounds:
             model += step.step(coalition)
         return utility(model)
 
-    game = Game(list_players(history), worth)
-    check_size(game.size, "the rounds have", "Use gtg_shapley.")
-    values = compute_exact_values(game)
+    game = Game(list_players(rounds), worth)
+    values = game.exact_values()
     status = f"all {game.evaluations} models were evaluated"
     return game.without_error(values, "one_round", status)
 
@@ -370,17 +267,6 @@ def gtg_shapley(
         they do not include what truncation left out. ``evaluations`` and ``permutations`` are
         summed over rounds.
 
-    Raises
-    ------
-    InputError
-        No rounds (``rounds-empty``), a utility that is not a finite number
-        (``game-utility``), a negative ``tolerance``, ``truncation`` or ``round_truncation``
-        (``option-tolerance``, ``option-truncation``), ``max_permutations`` below twice the
-        number of players of a round (``option-permutations``), a seed that is not one
-        (``option-seed``).
-    MismatchError
-        Rounds of models of different shapes (``rounds-shape``).
-
     References
     ----------
     Z. Liu, Y. Chen, H. Yu, Y. Liu and L. Cui, "GTG-Shapley: efficient and accurate participant
@@ -395,24 +281,19 @@ def gtg_shapley(
     >>> found.values, found.evaluations
     ((0.0, 2.0), 4)
     """
-    history = check_rounds(rounds)
-    tolerance = check_not_negative(tolerance, "tolerance", "option-tolerance")
-    truncation = check_not_negative(truncation, "truncation", "option-truncation")
-    between = check_not_negative(round_truncation, "round_truncation", "option-truncation")
-    least = 2 * max(len(step.updates) for step in history)
-    most = integer(max_permutations, "max_permutations", "option-permutations", least=least)
-    seed = check_seed(seed, "seed", "option-seed")
     rng = np.random.default_rng(seed)
-    totals: dict[Hashable, float] = dict.fromkeys(list_players(history), 0.0)
+    totals: dict[Hashable, float] = dict.fromkeys(list_players(rounds), 0.0)
     variances: dict[Hashable, float] = dict.fromkeys(totals, 0.0)
     evaluations = permutations = skipped = truncated = unfinished = 0
-    for step in history:
+    for step in rounds:
         game = build_game(step, utility)
         # A round that changes nothing has nothing to share out.
-        if abs(game.value(game.everyone) - game.value(0)) < between:
+        if abs(game.value(game.everyone) - game.value(0)) < round_truncation:
             skipped += 1
         else:
-            cycles, cut, converged = _sample_cycles(game, rng, tolerance, truncation, most)
+            cycles, cut, converged = _sample_cycles(
+                game, rng, tolerance, truncation, max_permutations
+            )
             for k, name in enumerate(game.order):
                 totals[name] += float(cycles.mean[k])
                 # Orders of different rounds are drawn independently: variances add.
@@ -421,7 +302,7 @@ def gtg_shapley(
             truncated += cut
             unfinished += not converged
         evaluations += game.evaluations
-    status = _describe_cycles(len(history), skipped, unfinished, tolerance, most)
+    status = _describe_cycles(len(rounds), skipped, unfinished, tolerance, max_permutations)
     if skipped or truncated:
         status += (
             f"; {skipped} round(s) and {truncated} of {permutations} permutations were truncated, "
@@ -443,12 +324,12 @@ def gtg_shapley(
 
 def _sample_cycles(
     game: Game[Any], rng: np.random.Generator, tolerance: float, truncation: float, most: int
-) -> tuple[Running, int, bool]:
+) -> tuple[RunningMean, int, bool]:
     """Sample cycles of orders led by each player; return means, truncated orders, convergence."""
     n = game.size
     # At least 30 orders, whatever the number of players.
     window = math.ceil(_WINDOW / n)
-    running = Running(n)
+    running = RunningMean(n)
     past: list[Array] = []
     truncated = 0
     while (running.count + 1) * n <= most:
