@@ -16,14 +16,7 @@ from ..sites.secure.options import Accuracy
 from .console import OUT, print_json, say_where, show, steps
 from .generate import Flags, command, flag
 from .options import HoldersArgument, NamedTables, Outputs, Spending, drop_none
-from .records import (
-    Listing,
-    RecordOutputs,
-    Trial,
-    load_pictures,
-    show_summaries,
-    write_outputs,
-)
+from .records import Listing, RecordOutputs, Trial, load_pictures, show_summaries, write_outputs
 from .sites import Where
 
 # Of exact distances: a release has none of them.

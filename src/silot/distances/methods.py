@@ -19,16 +19,7 @@ from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
 from ..federation.protocol import Protocol, Steps, ask, required
 from ..federation.question import Answerer, Question
-from ..options import (
-    Options,
-    anything,
-    count,
-    declared,
-    none_or,
-    number,
-    option,
-    order,
-)
+from ..options import Options, anything, count, declared, none_or, number, option, order
 from .result import Distance
 from .shared_options import embedding_option, seed_option, switch
 from .sides import Description, Reference, bound_by_moments, build_reference, describe, name_sides

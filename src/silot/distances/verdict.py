@@ -13,13 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from silot_transport import (
-    ColumnChange,
-    GroupsResult,
-    TwoSampleResult,
-    group_samples,
-    two_sample,
-)
+from silot_transport import ColumnChange, GroupsResult, TwoSampleResult, group_samples, two_sample
 from silot_transport.resampling import distinct_records
 
 from .. import render

@@ -12,17 +12,7 @@ from silot_transport._check import real
 
 from ..distances.shared_options import switch
 from ..errors import InputError
-from ..options import (
-    Check,
-    Options,
-    anything,
-    count,
-    none_or,
-    number,
-    option,
-    seed,
-    word,
-)
+from ..options import Check, Options, anything, count, none_or, number, option, seed, word
 from ..privacy.accounting import mu_of
 from .weights import Weights, check_cap
 

@@ -10,11 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import (
-    column_or_1d,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import column_or_1d, has_fit_parameter, validate_data
 
 from silot_transport import exact_plan
 from silot_transport._check import as_points

@@ -6,13 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from silot_transport import (
-    Frame,
-    calibrated_gradient,
-    cost_matrix,
-    debiased_potential,
-    interpolate,
-)
+from silot_transport import Frame, calibrated_gradient, cost_matrix, debiased_potential, interpolate
 
 from ..data.measure import Covariance, Embedding
 from ..distances.questions import Describe, Interpolate, LabelledRecords

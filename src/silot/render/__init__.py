@@ -1,16 +1,7 @@
 """How results are shown: what they declare, and what writes it to a terminal, page or notebook."""
 
 from .columns import counts, digits, intervals, names, numbers, shares, texts
-from .content import (
-    Content,
-    Headline,
-    facts,
-    not_converged,
-    on_page,
-    on_terminal,
-    section,
-    written,
-)
+from .content import Content, Headline, facts, not_converged, on_page, on_terminal, section, written
 from .sections import (
     Block,
     Bullets,

@@ -19,14 +19,7 @@ from .costs import (
 )
 from .location import Location, Problem, locate
 from .mixing import Mixture, mixture_named
-from .plan import (
-    TOLERANCE,
-    UNSERVED,
-    LinkPlan,
-    best_alpha,
-    make_plan,
-    unreachable,
-)
+from .plan import TOLERANCE, UNSERVED, LinkPlan, best_alpha, make_plan, unreachable
 from .tangents import Solution, listable, outer_approximation
 
 # What tangents reach in reasonable time; a gap of 0 would keep them busy until the time limit.

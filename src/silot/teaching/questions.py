@@ -29,13 +29,7 @@ from .federated import (
     train,
 )
 from .federated.features import in_units
-from .federated.questions import (
-    AboutLabelled,
-    AboutModel,
-    described,
-    effective_records,
-    nothing,
-)
+from .federated.questions import AboutLabelled, AboutModel, described, effective_records, nothing
 
 MOST_FEATURES = 1 << 16
 # Of random features.

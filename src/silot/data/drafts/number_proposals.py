@@ -9,12 +9,7 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from ..column_checks import (
-    find_identifiers,
-    find_sentinels,
-    is_missing_code,
-    is_numbering_name,
-)
+from ..column_checks import find_identifiers, find_sentinels, is_missing_code, is_numbering_name
 from ..column_kinds import Number
 from ..documents import EXACT, neat
 from ..names import (

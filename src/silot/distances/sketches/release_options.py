@@ -13,13 +13,7 @@ from ...data.measure import Measure
 from ...errors import InputError
 from ...options import Options, anything, count, none_or, number, option
 from ...privacy.accounting import mu_of
-from ...privacy.cells import (
-    FEWEST_CELLS,
-    MOST_CELLS,
-    draw_sample,
-    public_law,
-    public_points,
-)
+from ...privacy.cells import FEWEST_CELLS, MOST_CELLS, draw_sample, public_law, public_points
 from ...privacy.sketch import Array
 from ..shared_options import seed_option
 

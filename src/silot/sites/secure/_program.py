@@ -8,17 +8,7 @@ from typing import Any
 
 from ._effort import Effort, Part, Stage
 from ._opening import open_noisily, open_number
-from ._sinkhorn import (
-    Block,
-    Numbers,
-    Problem,
-    Repeat,
-    Shared,
-    State,
-    advance,
-    bounds,
-    prepare,
-)
+from ._sinkhorn import Block, Numbers, Problem, Repeat, Shared, State, advance, bounds, prepare
 
 # Arrays of one holder, as ``SecureInputs`` makes them.
 PARTS = 5
