@@ -18,7 +18,7 @@ from evidence.stlf._costs import (
 )
 from silot.teaching.costs import LinkCosts
 from silot.teaching.exact import solve_exact
-from silot.teaching.gp import relax_gp, solve_gp
+from silot.teaching.gp import GeometricProgram
 
 FALLS = Claim("4A: the objective falls from iteration to iteration", "yes")
 CONVERGES = Claim("the solver converges to the optimum whatever the start", "yes")
@@ -81,7 +81,7 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
     for seed in range(SEEDS):
         for bad in (None, LARGE):
             costs = network(seed, "random", bad=bad)
-            plan = solve_gp(costs, max_iterations=ITERATIONS)
+            plan = GeometricProgram(max_iterations=ITERATIONS).solve(costs)
             surrogate = np.array([entry["surrogate"] for entry in plan.history])
             rises.append(float(np.diff(surrogate).max()))
             lengths.append(len(surrogate))
@@ -109,7 +109,8 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
     costs = network(0, "random")
     optimum = solve_exact(costs).objective
     ended = [
-        solve_gp(costs, start="random", seed=seed).objective / optimum for seed in range(STARTS)
+        GeometricProgram(start="random", seed=seed).solve(costs).objective / optimum
+        for seed in range(STARTS)
     ]
     table = Table(
         "Figure 4. S of device 3, the surrogate from first to last iteration, and objective and "
@@ -175,9 +176,9 @@ def _figure_5(context: Context) -> tuple[list[Judged], list[Table]]:
         for seed in range(SEEDS):
             costs = network(seed, regime)
             exact = solve_exact(costs)
-            found = solve_gp(costs, rounding="paper", max_iterations=ITERATIONS)
-            undecided = relax_gp(costs, start="symmetric")
-            printed = solve_gp(costs, start="symmetric", missing_constraint=False)
+            found = GeometricProgram(rounding="paper", max_iterations=ITERATIONS).solve(costs)
+            undecided = GeometricProgram(start="symmetric").relax(costs)
+            printed = GeometricProgram(start="symmetric", missing_constraint=False).solve(costs)
             phantom.append(printed.details["phantom_weight"])
             received = found.alpha[:LABELLED, LABELLED:].mean(axis=1)
             weights[regime, seed] = received
@@ -342,11 +343,8 @@ def _start_table() -> Table:
     for psi in START_PSI:
         for regime in REGIMES:
             plans = [
-                solve_gp(
-                    network(seed, regime),
-                    start_psi=psi,
-                    rounding="paper",
-                    max_iterations=ITERATIONS,
+                GeometricProgram(start_psi=psi, rounding="paper", max_iterations=ITERATIONS).solve(
+                    network(seed, regime)
                 )
                 for seed in range(SEEDS)
             ]

@@ -12,7 +12,7 @@ from evidence.common import Claim, Context, Judged, Report, Table, verdict
 from evidence.stlf._devices import SINGLE, Pools, device_network
 from evidence.stlf.table_1 import adapted
 from silot.teaching.costs import LinkCosts
-from silot.teaching.gp import relax_gp
+from silot.teaching.gp import GeometricProgram
 
 FALLS = Claim(
     "energy and transmissions fall step by step as phi_E rises", "13 to 20 transmissions saved"
@@ -97,7 +97,7 @@ def run(context: Context) -> Report:
 
 def _use(costs: LinkCosts, solver: str) -> Use:
     if solver == "as printed":
-        relaxed = relax_gp(costs, missing_constraint=False)
+        relaxed = GeometricProgram(missing_constraint=False).relax(costs)
         linked = relaxed.alpha > _LINK
         senders = linked.any(axis=1)
         targets = relaxed.psi >= 0.5

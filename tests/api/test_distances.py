@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import silot
 from silot import Holder, Measure
-from silot.api._methods import pair_rounds
 from silot.distances import direct
+from silot.distances.methods import pair_rounds
 from silot.distances.view import matrix_content, same_pairs
 from silot.errors import InputError, RefusedError
 from silot.federation import LocalFederation, Policy

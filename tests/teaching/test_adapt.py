@@ -16,7 +16,7 @@ from silot.federation import Answer, Failure, Holder, LocalFederation, Policy, Q
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question
 from silot.privacy import Ledger
-from silot.teaching.adapt import Adapt, adapt
+from silot.teaching.adapt import Adapt
 from silot.teaching.costs import NoEligibleSource
 from silot.teaching.federated import Combination, ModelSpec, combine
 from silot.teaching.federated.questions import CountLabelled, TrainModel
@@ -87,7 +87,7 @@ def run(
     devices = {name: holder(name) for name in NAMES} | (holders or {})
     fed = LocalFederation({name: devices[name] for name in order})
     known = {k: v for k, v in QUICK.items() if "objective" not in options or k != "budget"}
-    return fed.run(adapt(order, model=SPEC, **(known | options)))
+    return fed.run(Adapt(model=SPEC, **(known | options)).protocol(order))
 
 
 @cache
@@ -385,7 +385,7 @@ def test_models_of_tables_are_scaled_by_what_devices_tell() -> None:
     y = np.where(z[:, 0] > 0, "yes", "no")
     devices = {"a": Measure(x[:100], labels=y[:100]), "b": Measure(x[100:200], labels=y[100:200])}
     fed = LocalFederation({**devices, "c": Measure(x[200:])})
-    found = fed.run(adapt(["a", "b", "c"], model="logistic", divergence="none"))
+    found = fed.run(Adapt(model="logistic", divergence="none").protocol(["a", "b", "c"]))
     np.testing.assert_allclose(found.spec.centre, x.mean(axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.spec.scale, x.std(axis=0), rtol=1e-9)
     assert (found.predict("c", x[200:]) == y[200:]).mean() > 0.9
@@ -416,7 +416,7 @@ def test_devices_and_models_must_fit() -> None:
     wrong = replace(SPEC, shape=(63,))
     fed = LocalFederation({name: holder(name) for name in NAMES})
     with pytest.raises(MismatchError) as caught:
-        fed.run(adapt(NAMES, model=wrong, **QUICK))
+        fed.run(Adapt(model=wrong, **QUICK).protocol(NAMES))
     assert caught.value.code == "model-mismatch"
     with pytest.raises(MismatchError) as caught:
         run({"d5": Measure(np.zeros((9, 3)))})
@@ -482,7 +482,7 @@ def test_one_device_left_is_none() -> None:
 )
 def test_options_are_checked_before_any_question(options: dict[str, Any], code: str) -> None:
     with pytest.raises((InputError, MismatchError)) as caught:
-        adapt(["a", "b"], **options)
+        Adapt(**options).protocol(["a", "b"])
     assert caught.value.code == code
 
 
@@ -492,11 +492,12 @@ def test_options_left_to_others_are_chosen_anew_in_a_copy() -> None:
     assert ours.chosen() == {} and ours.settled.settled is ours.settled
     bound = ours.having(objective="bound").settled
     assert (bound.divergence, bound.prior, bound.rule) == ("mmd", "source", "output")
-    assert adapt(["a", "b"], objective="bound").parameters == bound.protocol(["a", "b"]).parameters
+    named = Adapt(objective="bound").protocol(["a", "b"])
+    assert named.parameters == bound.protocol(["a", "b"]).parameters
     with pytest.raises(InputError) as caught:
         ours.having(objective="bound", divergence_options={"colour": 1})
     assert caught.value.code == "option-unknown"
-    text = adapt.__doc__ or ""
+    text = Adapt.__doc__ or ""
     assert all(f"\n{name} : " in text for name in Adapt.options)
 
 

@@ -26,7 +26,6 @@ from silot.teaching.divergences import (
     Devices,
     _best_threshold,
     _leave_out,
-    _stages,
     divergences,
 )
 from silot.teaching.federated import ModelSpec, initial, random_features
@@ -691,18 +690,6 @@ def test_sketched_distances_are_those_of_sketches_whatever_the_order() -> None:
     np.testing.assert_array_equal(found.values, book.matrix().values)
     np.testing.assert_array_equal(found.values, other.values[::-1, ::-1])
     assert found.privacy_mu == 0.0
-
-
-@given(st.integers(2, 15))
-def test_every_pair_is_compared_once_and_nobody_asked_twice_at_a_time(n: int) -> None:
-    names = [f"d{k}" for k in range(n)]
-    stages = _stages(names)
-    met = [pair for stage in stages for pair in stage]
-    assert sorted(met) == sorted(combinations(sorted(names), 2))
-    for stage in stages:
-        busy = [name for pair in stage for name in pair]
-        assert len(set(busy)) == len(busy)
-    assert len(stages) == n - 1 + n % 2
 
 
 class Odd(Holder):

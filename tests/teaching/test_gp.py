@@ -16,20 +16,29 @@ from silot.errors import ExtraError, InputError, SilotError
 from silot.teaching.costs import LinkCosts, NoEligibleSource
 from silot.teaching.gp import (
     FLOOR,
+    GeometricProgram,
     Point,
+    Relaxation,
     Relaxed,
     Start,
     Surrogate,
-    relax_gp,
-    solve_gp,
     starting_point,
 )
-from silot.teaching.plan import best_alpha, check_plan, evaluate, terms_of
+from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate, terms_of
 from silot.teaching.solve import links
 from tests.tiers import examples
 
 if find_spec("cvxpy") is None or find_spec("clarabel") is None:
     pytest.skip("geometric programming needs silot[gp]", allow_module_level=True)
+
+
+def relax_gp(costs: LinkCosts, **options: Any) -> Relaxation:
+    return GeometricProgram(**options).relax(costs)
+
+
+def solve_gp(costs: LinkCosts, **options: Any) -> LinkPlan:
+    return GeometricProgram(**options).solve(costs)
+
 
 STARTS: tuple[Start, ...] = ("paper", "symmetric", "random")
 
@@ -311,7 +320,6 @@ def test_two_devices() -> None:
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"mixing": "variance"}, "gp-mixing"),
         ({"rounding": "up"}, "option-rounding"),
         ({"start": "best"}, "option-start"),
         ({"start_psi": 0.7}, "option-start-psi"),

@@ -10,7 +10,13 @@ from typing import Any
 from ..data.measure import Covariance
 from ..distances.direct import Direct
 from ..distances.fedwad import FedWaD
-from ..distances.methods import METHODS, Pairwise, check_method_options, find_method
+from ..distances.methods import (
+    METHODS,
+    Pairwise,
+    check_method_options,
+    find_method,
+    pair_rounds,
+)
 from ..distances.private import PrivateDistance
 from ..distances.result import Distance, DistanceMatrix
 from ..distances.sketches.release_options import Private
@@ -211,24 +217,3 @@ class Comparison:
         if isinstance(self.method, Private):
             return run_private(self.parties, protocol, self.method, self.spending, progress)
         return self.parties.run(protocol, progress, tell)
-
-
-def pair_rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Arrange all pairs in as few rounds as can be; nobody is in a round twice.
-
-    One stays and all others go round, as in tournaments.
-
-    Examples
-    --------
-    >>> pair_rounds("abcd")
-    [[('a', 'd'), ('b', 'c')], [('a', 'c'), ('b', 'd')], [('a', 'b'), ('c', 'd')]]
-    """
-    order = {name: place for place, name in enumerate(names)}
-    ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
-    rounds: list[list[tuple[str, str]]] = []
-    for _ in range(len(ring) - 1):
-        both = zip(ring[: len(ring) // 2], reversed(ring), strict=False)
-        pairs = [sorted((a, b), key=order.__getitem__) for a, b in both if a and b]
-        rounds.append(sorted((a, b) for a, b in pairs))
-        ring = [ring[0], ring[-1], *ring[1:-1]]
-    return rounds

@@ -298,6 +298,27 @@ class WithReference(Referring, Pairwise):
         return {**super().parameters(), "support": self.public.support}
 
 
+def pair_rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Arrange all pairs in as few rounds as can be; nobody is in a round twice.
+
+    One stays and all others go round, as in tournaments.
+
+    Examples
+    --------
+    >>> pair_rounds("abcd")
+    [[('a', 'd'), ('b', 'c')], [('a', 'c'), ('b', 'd')], [('a', 'b'), ('c', 'd')]]
+    """
+    order = {name: place for place, name in enumerate(names)}
+    ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
+    rounds: list[list[tuple[str, str]]] = []
+    for _ in range(len(ring) - 1):
+        both = zip(ring[: len(ring) // 2], reversed(ring), strict=False)
+        pairs = [sorted((a, b), key=order.__getitem__) for a, b in both if a and b]
+        rounds.append(sorted((a, b) for a, b in pairs))
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return rounds
+
+
 def find_comparison(method: str) -> type[Pairwise]:
     """Return the class of a method that compares holders with the coordinator's measure."""
     # FedBary with a fixed Q is FedWaD between every holder and the coordinator.

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
-    from .adapt import Adapt, adapt
+    from .adapt import Adapt
     from .costs import MIXINGS, LinkCosts, Mixing, NoEligibleSource
     from .coverage import solve_coverage
     from .divergences import DIVERGENCES, divergences
     from .exact import solve_exact
-    from .gp import Relaxation, relax_gp, solve_gp
+    from .gp import GeometricProgram, Relaxation
     from .matching import Matching, match
     from .network import Constants, Device, Network
     from .plan import LinkPlan, LinkTerms, best_alpha, check_plan, evaluate, make_plan, terms_of
@@ -25,6 +25,7 @@ __all__ = [
     "Constants",
     "Device",
     "Divergences",
+    "GeometricProgram",
     "LinkCosts",
     "LinkPlan",
     "LinkTerms",
@@ -35,7 +36,6 @@ __all__ = [
     "Network",
     "NoEligibleSource",
     "Relaxation",
-    "adapt",
     "best_alpha",
     "check_plan",
     "divergences",
@@ -43,10 +43,8 @@ __all__ = [
     "links",
     "make_plan",
     "match",
-    "relax_gp",
     "solve_coverage",
     "solve_exact",
-    "solve_gp",
     "terms_of",
 ]
 

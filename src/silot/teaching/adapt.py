@@ -25,7 +25,7 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Questions, Steps, required
 from ..federation.question import Answerer
-from ..options import Check, anything, count, documented, none_or, number, option, part, word
+from ..options import Check, anything, count, none_or, number, option, part, word
 from ..privacy.accounting import scale_for
 from ..privacy.summary import Reading
 from .costs import Indices, NoEligibleSource
@@ -777,52 +777,6 @@ class Adapt(Combining, Choosing, Features, Learning):
         for j, name in enumerate(names):
             squares[np.ix_([j], places, places)] = tables[name][np.ix_(kept, kept)]
         return squares
-
-
-def adapt(holders: Sequence[str], **options: Any) -> Protocol[Adaptation]:
-    """Train at labelled devices, choose links, combine models at the others, and evaluate.
-
-    ``Adapt(**options).protocol(holders)``.
-
-    Parameters
-    ----------
-    holders : sequence of str
-        Names of the devices, two or more. A record without a label has the label
-        ``unlabelled``; a device may have no labels at all.
-
-    Returns
-    -------
-    Protocol[Adaptation]
-        A device that fails or refuses to train is excluded as a source and may still receive; one
-        that does not answer at all is missing. Discloses at level record: parameters of models.
-
-    Raises
-    ------
-    InputError, MismatchError
-        Options out of range or that do not go together; devices of different dimensions, or
-        a model that does not fit them (in the run).
-    NoEligibleSource
-        No device has labels enough, or none of them could train (in the run).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from silot import LocalFederation, Measure
-    >>> x = np.random.default_rng(0).normal(size=(300, 2))
-    >>> y = (x[:, 0] > 0).astype(int).astype(str)
-    >>> fed = LocalFederation({
-    ...     "a": Measure(x[:100], labels=y[:100]),
-    ...     "b": Measure(x[100:200], labels=y[100:200]),
-    ...     "new": Measure(x[200:]),
-    ... })
-    >>> result = fed.run(adapt(["a", "b", "new"], model="logistic"))
-    >>> result.plan.targets, bool((result.predict("new", x[200:]) == y[200:]).mean() > 0.9)
-    (('new',), True)
-    """
-    return Adapt(**options).protocol(holders)
-
-
-adapt.__doc__ = documented(Adapt, adapt.__doc__)
 
 
 def _status(plan: LinkPlan, devices: Devices, guessing: list[str]) -> str:

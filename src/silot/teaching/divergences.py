@@ -18,7 +18,7 @@ from silot_transport._check import integer
 from ..data.measure import Embedding
 from ..distances.direct import Direct, compute_exact_distance
 from ..distances.fedwad import FedWaD
-from ..distances.methods import Pairwise
+from ..distances.methods import Pairwise, pair_rounds
 from ..distances.questions import Records
 from ..distances.result import Distance
 from ..distances.shared_options import switch
@@ -704,13 +704,13 @@ class InStep(OfPairs):
     """A distance method between every two devices, several pairs at once."""
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
-        return 1 + len(_stages(names)) * self.sample.expected_rounds
+        return 1 + len(pair_rounds(names)) * self.sample.expected_rounds
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run, self.pair.embedding)
         distances: PairDistances = {}
         unread: dict[tuple[str, str], SilotError] = {}
-        for stage in _stages(tuple(sorted(width.names))):
+        for stage in pair_rounds(tuple(sorted(width.names))):
             pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
             runs = {
                 str(k): _caught(self.pair.between(*pair).start(), run.missing)
@@ -865,20 +865,6 @@ def _result(
         details={"p": order},
         missing=codes_of(run.missing),
     )
-
-
-def _stages(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """List all pairs in stages that ask nobody twice: the circle method of a tournament."""
-    ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
-    stages: list[list[tuple[str, str]]] = []
-    for _ in range(len(ring) - 1):
-        half = len(ring) // 2
-        facing = zip(ring[:half], reversed(ring[half:]), strict=True)
-        stages.append(
-            [(min(a, b), max(a, b)) for a, b in facing if a is not None and b is not None]
-        )
-        ring = [ring[0], ring[-1], *ring[1:-1]]
-    return stages
 
 
 def _noted(steps: Steps[T], missing: dict[str, Failure]) -> Steps[T]:

@@ -25,8 +25,8 @@ from silot_transport._check import real
 
 from ..distances.shared_options import switch
 from ..errors import ExtraError, InputError, SolverError
-from ..options import Check, Options, count, documented, none_or, number, option, seed, word
-from .costs import Array, Flags, Indices, LinkCosts, Mixing, NoEligibleSource
+from ..options import Check, Options, count, none_or, number, option, seed, word
+from .costs import Array, Flags, Indices, LinkCosts, NoEligibleSource
 from .plan import Kinds, LinkPlan, best_alpha, make_plan, terms_of, unreachable
 
 Energy = Literal["fraction", "linear"]
@@ -390,7 +390,39 @@ class Relaxation:
 
 
 class GeometricProgram(Options):
-    """Algorithm 2 of the paper: the options of ``relax_gp`` and ``solve_gp``."""
+    """The solver of the paper: Algorithm 2, whose plan is then rounded.
+
+    Raises
+    ------
+    InputError
+        An option out of its range; a device that has to be a target and that no link reaches;
+        negative costs without the missing constraint.
+    NoEligibleSource
+        No device may be a source.
+    SolverError
+        The first convex program failed.
+    ExtraError
+        cvxpy or clarabel is not installed.
+
+    Notes
+    -----
+    ST-LF (paper 003), Algorithm 2, eqs. 19-25 and appendix H. Negative costs are shifted to 0,
+    for training and receiving at a device alike: plans keep their order, relaxed points need not.
+    The penalty of the excess in the sums is in units of the median cost (in the paper: 1,
+    whatever the units), so that results do not depend on units. The hypothesis comparison inside
+    :math:`T_{ij}` is a constant of ``costs``; the paper leaves it out of its simulations too.
+
+    Examples
+    --------
+    >>> transfer = [[0, 1, 1], [2, 0, 2], [9, 9, 0]]
+    >>> costs = LinkCosts([1, 2, 9], transfer, np.ones((3, 3)), eligible=[True, True, False])
+    >>> relaxation = GeometricProgram().relax(costs)
+    >>> (relaxation.psi > 0.5).tolist(), relaxation.converged
+    ([False, False, True], True)
+    >>> plan = GeometricProgram().solve(costs)
+    >>> plan.links, round(plan.objective, 6), plan.optimal
+    ((('0', '2', 1.0),), 9.0, False)
+    """
 
     name = "gp"
 
@@ -443,13 +475,13 @@ class GeometricProgram(Options):
         '``"best-response"``: the best weights for the rounded ``psi``; ``"paper"``: the relaxed '
         "weights among sources and targets, those above ``epsilon_energy``, made to sum to 1; "
         '``"threshold"``: not one half but the threshold for ``psi`` whose plan is cheapest, with '
-        "the best weights. Nothing that ``relax_gp`` does.",
+        "the best weights. Nothing that ``relax`` does.",
         word(*get_args(Rounding)),
         default="best-response",
     )
 
     def relax(self, costs: LinkCosts) -> Relaxation:
-        """The relaxed point, as ``relax_gp``."""
+        """Run Algorithm 2 and return its point as it is, between 0 and 1."""
         if not costs.eligible.any():
             raise NoEligibleSource(
                 "no device may be a source. Give labels to one.", code="no-eligible-source"
@@ -524,7 +556,14 @@ class GeometricProgram(Options):
         return point, False, f"stopped after {self.max_iterations} iterations: allow more"
 
     def solve(self, costs: LinkCosts) -> LinkPlan:
-        """The rounded plan, as ``solve_gp``."""
+        """Run Algorithm 2 and round: ``psi`` below one half is a source.
+
+        Without any, the eligible device with the smallest ``psi`` is one; where a target cannot
+        be reached, one more. The weights of a relaxed point belong to its ``psi``, not to the
+        rounded one: they are computed anew. Without ``missing_constraint`` the relaxed point may
+        hold phantom links (of more weight than ``1 - psi`` of their source); the plan never does,
+        and its ``details`` count them, with the objectives of all three roundings.
+        """
         began = time.perf_counter()
         relaxation = self.relax(costs)
         psi = relaxation.psi
@@ -559,104 +598,6 @@ class GeometricProgram(Options):
                 "threshold_objective": objectives["threshold"],
             },
         )
-
-
-def relax_gp(costs: LinkCosts, **options: Any) -> Relaxation:
-    """Run Algorithm 2 and return its point as it is, between 0 and 1.
-
-    Parameters
-    ----------
-    costs : LinkCosts
-        Costs of the network.
-
-    Raises
-    ------
-    InputError
-        An option out of its range; a device that has to be a target and that no link reaches;
-        negative costs without the missing constraint.
-    NoEligibleSource
-        No device may be a source.
-    SolverError
-        The first convex program failed.
-    ExtraError
-        cvxpy or clarabel is not installed.
-
-    Notes
-    -----
-    Negative costs are shifted to 0, for training and receiving at a device alike: plans keep
-    their order, relaxed points need not. The penalty of the excess in the sums is in units of
-    the median cost (in the paper: 1, whatever the units), so that results do not depend on
-    units. The hypothesis comparison inside :math:`T_{ij}` is a constant of ``costs``; the
-    paper leaves it out of its simulations too.
-
-    References
-    ----------
-    ST-LF (paper 003), Algorithm 2, eqs. 19-25 and appendix H.
-
-    Examples
-    --------
-    >>> transfer = [[0, 1, 1], [2, 0, 2], [9, 9, 0]]
-    >>> costs = LinkCosts([1, 2, 9], transfer, np.ones((3, 3)), eligible=[True, True, False])
-    >>> relaxation = relax_gp(costs)
-    >>> (relaxation.psi > 0.5).tolist(), relaxation.converged
-    ([False, False, True], True)
-    """
-    return GeometricProgram(**options).relax(costs)
-
-
-relax_gp.__doc__ = documented(GeometricProgram, relax_gp.__doc__)
-
-
-def solve_gp(costs: LinkCosts, *, mixing: Mixing = "none", **options: Any) -> LinkPlan:
-    """Plan of successive geometric programming: Algorithm 2 of the paper, then rounded.
-
-    ``psi`` below one half is a source. Without any, the eligible device with the smallest
-    ``psi`` is one; where a target cannot be reached, one more. The weights of a relaxed point
-    belong to its ``psi``, not to the rounded one: they are computed anew.
-
-    Parameters
-    ----------
-    costs : LinkCosts
-        Costs of the network. Without ``missing_constraint`` the relaxed point may hold phantom
-        links; the plan never does.
-    mixing : {'none'}
-        The published objective has no other.
-
-    Returns
-    -------
-    LinkPlan
-        With ``method="gp"``, a lower bound of ``-inf`` (nothing is proven), the history of
-        :class:`Relaxation`, and in ``details``: ``relaxed_objective``, ``non_binariness`` (the
-        largest distance of a relaxed ``psi`` from 0 and 1), ``iterations``, ``opened`` (sources
-        added so that targets are served), ``phantom_links`` and ``phantom_weight`` (links of more
-        weight than ``1 - psi`` of their source, and the part of all weight beyond it), and the
-        objectives of all three roundings: ``best_response_objective``,
-        ``paper_rounding_objective``, ``threshold_objective``.
-
-    Raises
-    ------
-    InputError
-        As in :func:`relax_gp`; another ``mixing``.
-    NoEligibleSource, SolverError, ExtraError
-        As in :func:`relax_gp`.
-
-    Examples
-    --------
-    >>> transfer = [[0, 1, 1], [2, 0, 2], [9, 9, 0]]
-    >>> costs = LinkCosts([1, 2, 9], transfer, np.ones((3, 3)), eligible=[True, True, False])
-    >>> plan = solve_gp(costs)
-    >>> plan.links, round(plan.objective, 6), plan.optimal
-    ((('0', '2', 1.0),), 9.0, False)
-    """
-    if mixing != "none":
-        raise InputError(
-            f"mixing={mixing!r}: gp solves the published objective only. Take the exact method.",
-            code="gp-mixing",
-        )
-    return GeometricProgram(**options).solve(costs)
-
-
-solve_gp.__doc__ = documented(GeometricProgram, solve_gp.__doc__)
 
 
 def _kept(alpha: Array, kinds: Kinds, costs: LinkCosts, smallest: float, best: Array) -> Array:

@@ -61,7 +61,7 @@ class Links(Options):
     )
 
     def solve(self, costs: LinkCosts, **options: Any) -> LinkPlan:
-        """The plan of a network; ``options`` are those of ``solve_gp``."""
+        """The plan of a network; ``options`` are those of ``GeometricProgram``."""
         if self.method == "exact":
             if options:
                 raise InputError(
@@ -96,7 +96,7 @@ class Links(Options):
 def links(costs: LinkCosts | Network, **options: Any) -> LinkPlan:
     """Which devices train, which receive, and over which links with which weights.
 
-    With ``method="gp"`` and ``"st-lf"`` options of ``solve_gp`` may be given too.
+    With ``method="gp"`` and ``"st-lf"`` options of ``GeometricProgram`` may be given too.
 
     Parameters
     ----------
