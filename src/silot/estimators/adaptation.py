@@ -75,7 +75,7 @@ class DomainChange(Shown):
         By column: target = scale * source + offset. Ones and zeros unless ``change`` is units.
     """
 
-    view: ClassVar = "adaptation_view:adaptation"
+    view: ClassVar = "view:adaptation"
 
     change: Change
     steps: tuple[Step, ...]

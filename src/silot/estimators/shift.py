@@ -45,7 +45,7 @@ class Shift(Shown):
         The distance as ``silot.distance`` gives it, with its status.
     """
 
-    view: ClassVar = "shift_view:shift"
+    view: ClassVar = "view:shift"
 
     distance: float
     lower: float

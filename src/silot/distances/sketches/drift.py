@@ -60,7 +60,7 @@ class Drift(Shown):
         Of all periods.
     """
 
-    view: ClassVar = "drift_view:drift"
+    view: ClassVar = "view:drift"
 
     name: str
     period: str

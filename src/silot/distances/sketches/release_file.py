@@ -94,7 +94,7 @@ class ReleaseFile(Shown):
         The signed file.
     """
 
-    view: ClassVar = "release_view:release"
+    view: ClassVar = "view:release"
 
     sealed: Sealed = field(repr=False)
     terms: Terms

@@ -189,7 +189,7 @@ class Sketches(Billed):
 class Combined(Preflighted):
     """Sketches with what is computed of them, to be shown together."""
 
-    view: ClassVar = "release_view:combined"
+    view: ClassVar = "view:combined"
 
     sketches: Sketches
     """Of the sites."""

@@ -46,7 +46,7 @@ class Barycenter(Billed):
         Holders that were dropped, and the code of why.
     """
 
-    view: ClassVar = "barycenter_view:barycenter"
+    view: ClassVar = "view:barycenter"
 
     points: Array = field(repr=False)
     weights: Array = field(repr=False)

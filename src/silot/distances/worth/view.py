@@ -1,8 +1,8 @@
-"""What is shown of the worth of holders."""
+"""What is shown of what holders are worth, of barycenters, and of distances between holders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,12 @@ import numpy as np
 from ... import render
 from ...data.preflight import Preflight
 from ...federation.view import Run, bill_rows, cost_content, missing_section
+from ...render.figure import TARGET
+from ...render.heat_map import heat_map
 from ...render.words import (
     count,
     known_bounds,
+    level_in_words,
     listed,
     number,
     percent,
@@ -21,11 +24,11 @@ from ...render.words import (
     target_in_words,
 )
 from ..cost_parts import Parts
-from ..result import Distance
-from ..view import pairs_table, parts_content
-from .figures import ranking_figure
-from .map_view import TARGET_NAME, between_sections
-from .result import Contribution, Contributions
+from ..figures import holder_map
+from ..result import Distance, DistanceMatrix
+from ..view import pairs_table, parts_content, square_table
+from .figures import objective_figure, ranking_figure
+from .result import Barycenter, Contribution, Contributions
 
 # On a terminal; all are in JSON and in the report.
 _MOST_PAIRS = 36
@@ -310,3 +313,136 @@ def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, render.Text]]:
     if len(holders) > _STATUSES:
         lines.append(f"… ({len(holders) - _STATUSES} more statuses are left out here)")
     return [("" if k else "status", line) for k, line in enumerate(lines)]
+
+
+def barycenter_content(result: Barycenter) -> render.Content:
+    """Declare how far every holder is from the barycenter, the objective and the bill.
+
+    The atoms are not shown.
+    """
+    lead = (
+        f"A measure of {count(len(result.weights), 'atom')} between "
+        f"{count(len(result.distances), 'holder')}: the weighted sum of its squared distances is "
+        f"{number(result.objective)}, and that of no measure is less than {number(result.lower)}."
+    )
+    rows = {
+        "objective": objective_text(result),
+        "atoms": str(len(result.weights)),
+        "status": result.status,
+    }
+    return distances_content(result, "Between the holders", lead, "barycenter", rows)
+
+
+def objective_text(result: Barycenter) -> str:
+    """Return the objective, and what no measure goes below."""
+    return f"{result.objective:.6g}; no measure has less than {result.lower:.6g}"
+
+
+def distances_content(
+    result: Barycenter, title: str, lead: str, what: str, rows: Mapping[str, str]
+) -> render.Content:
+    """Declare distances of holders to what stands for them, other facts, and the bill."""
+    cells = [
+        (
+            name,
+            render.Cell(result.shares[name], result.shares[name]),
+            distance.value,
+            distance.bounds,
+            render.Cell(distance.status, warn=not distance.converged),
+        )
+        for name, distance in result.distances.items()
+    ]
+    columns = [
+        render.names(),
+        render.digits("weight", 3),
+        render.numbers("distance"),
+        render.intervals(),
+        render.texts("status", page=short_status, on="page"),
+    ]
+    return [
+        render.Headline(title, lead, render.not_converged(result)),
+        render.section(
+            f"Distances to the {what}",
+            "distances",
+            render.Table(f"Holders by their distance to the {what}.", columns, cells, filter=True),
+            render.facts(rows, terminal=bill_rows(result)),
+            objective_figure(result) if result.history else None,
+            link="Distances",
+        ),
+        missing_section(result.missing, title="Missing holders"),
+        cost_content(result),
+    ]
+
+
+# What the target is called in a matrix: no holder may be called so.
+TARGET_NAME = "coordinator"
+_TABLED = 12
+_KINDS = {
+    "direct": "Exact, computed from the records of all holders",
+    "sketch": "Estimated from one differentially private sketch of each holder",
+    "secure": "Computed on secret shares, by multi-party computation",
+}
+
+
+def between_sections(result: Contributions) -> render.Content:
+    """Return the heat map and the map of the holders, in the order of the ranking."""
+    matrix = result.between
+    if matrix is None or len(result.holders) < 2:
+        return None
+    ranked = [item for item in result.ranking if item.holder in matrix.names]
+    holders = [item.holder for item in ranked]
+    order = [matrix.names.index(name) for name in holders]
+    values, target = matrix.values[np.ix_(order, order)], None
+    every, heads = holders, holders
+    if TARGET_NAME in matrix.names:
+        target = matrix.values[order, matrix.names.index(TARGET_NAME)]
+        every, heads = [*holders, TARGET_NAME], [*holders, TARGET]
+    is_short = len(holders) <= _TABLED
+    square = square_table(holders, every, heads, matrix) if is_short else None
+    return [
+        render.section(
+            "Distances between holders",
+            "between",
+            _sentences(result, matrix),
+            heat_map(holders, values, target),
+            render.Details("All distances with their bounds", [square]) if square else None,
+        ),
+        render.section(
+            "Map of the holders",
+            "map",
+            lambda: holder_map(holders, [item.rank for item in ranked], values, target),
+            link="Map",
+        ),
+    ]
+
+
+def _sentences(result: Contributions, matrix: DistanceMatrix) -> render.Content:
+    kind = _KINDS.get(matrix.method, f"By method {printable(matrix.method)}")
+    aim = target_in_words(result.target)
+    lines: list[str] = []
+    if TARGET_NAME in matrix.names:
+        first = f"{kind}: distances between holders, and to {aim}, on one scale."
+        if matrix.method != result.method and not _has_same_distances(result, matrix):
+            lines.append(
+                f"The ranking has distances to {aim} of another kind; the two differ by that."
+            )
+    else:
+        first = f"{kind}: distances between holders. Without {aim}."
+    if result.labels == "classes":
+        lines.append(
+            "Labels are compared as vectors here and by the records of their classes in the "
+            "ranking: wrong labels show less here."
+        )
+    lines.append(f"Disclosed for it: {matrix.disclosure}. {level_in_words(matrix.disclosure)}")
+    if not matrix.converged:
+        lines.append(f"Not everything converged: {printable(matrix.status, 400)}")
+    return [render.Paragraph(first), [render.Paragraph(line, "small") for line in lines]]
+
+
+def _has_same_distances(result: Contributions, matrix: DistanceMatrix) -> bool:
+    """Return whether the ranking's distances to the target are those of the matrix."""
+    return not any(
+        abs(item.distance.value - matrix[item.holder, TARGET_NAME].value)
+        > 1e-3 * item.distance.value
+        for item in result.holders
+    )

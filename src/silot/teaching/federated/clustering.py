@@ -115,7 +115,7 @@ class Clustering(Preflighted):
         The run that asked for the records to test; ``None`` where nobody was asked.
     """
 
-    view: ClassVar = "clustering_view:clustering"
+    view: ClassVar = "view:clustering"
 
     names: tuple[str, ...]
     assignment: Mapping[str, int]

@@ -60,7 +60,7 @@ class Coreset(Barycenter):
         ``None`` where there are none.
     """
 
-    view: ClassVar = "coreset_view:coreset"
+    view: ClassVar = "view:coreset"
 
     method: str = "fedbary"
     accuracy: float | None = None

@@ -61,7 +61,7 @@ class FederatedModels(Billed):
         Holders that were dropped, and the code of why.
     """
 
-    view: ClassVar = "federated_view:federated"
+    view: ClassVar = "view:federated"
 
     names: tuple[str, ...]
     algorithm: str

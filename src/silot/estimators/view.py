@@ -1,0 +1,86 @@
+"""What is shown of a shift from a reference, and of a change between domains."""
+
+from __future__ import annotations
+
+from .. import render
+from ..distances.figures import histograms_figure
+from ..distances.verdict import changes_table, verdict_rows, verdict_words
+from ..distances.view import distance_content
+from ..render.words import short_bounds, short_number
+from .adaptation import DomainChange
+from .shift import Shift
+
+_MOST = 8
+_VERDICTS = {
+    "none": "No change: what differs is within chance",
+    "classes": "Other shares of the classes explain the target",
+    "units": "Other units of the columns, and shares of the classes, explain the target",
+    "transport": "Nothing less explains the target: each record was moved to its image there",
+    "unexplained": "Neither shares nor units explain the target: nothing was changed",
+}
+
+
+def shift_content(result: Shift) -> render.Content:
+    """Declare whether records shifted, how far, and by which columns, the clearest first."""
+    words = verdict_words(result.verdict)
+    rows = {
+        **verdict_rows(result.verdict),
+        "W2": f"{short_number(result.distance)} standard deviations of the reference",
+        "bounds": short_bounds(result.lower, result.upper),
+    }
+    return [
+        render.Headline("Have the records shifted?", f"{words[:1].upper()}{words[1:]}."),
+        render.section("The test", "test", render.facts(rows), link="Test"),
+        render.section(
+            "By column",
+            "columns",
+            changes_table(result.verdict, _MOST),
+            render.on_page(histograms_figure(result.verdict, ("reference", "records"))),
+            link="Columns",
+        ),
+        render.on_page(
+            render.section(
+                "The distance",
+                "distance",
+                lambda: render.written(distance_content(result.result), "terminal"),
+                link="Distance",
+            )
+        ),
+    ]
+
+
+def adaptation_content(result: DomainChange) -> render.Content:
+    """Declare what explains the target, and how."""
+    verdict = _VERDICTS[result.change]
+    steps = [
+        (step.change, step.distance, step.p_value, "explains" if step.explains else "")
+        for step in result.steps
+    ]
+    classes = [(name, *ends) for name, ends in result.shares.items()]
+    order = sorted(result.scale, key=lambda name: -abs(result.scale[name] - 1.0))
+    units = [(name, result.scale[name], result.offset[name]) for name in order]
+    return [
+        render.Headline("How does the target differ?", f"{verdict}."),
+        render.facts({}, terminal={"verdict": verdict}),
+        render.Table(
+            "What was tried: how far the source so changed is from the target, and the chance of a "
+            "difference as clear.",
+            [render.texts("change"), render.numbers("W2"), render.digits("p", 3), render.texts("")],
+            steps,
+        ),
+        render.Table(
+            "Shares of the classes.",
+            [render.names("class", 30), render.shares("source"), render.shares("target")],
+            classes,
+        )
+        if result.change in ("classes", "units", "transport")
+        else None,
+        render.Table(
+            "Target from source, column by column.",
+            [render.names("column", 30), render.numbers("times"), render.numbers("plus")],
+            units,
+            most=_MOST,
+        )
+        if result.change == "units"
+        else None,
+    ]
