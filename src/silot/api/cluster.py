@@ -136,6 +136,3 @@ def _check_alone(method: object, labels: object, options: Mapping[str, Any]) -> 
             f"distances are given, and {names[0]!r} says how to measure them. Leave it out.",
             code="option-unknown",
         )
-
-
-__all__ = ["cluster"]

@@ -220,6 +220,3 @@ def _build_head(release: ReleaseFile) -> Measure:
     """Return a measure with the columns of a release."""
     columns = release.terms.columns or []
     return Measure([[0.0] * len(columns)], columns=columns, schema=release.schema)
-
-
-__all__ = ["combine", "read_releases"]

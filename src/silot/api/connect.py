@@ -366,6 +366,3 @@ def _wire(kit: Kit) -> Carry:
     from ..sites.flare import Wire
 
     return Wire(kit)
-
-
-__all__ = ["Connection", "connect", "resume"]

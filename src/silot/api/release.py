@@ -275,6 +275,3 @@ def _describe_disclosure(terms: Terms) -> str:
         f"{terms.privacy_epsilon:g} and delta {terms.privacy_delta:g} for each record. No record, "
         "no exact count and no value of the data."
     )
-
-
-__all__ = ["release"]

@@ -209,6 +209,3 @@ def _score_records(holders: Holders, parties: Parties, **shared: Any) -> dict[st
     is_federation = isinstance(holders, Federation | Runtime)
     data = dict.fromkeys(parties.names, holders) if is_federation else name_holders(holders)
     return {name: value_records(data[name], own, name=name, **shared) for name in parties.names}
-
-
-__all__ = ["train"]

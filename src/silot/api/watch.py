@@ -94,6 +94,3 @@ def _index_by_period(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
             )
         by_period[period] = release
     return by_period
-
-
-__all__ = ["watch"]

@@ -26,6 +26,3 @@ def name_verdict(verdict: V, columns: Columns) -> V:
 def column_of_each(columns: Columns) -> Sequence[str] | None:
     """Return the column of each coordinate: those of categories have several."""
     return columns.origins if isinstance(columns, Contract) else columns
-
-
-__all__ = ["Columns", "column_of_each", "name_verdict"]

@@ -245,6 +245,3 @@ def _parts_of(predict: Predictor | Sequence[Predictor], parts: int) -> int:
 
 def _broken(fault: str) -> InputError:
     return InputError(f"{reason(fault, here=True)}.", code=fault)
-
-
-__all__ = ["Teacher"]

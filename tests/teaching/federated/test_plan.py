@@ -12,8 +12,7 @@ import pytest
 import silot
 from examples.clinics import main as write_clinics
 from silot import Holder, LocalFederation, Measure, Plan, Policy
-from silot.api.advice import Pool
-from silot.api.advice.pool import pull
+from silot.api.advice.pool import Pool, pull
 from silot.errors import InputError, MismatchError, RefusedError, SilotError
 from silot.federation import Transcript
 from silot.federation.party import Own

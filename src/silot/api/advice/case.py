@@ -136,6 +136,3 @@ def measure_gain(case: Case, first: Solved, then: Solved, level: float | None = 
     )  # fmt: skip
     sure = gain.lower > 0 and (level is None or gain.value + float(ndtri(level)) * luck > 0)
     return Gain(gain, sure, evidence)
-
-
-__all__ = ["ENDS", "LEVEL", "MOST_FLAGGED", "PART", "Case", "Gain", "measure_gain"]

@@ -318,6 +318,3 @@ def _squares(points: Array, masses: Array, codes: Codes, classes: int, target: T
         )  # fmt: skip
         apart[code, :validated] = apart[:validated, code] = row
     return apart**2
-
-
-__all__ = ["Pool", "Pull", "Solved", "Span", "pull", "with_columns_of"]

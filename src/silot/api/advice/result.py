@@ -187,6 +187,3 @@ def _flagged(scores: RecordScores) -> dict[str, Any]:
     kept = ("records", "flagged", "fdr", "rule", "status")
     broken = {name: estimate.to_dict() for name, estimate in scores.parts.broken.items()}
     return {name: fields[name] for name in kept} | {"broken": broken}
-
-
-__all__ = ["NOT_COMPARABLE", "OTHERS", "UNIT", "Advice", "Evidence", "Plan"]

@@ -304,6 +304,3 @@ def _from_whom(case: Case, code: int) -> tuple[tuple[str, ...], str, tuple[Evide
     best = min(holders, key=lambda name: near[name].value)
     text = f"{best}'s are nearest the validation's ({number(near[best].value)})."
     return (best,), text, (case.evidence(f"of {best}'s records of the class", near[best]),)
-
-
-__all__ = ["advise"]
