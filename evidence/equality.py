@@ -216,7 +216,7 @@ def teaching() -> Iterator[Case]:
     tests = {n: silot.Measure(x[rows], labels=truth[rows]) for n, rows in blocks.items()}
     base: dict[str, Any] = {"model": "logistic", "iterations": 60}
     for options in (
-        {}, {"model": "mlp"}, {"rule": "parameter"}, {"rule": "density"},
+        {}, {"model": "mlp"}, {"rule": "parameter"},
         {"method": "gp", "objective": "bound"}, {"method": "st-lf"},
         {"objective": "matched"}, {"objective": "bound", "divergence": "classifier"},
         {"divergence": "fedwad"},

@@ -27,7 +27,7 @@ from silot.records.validation import records
 from silot.teaching.divergences import divergences
 from silot.teaching.federated import ModelSpec
 from silot.teaching.federated.questions import TrainModel
-from silot.teaching.questions import ClassFeatures, FitDensity
+from silot.teaching.questions import ClassFeatures
 
 RNG = np.random.default_rng(3)
 X, Y, Z = (RNG.normal(size=(24, 3)) + shift for shift in (0.0, 0.4, 0.8))
@@ -73,7 +73,6 @@ def transcripts() -> dict[str, Transcript]:
     asked = (
         TrainModel(model=model_text, classes=classes, iterations=5),
         ClassFeatures(classes=classes, features=8, bandwidth=1.0),
-        FitDensity(classes=classes, model=model_text),
     )
     entries: list[Entry] = []
     for round_, question in enumerate(asked):

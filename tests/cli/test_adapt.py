@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from silot.teaching.federated import DensitySpec, ModelSpec, Rule, combine
+from silot.teaching.federated import ModelSpec, Rule, combine
 from tests.cli.running import within as silot
 from tests.lazily import package
 
@@ -85,7 +85,7 @@ def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: P
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("rule", ["output", "parameter", "density"])
+@pytest.mark.parametrize("rule", ["output", "parameter"])
 def test_saved_models_predict_what_targets_were_told(
     folder: Path, tmp_path: Path, rule: Rule
 ) -> None:
@@ -99,9 +99,6 @@ def test_saved_models_predict_what_targets_were_told(
         weights = np.array([kept["alpha"][place[str(n)], place[target]] for n in kept["trained"]])
         used = weights > 0
         more: dict[str, Any] = {}
-        if rule == "density":
-            law = DensitySpec(**json.loads(str(kept["density"])))
-            more = {"density": law, "densities": kept["densities"][used]}
         if rule != "parameter":
             sources = [place[str(name)] for name in kept["trained"][used]]
             more["factors"] = kept["factors"][sources, place[target]]

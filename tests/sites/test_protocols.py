@@ -322,9 +322,6 @@ CASES = {
     "adapt some labels": Case(
         adapted(), "class-features count-labelled spread train-model", labels=40
     ),
-    "adapt density": Case(
-        adapted(budget=0.9, rule="density"), f"{TRAINING} class-features fit-density", labels=0
-    ),
     "adapt bound": Case(
         adapted(objective="bound", mixing="ambiguity"), f"{TRAINING} disagreement", labels=0
     ),

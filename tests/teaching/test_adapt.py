@@ -286,21 +286,11 @@ def test_the_bill_has_the_models_and_the_disclosure_their_level() -> None:
     assert "parameters" not in body
 
 
-@pytest.mark.parametrize("rule", ["parameter", "density"])
-def test_every_rule_of_combining_runs(rule: str) -> None:
-    found = run(rule=rule)
-    assert found.rule == rule
+def test_parameters_can_be_combined() -> None:
+    found = run(rule="parameter")
+    assert found.rule == "parameter"
     assert found.accuracies["d4"] is not None
     assert found.accuracies["d4"] > 0.5
-
-
-def test_densities_without_any_sharpness_weigh_models_as_the_plan_does() -> None:
-    flat, plan = run(rule="density", sharpness=1e-12), run(rule="output")
-    for name in ("d3", "d4", "d5"):
-        x = records()[name][0]
-        np.testing.assert_allclose(
-            flat.probabilities(name, x), plan.probabilities(name, x), atol=1e-6
-        )
 
 
 @pytest.mark.heavy
@@ -472,7 +462,6 @@ def test_one_device_left_is_none() -> None:
         ({"powers": {"a": 1.0}}, "device-names"),
         ({"model_bits": 0.0}, "option-model-bits"),
         ({"rule": "vote"}, "option-rule"),
-        ({"sharpness": 0.0}, "option-density"),
         ({"prior": "mine"}, "option-prior"),
         ({"budget": "much"}, "option-budget"),
         ({"prior": "matched", "rule": "parameter"}, "option-prior"),

@@ -14,18 +14,14 @@ from silot.federation.question import decode_question, encode_question
 from silot.privacy import Ledger
 from silot.teaching.federated import (
     Combination,
-    DensitySpec,
     ModelSpec,
-    check_density,
-    fit_density,
     initial,
-    log_density,
     probabilities,
     random_features,
     train,
 )
 from silot.teaching.federated.questions import CountLabelled, TrainModel
-from silot.teaching.questions import ClassFeatures, Disagreement, EvaluateCombination, FitDensity
+from silot.teaching.questions import ClassFeatures, Disagreement, EvaluateCombination
 
 SPEC = ModelSpec("logistic", (2,), 2)
 CLASSES = encode_classes(["a", "b"])
@@ -62,7 +58,6 @@ QUESTIONS: list[Question] = [
     CountLabelled(),
     TrainModel(model=TEXT, classes=CLASSES, start=np.zeros(3), folds=2),
     ClassFeatures(classes=CLASSES, features=8, bandwidth=1.0),
-    FitDensity(model=TEXT, classes=CLASSES),
     Disagreement(model=TEXT, parameters=np.zeros((2, 3))),
     EvaluateCombination.about(combination(factors=np.ones((2, 2))), classes=CLASSES),
 ]
@@ -164,19 +159,6 @@ def test_features_are_means_by_class_and_of_all() -> None:
         assert answer.arrays["counts"][row] == (marked == name).sum()
 
 
-def test_a_density_is_that_of_the_labelled_records() -> None:
-    x, y = cloud()
-    spec = ModelSpec("logistic", (2,), 2, centre=1.0, scale=2.0)
-    question = FitDensity(model=spec.to_text(), classes=CLASSES)
-    holder = Holder(Measure(x, labels=y), Policy(level="record"))
-    density = told(holder, question).array("density", ndim=1)
-    law = DensitySpec(2, 2)
-    check_density(law, density)
-    expected = fit_density(law, (x - 1.0) / 2.0, (y == "b").astype(np.int64))
-    np.testing.assert_allclose(density, expected)
-    assert np.isfinite(log_density(law, density, x)).all()
-
-
 def test_disagreement_is_the_mean_squared_difference() -> None:
     x, _ = cloud()
     own = np.random.default_rng(1).normal(size=(3, 3))
@@ -243,7 +225,6 @@ def test_a_class_nobody_teaches_counts_as_a_mistake() -> None:
         (Disagreement(model=TEXT, parameters=np.zeros((0, 3))), "question-fields"),
         (Disagreement(model=TEXT, parameters=np.full((1, 3), np.nan)), "model-parameters"),
         (ClassFeatures(classes=CLASSES, features=7, bandwidth=1.0), "option-features"),
-        (FitDensity(model=TEXT, classes=CLASSES, dimensions=0), "option-density"),
     ],
 )
 def test_nonsense_is_a_failure_with_a_code(question: Question, expected: str) -> None:

@@ -12,12 +12,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..distances.questions import Moments, decode_classes
-from ..federation.answer import Answer
 from ..teaching.federated import probabilities, random_features
-from ..teaching.federated.combine import log_density
 from ..teaching.federated.features import in_units
 from ..teaching.federated.questions import Spread, TrainModel, TrainRound
-from ..teaching.questions import ClassFeatures, FitDensity, MeanFeatures
+from ..teaching.questions import ClassFeatures, MeanFeatures
 from .case import Candidates, Case
 from .inversion import Array, InapplicableError
 from .metrics import above
@@ -26,7 +24,6 @@ from .models import (
     Queried,
     Trained,
     codes_of_labels,
-    density_spec,
     positive,
     queried,
     trained,
@@ -353,30 +350,16 @@ def feature_membership(case: Case) -> Scores:
 
 
 def mean_membership(case: Case) -> Scores:
-    """Records lean towards the mean they are part of, and fit the density fitted to them."""
-    answers = case.answered(Moments, Spread, FitDensity)
+    """Records lean towards the mean they are part of."""
+    answers = case.answered(Moments, Spread)
     if not answers or case.embedding != "none":
         raise InapplicableError("no moments of records were seen")
     people = case.compared()
-    columns = [
-        _density(question, answer, people)
-        if isinstance(question, FitDensity)
-        else _leaning(answer.array("mean", ndim=1), people)
-        for question, answer in answers
-    ]
+    columns = [_leaning(answer.array("mean", ndim=1), people) for _, answer in answers]
     usable = [one for one in columns if one is not None]
     if not usable:
         raise InapplicableError("no moments of the records themselves were seen")
     return _scores(np.column_stack(usable), len(people.inside), f"by {len(answers)} answers")
-
-
-def _density(question: FitDensity, answer: Answer, people: Candidates) -> Array | None:
-    """Return the log density of every candidate, ``None`` where it is of something else."""
-    spec = question.spec
-    if spec.inputs != people.rows.shape[1]:
-        return None
-    density = answer.array("density", ndim=1)
-    return log_density(density_spec(question), density, spec.scaled(people.rows))
 
 
 def _leaning(mean: Array, people: Candidates) -> Array | None:

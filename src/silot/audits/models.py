@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -19,9 +19,9 @@ from ..distillation.questions import (
     parse_texts,
 )
 from ..federation.answer import Answer
-from ..teaching.federated import DensitySpec, ModelSpec, initial
-from ..teaching.federated.questions import CountLabelled, TrainModel, TrainRound
-from ..teaching.questions import ClassFeatures, FitDensity, TrainDomain
+from ..teaching.federated import ModelSpec, initial
+from ..teaching.federated.questions import TrainModel, TrainRound
+from ..teaching.questions import TrainDomain
 from .case import Case, Labels
 from .inversion import Array, Guess, InapplicableError
 from .result import NEEDS
@@ -188,12 +188,6 @@ def trained(case: Case) -> list[Trained]:
     return models
 
 
-def density_spec(question: FitDensity) -> DensitySpec:
-    """Return the shape of the density that a question has fitted."""
-    spec = question.spec
-    return DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)
-
-
 @dataclass(frozen=True)
 class Copy:
     """How often a copy of a model gives the model's label, and what the commonest label scores."""
@@ -266,52 +260,3 @@ def _change_ratios(spec: ModelSpec, after: Array, before: Array) -> Array:
     )
     moved = np.abs(bias) > _STILL * max(float(np.abs(bias).max()), 1e-300)
     return (weights[:, moved] / bias[moved]).T
-
-
-def class_means(case: Case) -> Guess:
-    """Read means of classes, which are records where a class has one."""
-    counts = np.zeros(0)
-    means: list[tuple[Array, bool]] = []
-    answers = case.answered(CountLabelled, ClassFeatures, FitDensity)
-    for question, answer in answers:
-        if isinstance(question, FitDensity):
-            means += _means_of_classes(question, answer, counts)
-        else:
-            counts = np.asarray(answer.arrays["counts"], dtype=np.float64)
-    if not means:
-        reduced = any(isinstance(one, FitDensity) and _is_reduced(one) for one, _ in answers)
-        raise InapplicableError(
-            "means were seen on fewer dimensions than records have"
-            if reduced
-            else "no means of classes were seen"
-        )
-    rows, alone = zip(*means, strict=True)
-    proven = np.array(alone)
-    return Guess(
-        np.stack(rows),
-        certified=bool(proven.all()) if proven.any() else None,
-        note="" if proven.all() else "a mean of all records of a class",
-        proven=proven,
-    )
-
-
-def _is_reduced(question: FitDensity) -> bool:
-    return density_spec(question).width < question.spec.inputs
-
-
-def _means_of_classes(
-    question: FitDensity, answer: Answer, counts: Array
-) -> Iterator[tuple[Array, bool]]:
-    """Yield means of classes, and whether they are of one record; none where they are reduced."""
-    if _is_reduced(question):
-        return
-    spec, shape = question.spec, density_spec(question)
-    density = answer.array("density", ndim=1)
-    masses, means = (
-        density[: shape.classes],
-        density[shape.classes :][: shape.classes * shape.width],
-    )
-    alone = counts == 1 if len(counts) == shape.classes else np.zeros(shape.classes, dtype=bool)
-    for code in np.flatnonzero(masses > 0):
-        mean = means.reshape(shape.classes, -1)[code] * np.asarray(spec.scale) + spec.centre
-        yield mean, bool(alone[code])

@@ -47,7 +47,6 @@ ATTACKS: Mapping[str, Callable[[Case], Finding]] = {
     "extrapolation": records.extrapolation,
     "cell-means": records.cell_means,
     "sketch-reading": records.sketch_reading,
-    "class-means": models.class_means,
     "parameter-inversion": models.parameter_inversion,
     "model-extraction": models.model_extraction,
     "prediction-membership": membership.prediction_membership,

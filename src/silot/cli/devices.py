@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -317,11 +316,6 @@ def _save_models(result: Adaptation, path: Path) -> None:
     factors = _factors(result)
     if factors is not None:
         arrays["factors"] = factors
-    densities = _densities(result)
-    if densities:
-        nothing = np.full(len(next(iter(densities.values()))), np.nan)
-        arrays["densities"] = np.stack([densities.get(name, nothing) for name in names])
-        arrays["density"] = np.array(_describe_density(result))
     save_arrays(path, arrays, private=True)
 
 
@@ -336,21 +330,3 @@ def _factors(result: Adaptation) -> Array | None:
             factors[plan.alpha[:, j] > 0, j] = model.factors
             adjusted = True
     return factors if adjusted else None
-
-
-def _densities(result: Adaptation) -> dict[str, Array]:
-    """Return densities of the records of sources, where models are combined by these."""
-    plan = result.plan
-    densities: dict[str, Array] = {}
-    for j, target in enumerate(plan.names):
-        model = result.models.get(target)
-        if model is not None and model.densities is not None:
-            senders = [plan.names[i] for i in np.flatnonzero(plan.alpha[:, j] > 0)]
-            densities.update(zip(senders, model.densities, strict=True))
-    return densities
-
-
-def _describe_density(result: Adaptation) -> str:
-    """Describe the densities as JSON."""
-    densities = [model.density for model in result.models.values() if model.density is not None]
-    return jsonlib.dumps(asdict(densities[0]), sort_keys=True)

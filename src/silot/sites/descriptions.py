@@ -21,7 +21,6 @@ KINDS = {
     "domain-errors": "how often trained models take the records for those of another site",
     "domain-scores": "how sure trained models are that records are of this site",
     "evaluate-combination": "how often a combination of models is right on the test records",
-    "fit-density": "a description of where the labelled records lie, class by class",
     "interpolant-costs": "all distances between points computed from the records and the asker's",
     "interpolant-distance": "how far points computed from the records are from the asker's own "
     "data, as one number",

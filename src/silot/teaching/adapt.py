@@ -23,14 +23,14 @@ from ..distances.sketches.release_options import Private
 from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
-from ..federation.protocol import COORDINATOR, Protocol, Questions, Steps, required
+from ..federation.protocol import COORDINATOR, Protocol, Questions, Steps
 from ..federation.question import Answerer
 from ..options import Check, anything, count, none_or, number, option, part, word
 from ..privacy.accounting import scale_for
 from ..privacy.summary import Reading
 from .costs import Indices, NoEligibleSource
 from .divergences import DIVERGENCES, Divergence, divergence_of
-from .federated import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
+from .federated import RULES, Combination, ModelSpec, Rule
 from .federated.features import effective_columns
 from .federated.modelling import (
     Counted,
@@ -51,7 +51,7 @@ from .federated.questions import TrainModel, described
 from .matching import Matching, excess, match
 from .objectives import AIMS, Choosing, Evidence, energy_share
 from .plan import LinkPlan
-from .questions import ClassFeatures, Disagreement, EvaluateCombination, FitDensity, MeanFeatures
+from .questions import ClassFeatures, Disagreement, EvaluateCombination, MeanFeatures
 from .result import Adaptation, Divergences
 
 T = TypeVar("T")
@@ -297,10 +297,6 @@ class Combining(Labelled):
         default=None,
         brief="How a target combines models. Default: output, or parameter with --method st-lf.",
     )
-    dimensions: int = option('Of ``rule="density"``.', anything("int"), default=16)
-    sharpness: float = option(
-        'Of ``rule="density"``.', anything("float, above 0, at most 1"), default=1.0
-    )
     prior: Prior | None = option(
         '``"matched"`` adjusts each model\'s predictions from the class proportions it was trained '
         "with to those that the target's own records seem to have; "
@@ -317,15 +313,9 @@ class Combining(Labelled):
         "estimated.",
     )
 
-    def fit(self) -> None:
-        super().fit()
-        # Checks its options; the records' dimension is not known yet.
-        DensitySpec(1, 2, self.dimensions, self.seed, self.sharpness)
-
-    def combine(self, plan: LinkPlan, evidence: Evidence) -> Steps[dict[str, Combination]]:
+    def combine(self, plan: LinkPlan, evidence: Evidence) -> dict[str, Combination]:
         """Return the model of every device that has one: its own, or what it received."""
         spec, models = evidence.spec, evidence.models
-        densities = yield from self._densities(plan, evidence)
         combinations: dict[str, Combination] = {}
         for j, name in enumerate(plan.names):
             if plan.psi[j] == 0:
@@ -337,20 +327,13 @@ class Combining(Labelled):
             if not len(senders):
                 continue
             names, weights = [plan.names[i] for i in senders], plan.alpha[senders, j]
-            combination = Combination(
+            combinations[name] = Combination(
                 spec=spec,
                 parameters=np.stack([models[sender] for sender in names]),
                 weights=weights / weights.sum(),
                 rule=settled(self.rule),
                 factors=self._factors(evidence, j, senders, weights),
             )
-            if self.rule == "density":
-                combination = replace(
-                    combination,
-                    density=self._density(spec),
-                    densities=np.stack([densities[sender] for sender in names]),
-                )
-            combinations[name] = combination
         return combinations
 
     def evaluate(
@@ -389,30 +372,6 @@ class Combining(Labelled):
         if silent:
             text += f"; without an accuracy of {', '.join(silent)}"
         return text
-
-    def _density(self, spec: ModelSpec) -> DensitySpec:
-        return DensitySpec(spec.inputs, spec.classes, self.dimensions, self.seed, self.sharpness)
-
-    def _densities(self, plan: LinkPlan, evidence: Evidence) -> Steps[dict[str, Array]]:
-        """Ask every source that has a link where its records lie, for ``rule="density"``."""
-        senders = [
-            name for name, row in zip(plan.names, plan.alpha, strict=True) if (row > 0).any()
-        ]
-        if self.rule != "density" or not senders:
-            return {}
-        question = FitDensity(
-            **described(evidence.spec),
-            classes=encode_classes(list(evidence.classes)),
-            unlabelled=self.unlabelled,
-            dimensions=self.dimensions,
-            seed=self.seed,
-        )
-        answers = yield dict.fromkeys(senders, question)
-        # The plan rests on these sources: without their densities the rule cannot be applied.
-        densities = {k: required(answers, k).array("density", ndim=1) for k in sorted(senders)}
-        for density in densities.values():
-            check_density(self._density(evidence.spec), density)
-        return densities
 
     def _factors(
         self, evidence: Evidence, target: int, senders: Indices, weights: Array
@@ -720,7 +679,7 @@ class Adapt(Combining, Choosing, Features, Learning):
         models, matching = evidence.models, evidence.matching
         costs = self.costs_of(evidence, holders)
         plan = self.aim.solve(self, costs)
-        combined = yield from self.combine(plan, evidence)
+        combined = self.combine(plan, evidence)
         accuracies, unevaluated = yield from self.evaluate(plan, combined, classes)
         return Adaptation(
             names=devices.names,

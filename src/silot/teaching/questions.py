@@ -20,10 +20,8 @@ from ..federation.disclosure import Disclosure
 from ..federation.question import Array, Codes, Names, Question, Subject, register
 from .federated import (
     Combination,
-    DensitySpec,
     ModelSpec,
     Rule,
-    fit_density,
     probabilities,
     random_features,
     train,
@@ -281,26 +279,6 @@ class ClassFeatures(AboutLabelled):
         return Answer({"mean": lifted.mean(axis=0), "means": means, "counts": counts})
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitDensity(AboutModel, AboutLabelled):
-    """Where the labelled records lie: a Gaussian a class on a public random projection.
-
-    Level record: beside the mean of all records it tells what rare classes hold.
-    """
-
-    kind: ClassVar[str] = "fit-density"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    dimensions: int = 16
-    seed: int = 0
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        spec = self.spec
-        records, codes = self.labelled(points, weights, labels)
-        law = DensitySpec(spec.inputs, spec.classes, self.dimensions, self.seed)
-        return Answer({"density": fit_density(law, spec.scaled(records), codes)})
-
-
 def models_of(parameters: Array) -> Array:
     """Rows of parameters, or a ``WireError``."""
     if parameters.ndim != 2 or len(parameters) == 0:
@@ -337,8 +315,7 @@ class Disagreement(AboutModel):
 class EvaluateCombination(AboutModel, AboutLabelled):
     """Accuracy of a combination of models (``learning.combine``) on the evaluation records.
 
-    Records of classes outside the list count as mistakes. ``densities`` is (S, D) for the rule
-    ``"density"``, and ``factors`` (S, C); both are (0, 0) for none.
+    Records of classes outside the list count as mistakes. ``factors`` is (S, C), (0, 0) for none.
     """
 
     kind: ClassVar[str] = "evaluate-combination"
@@ -348,41 +325,21 @@ class EvaluateCombination(AboutModel, AboutLabelled):
     parameters: Array
     weights: Array
     rule: str = "output"
-    densities: Array = field(default_factory=_no_rows)
-    dimensions: int = 16
-    density_seed: int = 0
-    sharpness: float = 1.0
     factors: Array = field(default_factory=_no_rows)
 
     def combination(self) -> Combination:
         """Return the combination the question brings along."""
-        spec = self.spec
-        law = None
-        if self.rule == "density":
-            law = DensitySpec(
-                spec.inputs, spec.classes, self.dimensions, self.density_seed, self.sharpness
-            )
         return Combination(
-            spec=spec,
+            spec=self.spec,
             parameters=models_of(self.parameters),
             weights=self.weights,
             rule=cast("Rule", self.rule),
-            density=law,
-            densities=None if law is None else self.densities,
             factors=self.factors if self.factors.size else None,
         )
 
     @classmethod
     def about(cls, model: Combination, **fields: Any) -> Self:
         """Ask about a combination."""
-        law = model.density
-        if law is not None and model.densities is not None:
-            fields |= {
-                "densities": model.densities,
-                "dimensions": law.dimensions,
-                "density_seed": law.seed,
-                "sharpness": law.sharpness,
-            }
         if model.factors is not None:
             fields["factors"] = model.factors
         return cls(
@@ -410,7 +367,6 @@ register(
     DomainScores,
     DomainErrors,
     ClassFeatures,
-    FitDensity,
     Disagreement,
     EvaluateCombination,
 )

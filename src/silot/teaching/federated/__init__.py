@@ -3,12 +3,8 @@
 from .combine import (
     RULES,
     Combination,
-    DensitySpec,
     Rule,
-    check_density,
     combine,
-    fit_density,
-    log_density,
 )
 from .features import random_features
 from .neighbour import NearestNeighbour
@@ -19,18 +15,14 @@ __all__ = [
     "KINDS",
     "RULES",
     "Combination",
-    "DensitySpec",
     "Kind",
     "ModelSpec",
     "NearestNeighbour",
     "Rule",
     "Training",
-    "check_density",
     "combine",
     "cross_predictions",
-    "fit_density",
     "initial",
-    "log_density",
     "probabilities",
     "random_features",
     "train",
