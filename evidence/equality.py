@@ -221,7 +221,6 @@ def teaching() -> Iterator[Case]:
         {"objective": "matched"}, {"objective": "bound", "divergence": "classifier"},
         {"divergence": "fedwad"},
         {"mixing": "variance", "objective": "bound"},
-        {"mixing": "ambiguity", "objective": "bound"},
         {"prior": "source"}, {"budget": 0.4, "seed": 2},
     ):  # fmt: skip
         yield (

@@ -157,8 +157,6 @@ def test_a_bad_network_is_one_line_with_a_code_and_writes_nothing(
         (("broken.json",), 4, "file-unreadable"),
         ((EXAMPLE, "--report", "no/links.html"), 4, "file-unwritable"),
         ((EXAMPLE, "--phi", "-1", "5", "1"), 3, "costs-negative"),
-        ((EXAMPLE, "--mixing", "mmd"), 3, None),
-        ((EXAMPLE, "--mixing", "ambiguity"), 3, None),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_code(

@@ -323,7 +323,7 @@ CASES = {
         adapted(), "class-features count-labelled spread train-model", labels=40
     ),
     "adapt bound": Case(
-        adapted(objective="bound", mixing="ambiguity"), f"{TRAINING} disagreement", labels=0
+        adapted(objective="bound", mixing="variance"), TRAINING, labels=0
     ),
     "adapt matched": Case(adapted(objective="matched"), f"{TRAINING} class-features", labels=0),
     "distill": Case(distilled(noise=64), "describe-teacher predict", needs="torch"),

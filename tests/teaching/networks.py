@@ -94,34 +94,23 @@ def brute_force(costs: LinkCosts, unserved: float | None = None) -> float:
     return best
 
 
-def mixed_network(
-    n: int, eligible: int, seed: int, *, energy: float, low: bool = False
-) -> LinkCosts:
+def mixed_network(n: int, eligible: int, seed: int, *, energy: float) -> LinkCosts:
     """A network with the data of every mixing."""
     rng = np.random.default_rng([seed, n, eligible])
-    features = rng.normal(size=(n, 2 if low else 20)) / 4
-    outputs = rng.uniform(size=(n, n, 30))
     return LinkCosts(
         rng.uniform(size=n),
         rng.uniform(0, 0.3, (n, n)),
         energy * rng.uniform(0.5, 1.5, (n, n)),
         eligible=np.arange(n) < eligible,
         labelled=rng.integers(20, 400, n),
-        kernel=features @ features.T,
-        disagreement=np.mean((outputs[:, :, None] - outputs[:, None]) ** 2, axis=3),
         mixing_scale=float(rng.uniform(0.2, 2.0)),
     )
 
 
 def mixed_part(costs: LinkCosts, mixing: str, j: int, a: Array) -> float:
     """m_j(a), from its definition."""
-    scale = costs.mixing_scale
-    if mixing == "variance":
-        return scale * float(np.sqrt(np.sum(a**2 / costs.labelled)))
-    if mixing == "ambiguity":
-        return -0.5 * scale * float(a @ costs.disagreement[j] @ a)
-    kernel = costs.kernel
-    return scale * float(np.sqrt(max(a @ kernel @ a - 2 * a @ kernel[j] + kernel[j, j], 0.0)))
+    assert mixing == "variance"
+    return costs.mixing_scale * float(np.sqrt(np.sum(a**2 / costs.labelled)))
 
 
 def mixed_target(costs: LinkCosts, mixing: str, j: int, sources: tuple[int, ...]) -> float:

@@ -20,7 +20,6 @@ from silot.errors import HolderError, InputError, MismatchError, RefusedError, S
 from silot.federation import Answer, Failure, Question
 from silot.federation.question import decode_question, encode_question
 from silot.privacy.ledger import Ledger
-from silot.teaching.costs import LinkCosts
 from silot.teaching.divergences import (
     DIVERGENCES,
     Devices,
@@ -297,16 +296,6 @@ def test_mmd_leaves_out_the_pairs_of_a_record_with_itself(seed: int) -> None:
         x, y = devices[a], devices[b]
         square = apart(x) + apart(y) - 2 * inner(x, y)
         assert found[a, b] == pytest.approx(max(square, 0.0) ** 0.5, abs=1e-6)
-
-
-def test_the_kernel_of_mmd_is_one_that_link_costs_take() -> None:
-    found = run(DEVICES, "mmd")
-    assert found.kernel is not None
-    zeros = np.zeros((4, 4))
-    costs = LinkCosts(np.ones(4), zeros, zeros, kernel=found.kernel, names=found.names)
-    assert costs.kernel is not None
-    # Mean embeddings of a kernel of at most 1.
-    assert np.abs(found.kernel).max() <= 1 + 1e-9
 
 
 def test_the_bandwidth_is_the_mean_squared_distance_of_all_records() -> None:

@@ -21,7 +21,7 @@ from silot.teaching.federated import (
     train,
 )
 from silot.teaching.federated.questions import CountLabelled, TrainModel
-from silot.teaching.questions import ClassFeatures, Disagreement, EvaluateCombination
+from silot.teaching.questions import ClassFeatures, EvaluateCombination
 
 SPEC = ModelSpec("logistic", (2,), 2)
 CLASSES = encode_classes(["a", "b"])
@@ -58,7 +58,6 @@ QUESTIONS: list[Question] = [
     CountLabelled(),
     TrainModel(model=TEXT, classes=CLASSES, start=np.zeros(3), folds=2),
     ClassFeatures(classes=CLASSES, features=8, bandwidth=1.0),
-    Disagreement(model=TEXT, parameters=np.zeros((2, 3))),
     EvaluateCombination.about(combination(factors=np.ones((2, 2))), classes=CLASSES),
 ]
 
@@ -159,20 +158,6 @@ def test_features_are_means_by_class_and_of_all() -> None:
         assert answer.arrays["counts"][row] == (marked == name).sum()
 
 
-def test_disagreement_is_the_mean_squared_difference() -> None:
-    x, _ = cloud()
-    own = np.random.default_rng(1).normal(size=(3, 3))
-    question = Disagreement(model=TEXT, parameters=own)
-    found = told(Holder(x, Policy.open()), question).array("squares", ndim=2)
-    outputs = [probabilities(SPEC, row, x) for row in own]
-    for i in range(3):
-        for k in range(3):
-            expected = ((outputs[i] - outputs[k]) ** 2).sum(axis=1).mean()
-            assert found[i, k] == pytest.approx(expected, abs=1e-12)
-    assert (np.diag(found) == 0).all()
-    np.testing.assert_array_equal(found, found.T)
-
-
 def test_only_evaluation_questions_see_evaluation_records() -> None:
     x, y = cloud()
     truth = np.array(["b"] * 20)
@@ -222,8 +207,6 @@ def test_a_class_nobody_teaches_counts_as_a_mistake() -> None:
             TrainModel(model=ModelSpec("logistic", (3,), 2).to_text(), classes=CLASSES),
             "dimension-mismatch",
         ),
-        (Disagreement(model=TEXT, parameters=np.zeros((0, 3))), "question-fields"),
-        (Disagreement(model=TEXT, parameters=np.full((1, 3), np.nan)), "model-parameters"),
         (ClassFeatures(classes=CLASSES, features=7, bandwidth=1.0), "option-features"),
     ],
 )

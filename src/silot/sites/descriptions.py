@@ -14,7 +14,6 @@ KINDS = {
     "count-suspects": "how many records look wrong, counted in groups and blurred by noise",
     "describe": "how many records and columns there are",
     "describe-teacher": "which labels the site's model predicts",
-    "disagreement": "how much models disagree on the records",
     "distance-to": "how far the records are from the asker's own data, as one number",
     "distance-with-error": "how far the records are from the asker's own data, how sure that "
     "number is, and for each column how far its median and its spread are from the asker's",

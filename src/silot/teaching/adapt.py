@@ -51,7 +51,7 @@ from .federated.questions import TrainModel, described
 from .matching import Matching, excess, match
 from .objectives import AIMS, Choosing, Evidence, energy_share
 from .plan import LinkPlan
-from .questions import ClassFeatures, Disagreement, EvaluateCombination, MeanFeatures
+from .questions import ClassFeatures, EvaluateCombination, MeanFeatures
 from .result import Adaptation, Divergences
 
 T = TypeVar("T")
@@ -449,8 +449,7 @@ class Adapt(Combining, Choosing, Features, Learning):
     links bring.
 
     ``method``, ``mixing``, ``mixing_scale`` and ``allow_unserved`` are for ``"matched"`` and
-    ``"bound"``. ``mixing="ambiguity"`` sends every model to every device, which no energy of the
-    plan counts. ``method="st-lf"`` is the paper as published: besides the solver it makes
+    ``"bound"``. ``method="st-lf"`` is the paper as published: besides the solver it makes
     ``objective="bound"``, ``divergence="classifier"`` (its Algorithm 1), ``constants="log10"``,
     ``folds=0`` and ``rule="parameter"`` the defaults.
 
@@ -478,8 +477,7 @@ class Adapt(Combining, Choosing, Features, Learning):
 
     divergence: str | None = option(
         'Method of ``divergences``, or ``"none"``. By default ``"mmd"`` where the plan rests on '
-        'divergences, with ``objective="bound"`` or ``mixing="mmd"``, else none. Columns are '
-        "scaled as for the model.",
+        'divergences, with ``objective="bound"``, else none. Columns are scaled as for the model.',
         anything("str, or None", _COMPARED),
         default=None,
         brief="How it is measured how far apart data are. Default: mmd where it is used.",
@@ -499,9 +497,8 @@ class Adapt(Combining, Choosing, Features, Learning):
         own = {name: value for name in _OPEN if (value := getattr(self, name)) is not None}
         chosen = (_PUBLISHED if self.method == "st-lf" else _OURS) | own
         estimates = AIMS[chosen["objective"]].estimates
-        compares = not estimates or self.needs == "kernel"
         adjusts = estimates and chosen["rule"] != "parameter"
-        chosen.setdefault("divergence", "mmd" if compares else "none")
+        chosen.setdefault("divergence", "none" if estimates else "mmd")
         chosen.setdefault("prior", "auto" if adjusts else "source")
         return self if chosen == own else self.having(**chosen)
 
@@ -512,11 +509,6 @@ class Adapt(Combining, Choosing, Features, Learning):
                 f"prior={self.prior!r} needs the class proportions that objective='coverage' or "
                 "'matched' estimates, and a rule other than 'parameter'.",
                 code="option-prior",
-            )
-        if self.needs == "kernel" and self.divergence != "mmd":
-            raise InputError(
-                "mixing='mmd' needs divergence='mmd', which tells the kernel.",
-                code="option-mixing",
             )
         if self.divergence == "none" and self.divergence_options:
             raise InputError(
@@ -567,11 +559,7 @@ class Adapt(Combining, Choosing, Features, Learning):
         """
         options, targets = self.settled, tuple(holders)
         options.check_holders((COORDINATOR, *targets))
-        if (
-            not options.aim.estimates
-            or options.comparison is not None
-            or options.needs == "disagreement"
-        ):
+        if not options.aim.estimates or options.comparison is not None:
             raise InputError(
                 "a private adaptation estimates the class shares of its targets, and compares "
                 "nothing else. Leave objective, divergence, mixing and method out.",
@@ -633,7 +621,7 @@ class Adapt(Combining, Choosing, Features, Learning):
             notes.append(f"{name} {records[name]} as {devices.counted[name].unlabelled}")
         devices.quorum = 2
         devices.drop(failed)
-        evidence = Evidence(devices, classes, trained, spec, means, None, None, None)
+        evidence = Evidence(devices, classes, trained, spec, means, None, None)
         result = answer_locally(self._conclude(evidence, (COORDINATOR, *targets)), local)
         return replace(
             result,
@@ -666,9 +654,8 @@ class Adapt(Combining, Choosing, Features, Learning):
         if self.aim.estimates:
             means = yield from self.ask_features(devices, spec, trained, classes)
         apart = yield from self._compare(devices)
-        evidence = Evidence(devices, classes, trained, spec, means, apart, None, None)
-        disagreement = yield from self._disagreement(devices, spec, evidence.models)
-        return (yield from self._conclude(replace(evidence, disagreement=disagreement), holders))
+        evidence = Evidence(devices, classes, trained, spec, means, apart, None)
+        return (yield from self._conclude(evidence, holders))
 
     def _conclude(self, evidence: Evidence, holders: tuple[str, ...]) -> Steps[Adaptation]:
         """Choose links by the evidence, combine models at the targets, and evaluate them."""
@@ -712,30 +699,6 @@ class Adapt(Combining, Choosing, Features, Learning):
         apart = yield from self.comparison.among(devices.names).start()
         devices.drop({name: Failure(code) for name, code in apart.missing.items()})
         return apart
-
-    def _disagreement(
-        self, devices: Devices, spec: ModelSpec, models: Mapping[str, Array]
-    ) -> Steps[Array | None]:
-        """Ask every device how far models differ on its records, where the mixing needs it."""
-        if self.needs != "disagreement":
-            return None
-        question = Disagreement(**described(spec), parameters=np.stack(list(models.values())))
-
-        def read(_: str, answer: Answer) -> Array:
-            squares = answer.array("squares", ndim=2)
-            if squares.shape != (len(models), len(models)):
-                raise HolderError("a table of another size.", code="answer-malformed")
-            return squares
-
-        tables, failed = yield from ask_each(dict.fromkeys(devices.names, question), read)
-        devices.drop(failed)
-        names = devices.names
-        places = [names.index(name) for name in models if name in names]
-        kept = [k for k, name in enumerate(models) if name in names]
-        squares = np.zeros((len(names),) * 3)
-        for j, name in enumerate(names):
-            squares[np.ix_([j], places, places)] = tables[name][np.ix_(kept, kept)]
-        return squares
 
 
 def _status(plan: LinkPlan, devices: Devices, guessing: list[str]) -> str:

@@ -29,12 +29,12 @@ from ..errors import InputError, MismatchError
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
-Mixing = Literal["none", "variance", "ambiguity", "mmd"]
+Mixing = Literal["none", "variance"]
 MIXINGS: tuple[str, ...] = get_args(Mixing)
 # Arrays of a network, and how many of their axes are its devices.
 _AXES = {
-    "source": 1, "transfer": 2, "energy": 2, "eligible": 1, "labelled": 1, "disagreement": 3,
-    "kernel": 2, "shares": 1, "class_errors": 2,
+    "source": 1, "transfer": 2, "energy": 2, "eligible": 1, "labelled": 1, "shares": 1,
+    "class_errors": 2,
 }  # fmt: skip
 
 
@@ -69,13 +69,6 @@ class LinkCosts:
     labelled
         Shape (N,): labelled records of each device, for ``mixing="variance"``; positive where
         eligible.
-    disagreement
-        Shape (N, N, N): ``[j, i, k]`` is the mean squared difference of the predictions of models
-        i and k on the records of j, for ``mixing="ambiguity"``: symmetric in i and k, zero for
-        i = k.
-    kernel
-        Shape (N, N): inner products of the devices' mean embeddings, positive semidefinite, for
-        ``mixing="mmd"``.
     shares
         Shape (N, C): class proportions of every device, rows summing to 1, for
         ``solve_coverage``.
@@ -83,8 +76,7 @@ class LinkCosts:
         Shape (N, N, C): expected error of source i on class c of device j, in [0, 1], for
         ``solve_coverage``.
     mixing_scale
-        Factor of what mixing adds: c of the variance, the error per unit of MMD, or the share
-        of the ambiguity.
+        Factor of what mixing adds: c of the variance.
 
     Raises
     ------
@@ -107,8 +99,6 @@ class LinkCosts:
     eligible: Flags
     names: tuple[str, ...]
     labelled: Array | None
-    disagreement: Array | None
-    kernel: Array | None
     shares: Array | None
     class_errors: Array | None
     mixing_scale: float
@@ -123,8 +113,6 @@ class LinkCosts:
         eligible: npt.ArrayLike | None = None,
         names: Sequence[str] | None = None,
         labelled: npt.ArrayLike | None = None,
-        disagreement: npt.ArrayLike | None = None,
-        kernel: npt.ArrayLike | None = None,
         shares: npt.ArrayLike | None = None,
         class_errors: npt.ArrayLike | None = None,
         mixing_scale: float = 1.0,
@@ -145,8 +133,6 @@ class LinkCosts:
             "names": _names(names, n),
             "mixing_scale": _scale(mixing_scale),
             "labelled": _finite(labelled, "labelled", n),
-            "disagreement": _finite(disagreement, "disagreement", n),
-            "kernel": _finite(kernel, "kernel", n),
         }
         for name, values in (("shares", shares), ("class_errors", class_errors)):
             fields[name] = None if values is None else _numbers(values, name)
@@ -167,10 +153,6 @@ class LinkCosts:
             )
         if labelled is not None:
             _check_labelled(fields["labelled"], fields["eligible"])
-        if disagreement is not None:
-            _check_disagreement(fields["disagreement"])
-        if kernel is not None:
-            _check_kernel(fields["kernel"])
         _check_classes(fields["shares"], fields["class_errors"], n)
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -287,25 +269,6 @@ def _check_labelled(labelled: Array, eligible: Flags) -> None:
             "a device may be a source and has no labelled record. Mark it as not eligible.",
             code="labels-absent",
         )
-
-
-def _check_disagreement(disagreement: Array) -> None:
-    square = np.einsum("jii->ji", disagreement)
-    tall = np.abs(disagreement - disagreement.transpose(0, 2, 1)).max()
-    if tall > 1e-9 or np.abs(square).max() > 1e-9 or (disagreement < -1e-9).any():
-        raise InputError(
-            "disagreement is not symmetric, not zero between a model and itself, or negative.",
-            code="costs-symmetry",
-        )
-
-
-def _check_kernel(kernel: Array) -> None:
-    scale = max(1.0, float(np.abs(kernel).max()))
-    if np.abs(kernel - kernel.T).max() > 1e-9 * scale:
-        raise InputError("kernel is not symmetric.", code="costs-symmetry")
-    # Inner products that were rounded once more have eigenvalues slightly below 0.
-    if np.linalg.eigvalsh(kernel).min() < -1e-8 * scale:
-        raise InputError("kernel is not positive semidefinite.", code="costs-kernel")
 
 
 def _check_classes(shares: Array | None, errors: Array | None, n: int) -> None:

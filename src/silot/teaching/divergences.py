@@ -272,8 +272,7 @@ class Mmd(Divergence):
     Returns
     -------
     Protocol[Divergences]
-        Discloses statistics. ``kernel`` has the inner products of the means (not corrected,
-        positive semidefinite).
+        Discloses statistics.
 
     Notes
     -----
@@ -350,7 +349,6 @@ def _mmd_result(
         (i, j): max(0.0, float(norms[i] + norms[j] - 2.0 * means[i] @ means[j])) ** 0.5
         for i, j in combinations(range(len(names)), 2)
     }
-    kernel = means @ means.T
     return Divergences(
         names=names,
         values=symmetric(len(names), pairs),
@@ -358,7 +356,6 @@ def _mmd_result(
         unit="1 is the distance of two mean embeddings; records so far apart that the kernel "
         "vanishes are sqrt(2) apart",
         law="root",
-        kernel=0.5 * (kernel + kernel.T),
         status=f"estimate: {question.features} random features, bandwidth "
         f"{question.bandwidth:.4g}; unbiased in the square" + describe_missing(run.missing),
         seed=run.seed,

@@ -58,14 +58,9 @@ def solve_exact(
     ========= ====================================================================
     variance  :math:`m_j(a) = c \sqrt{\sum_i a_i^2 / n_i}`, n labelled records: few records make
               an uncertain model, and independent errors average out
-    ambiguity :math:`m_j(a) = -\frac{s}{2} \sum_{ik} a_i a_k D_{j,ik}`, D mean squared
-              differences of predictions at j: the mean squared error of averaged outputs is the
-              average error minus this (Krogh and Vedelsby, 1995)
-    mmd       :math:`m_j(a) = s \, \|\sum_i a_i \mu_i - \mu_j\|`, from inner products of the
-              mean embeddings of the devices' records
     ========= ====================================================================
 
-    All are convex in a, and each link in use costs its energy. With up to 14 possible
+    It is convex in a, and each link in use costs its energy. With up to 14 possible
     sources, and 20 where energy leaves few supports worth a look, every set of sources and
     every support of every target is compared, in closed form. With more, tangents bound the
     convex part from below in a mixed-integer program, which is solved again with more of them
@@ -99,8 +94,7 @@ def solve_exact(
         No device may be a source (``no-eligible-source``).
     InputError
         A device that may not be a source and has no link in (``target-unreachable``); options
-        out of range; data of the mixing that were not given, ``disagreement`` that no predictions
-        have (``disagreement-definite``).
+        out of range; data of the mixing that were not given.
     SolverError
         The mixed-integer solver failed (with mixing).
 

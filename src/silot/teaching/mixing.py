@@ -1,9 +1,8 @@
 r"""What targets pay for the models they mix: one object for each way to count it.
 
-With weights a over k sources, every mixing is :math:`\ell^\top a + s \sqrt{a^\top H a}` or
-:math:`\ell^\top a + s\, a^\top H a + \text{const}` with positive semidefinite H. An optimum is
-interior to the face of its support, where stationarity is a linear system. A face without an
-interior stationary point, or with a flat direction, has nothing that a smaller one has not.
+With weights a over k sources, mixing is :math:`\ell^\top a + s \sqrt{a^\top H a}` with positive
+definite H. An optimum is interior to the face of its support, where stationarity is a linear
+system. A face without an interior stationary point has nothing that a smaller one has not.
 """
 
 from __future__ import annotations
@@ -52,8 +51,6 @@ class Mixture:
             linear=costs.phi[1] * costs.transfer[sources, j],
             matrix=np.eye(len(sources)),
             scale=0.0,
-            root=True,
-            offset=0.0,
             energy=costs.phi[2] * costs.energy[sources, j],
         )
 
@@ -79,57 +76,6 @@ class Variance(Mixture):
             super().shape(costs, j, sources),
             matrix=np.diag(1.0 / _data(costs.labelled)[sources]),
             scale=costs.phi[1] * costs.mixing_scale,
-        )
-
-
-class Mmd(Mixture):
-    r""":math:`s \sqrt{a^\top G a - 2 a^\top G_j + G_{jj}}`, of inner products of embeddings."""
-
-    name = "mmd"
-    needs = "kernel"
-
-    def penalty(self, weights: Array, used: Indices, j: int, costs: LinkCosts) -> float:
-        return float(np.sqrt(max(weights @ self._around(costs, j, used) @ weights, 0.0)))
-
-    def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
-        return replace(
-            super().shape(costs, j, sources),
-            matrix=self._around(costs, j, sources),
-            scale=costs.phi[1] * costs.mixing_scale,
-        )
-
-    def _around(self, costs: LinkCosts, j: int, used: Indices) -> Array:
-        """Inner products of embeddings minus that of j; exact zeros for a source equal to j."""
-        kernel = _data(costs.kernel)
-        cross = kernel[used, j]
-        return kernel[np.ix_(used, used)] - cross[:, None] - cross[None, :] + kernel[j, j]
-
-
-class Ambiguity(Mixture):
-    r""":math:`-\frac{s}{2} a^\top D_j a`: where models differ, their average errs less."""
-
-    name = "ambiguity"
-    needs = "disagreement"
-
-    def penalty(self, weights: Array, used: Indices, j: int, costs: LinkCosts) -> float:
-        return -0.5 * float(weights @ _data(costs.disagreement)[j][np.ix_(used, used)] @ weights)
-
-    def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
-        scale = costs.phi[1] * costs.mixing_scale
-        bare = replace(super().shape(costs, j, sources), scale=scale, root=False)
-        if len(sources) == 0:
-            return bare
-        apart = _data(costs.disagreement)[j][np.ix_(sources, sources)]
-        means = apart.mean(axis=0)
-        matrix = 0.5 * (means[:, None] + means[None, :] - apart - means.mean())
-        _check_definite(matrix, costs.names[j])
-        # Any multiple of 11' only adds a constant, and makes the matrix regular.
-        level = max(float(np.trace(matrix)) / len(sources), 1e-300)
-        return replace(
-            bare,
-            linear=bare.linear + scale * (0.5 * means.mean() - means),
-            matrix=matrix + level,
-            offset=-scale * level,
         )
 
 
@@ -160,7 +106,7 @@ class Coverage(Mixture):
 
 
 COVERAGE = Coverage()
-_MIXTURES = {kind.name: kind() for kind in (Mixture, Variance, Ambiguity, Mmd)}
+_MIXTURES = {kind.name: kind() for kind in (Mixture, Variance)}
 
 
 def mixture_named(mixing: str, costs: LinkCosts | None = None) -> Mixture:
@@ -187,8 +133,6 @@ class Shape:
     linear: Array
     matrix: Array
     scale: float
-    root: bool
-    offset: float
     energy: Array
 
     def restricted(self, which: Indices) -> Shape:
@@ -202,22 +146,20 @@ class Shape:
 
     def convex(self, weights: Array) -> Array:
         """Convex part at rows of weights over all sources."""
-        return weights @ self.linear + self.part(weights) + self.offset
+        return weights @ self.linear + self.part(weights)
 
     def part(self, weights: Array) -> Array:
-        """The root or the square alone."""
+        """The root alone."""
         square = np.maximum(np.einsum("mi,ik,mk->m", weights, self.matrix, weights), 0.0)
-        return self.scale * (np.sqrt(square) if self.root else square)
+        return self.scale * np.sqrt(square)
 
     def floor(self) -> float:
         """Lower bound of the convex part without its linear term, on every face."""
         if self.scale == 0.0 or len(self.linear) == 0:
-            return self.offset
-        flat = np.linalg.lstsq(self.matrix, np.ones(len(self.linear)), rcond=None)[0]
-        if not flat.sum() > 0 or np.abs(self.matrix @ flat - 1.0).max() > 1e-6:
-            return self.offset  # the minimum is 0: the mixture may match exactly
-        least = (1.0 - 1e-9) / flat.sum()
-        return self.scale * (np.sqrt(least) if self.root else least) + self.offset
+            return 0.0
+        # The least root of a'Ha among weights that sum to 1.
+        least = (1.0 - 1e-9) / float(np.linalg.solve(self.matrix, np.ones(len(self.linear))).sum())
+        return self.scale * least**0.5
 
     def faces(self, supports: npt.NDArray[np.intp]) -> tuple[Array, Array]:
         """Stationary weights on faces of one size, rows over all sources; cost, inf if outside."""
@@ -228,35 +170,23 @@ class Shape:
             weights[rows, supports[:, :1]] = 1.0
             return weights, self._cost(weights, supports)
         block = self.matrix[supports[:, :, None], supports[:, None, :]]
-        # A flat face has a stationary point at its border, so its inner ones are not needed.
-        block = block + 1e-14 * max(float(np.trace(self.matrix)), 1e-300) * np.eye(size)
         linear = self.linear[supports]
         both = np.stack([np.ones_like(linear), linear], axis=2)
         solved = np.linalg.solve(block, both)
         ones, sloped = solved[:, :, 0], solved[:, :, 1]
         # Stationary weights are level * ones - sloped; that they sum to 1 and solve the equation of
-        # the root or the square makes ``level`` the root of a quadratic, or linear.
+        # the root makes ``level`` the root of a quadratic.
         a, b = ones.sum(axis=1), sloped.sum(axis=1)
         c = np.einsum("mi,mi->m", linear, sloped)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            if self.root:
-                level = (b + np.sqrt(b**2 - a * (c - self.scale**2))) / a
-            else:
-                level = (2.0 * self.scale + b) / a
-            tries = [level[:, None] * ones - sloped]
-            if self.root:  # where the mixture matches exactly
-                tries.append(ones)
-            scaled = [part / part.sum(axis=1, keepdims=True) for part in tries]
-        best, value = np.zeros((m, len(self.linear))), np.full(m, np.inf)
-        for part in scaled:
-            # Weights of 0 belong to a smaller face, which is compared by itself.
-            inside = np.isfinite(part).all(axis=1) & (np.nan_to_num(part) >= 1e-9).all(axis=1)
-            weights = np.zeros_like(best)
-            weights[rows[inside], supports[inside]] = part[inside]
-            cost = np.where(inside, self._cost(weights, supports), np.inf)
-            better = cost < value
-            best[better], value[better] = weights[better], cost[better]
-        return best, value
+            level = (b + np.sqrt(b**2 - a * (c - self.scale**2))) / a
+            part = level[:, None] * ones - sloped
+            part /= part.sum(axis=1, keepdims=True)
+        # Weights of 0 belong to a smaller face, which is compared by itself.
+        inside = np.isfinite(part).all(axis=1) & (np.nan_to_num(part) >= 1e-9).all(axis=1)
+        weights = np.zeros((m, len(self.linear)))
+        weights[rows[inside], supports[inside]] = part[inside]
+        return weights, np.where(inside, self._cost(weights, supports), np.inf)
 
     def _cost(self, weights: Array, supports: npt.NDArray[np.intp]) -> Array:
         return self.convex(weights) + self.energy[supports].sum(axis=1)
@@ -299,12 +229,3 @@ def members(masks: npt.NDArray[np.intp], k: int) -> npt.NDArray[np.intp]:
     """Indices of the bits of masks that have equally many."""
     bits = (masks[:, None] >> np.arange(k)) & 1
     return np.nonzero(bits)[1].reshape(len(masks), -1)
-
-
-def _check_definite(matrix: Array, name: str) -> None:
-    if np.linalg.eigvalsh(matrix).min() < -1e-8 * max(float(np.abs(matrix).max()), 1e-300):
-        raise InputError(
-            f"disagreement at {name!r} is not that of any predictions: it is not conditionally "
-            "negative definite. Use mean squared differences of predicted probabilities.",
-            code="disagreement-definite",
-        )

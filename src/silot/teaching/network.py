@@ -132,8 +132,8 @@ class Network(_Checked):
         Share of j's records on which the models of i and j differ,
         :math:`\hat\varepsilon_j(h_j, h_i)`; ``None`` leaves the term out, as the published runs
         do.
-    model_disagreement, kernel, mixing_scale
-        As ``disagreement``, ``kernel`` and ``mixing_scale`` of ``LinkCosts``.
+    mixing_scale
+        As of ``LinkCosts``.
 
     Raises
     ------
@@ -166,17 +166,13 @@ class Network(_Checked):
     unlabelled_error: float | None = Field(default=1.0, ge=0, le=1)
     minimum_labelled: int = Field(default=1, ge=1)
     disagreement: Rows | None = None
-    model_disagreement: tuple[Rows, ...] | None = None
-    kernel: Rows | None = None
     mixing_scale: float = Field(default=1.0, ge=0, allow_inf_nan=False)
 
     def __init__(self, /, **fields: Any) -> None:
         names = _names(fields.get("devices"))
-        for field in ("divergence", "rates_mbit", "disagreement", "kernel"):
+        for field in ("divergence", "rates_mbit", "disagreement"):
             if fields.get(field) is not None:
                 fields[field] = as_rows(fields[field], field, names)
-        if isinstance(fields.get("model_disagreement"), np.ndarray):
-            fields["model_disagreement"] = fields["model_disagreement"].tolist()
         super().__init__(**fields)
         n = len(self.devices)
         if n < 2:
@@ -301,8 +297,6 @@ class Network(_Checked):
             eligible=labelled >= self.minimum_labelled,
             names=self.names,
             labelled=labelled,
-            disagreement=self.model_disagreement,
-            kernel=self.kernel,
             mixing_scale=self.mixing_scale,
         )
 

@@ -19,7 +19,6 @@ from .coverage import solve_coverage
 from .federated import ModelSpec
 from .federated.modelling import Devices, Means, Trained
 from .matching import Matching
-from .mixing import mixture_named
 from .network import Constants, Network
 from .plan import LinkPlan
 from .result import Divergences
@@ -42,7 +41,6 @@ class Evidence:
     means: Mapping[str, Means]
     apart: Divergences | None
     matching: Matching | None
-    disagreement: Array | None
 
     @property
     def models(self) -> dict[str, Array]:
@@ -148,11 +146,6 @@ class Costs(Links):
         flag=False,
     )
 
-    @property
-    def needs(self) -> str:
-        """The data that the mixing needs, as ``LinkCosts`` call it."""
-        return mixture_named(self.mixing).needs
-
     def check_holders(self, names: tuple[str, ...]) -> None:
         """Raise where rates and powers are not of these devices."""
         rates, size = np.asarray(self.rates), len(names)
@@ -184,9 +177,7 @@ class Costs(Links):
         return Network(
             devices=({"name": "a", "labelled": 9, "error": 0.1}, {"name": "b", "labelled": 0,
                      "unlabelled": 9}),
-            divergence=[[0.0, 1.0], [1.0, 0.0]], kernel=[[1.0, 0.0], [0.0, 1.0]],
-            model_disagreement=np.zeros((2, 2, 2)), phi=self.phi or PHI,
-            **self._bound,
+            divergence=[[0.0, 1.0], [1.0, 0.0]], phi=self.phi or PHI, **self._bound,
         ).costs()  # fmt: skip
 
     @property
@@ -199,7 +190,7 @@ class Costs(Links):
         ``holders`` are in the order of the rows and columns of ``rates``.
         """
         names = evidence.devices.names
-        half, kernel = self._pair_costs(evidence.apart, names)
+        half = self._pair_costs(evidence.apart, names)
         rows, rates = evidence.rows(self._powers_of(holders)), self.rates
         if isinstance(rates, np.ndarray):
             rates = rates[np.ix_(*[[holders.index(name) for name in names]] * 2)]
@@ -208,14 +199,12 @@ class Costs(Links):
             divergence=2.0 * half,
             rates_mbit=rates,
             model_bits=self.model_bits or float(_BITS * evidence.spec.size),
-            kernel=kernel,
             **self._bound,
         ).costs()
         bound = replace(
             bound,
             phi=self.phi or self.default_phi(bound.energy),
             eligible=np.array([name in evidence.trained for name in names]),
-            disagreement=evidence.disagreement,
         )
         matching = evidence.matching
         if matching is None:
@@ -232,15 +221,11 @@ class Costs(Links):
         """Return the scales where ``phi`` is ``None``: the paper's."""
         return PHI
 
-    def _pair_costs(
-        self, apart: Divergences | None, names: tuple[str, ...]
-    ) -> tuple[Array, Array | None]:
-        """Return half of the divergences as errors, and their kernel where the mixing needs it."""
+    def _pair_costs(self, apart: Divergences | None, names: tuple[str, ...]) -> Array:
+        """Return half of the divergences as errors."""
         if apart is None:
-            return np.zeros((len(names),) * 2), None
-        pairs = np.ix_(*[[apart.names.index(name) for name in names]] * 2)
-        kernel = apart.kernel if self.needs == "kernel" else None
-        return apart.as_error()[pairs], None if kernel is None else kernel[pairs]
+            return np.zeros((len(names),) * 2)
+        return apart.as_error()[np.ix_(*[[apart.names.index(name) for name in names]] * 2)]
 
 
 def energy_share(plan: LinkPlan, costs: LinkCosts) -> float:

@@ -29,8 +29,7 @@ class LinkTerms:
     energy: float
     r""":math:`\phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0]`."""
     mixing: float = 0.0
-    r""":math:`\phi_T` times what mixing several sources adds to the targets' costs; negative where
-    it helps (``"ambiguity"``)."""
+    r""":math:`\phi_T` times what mixing several sources adds to the targets' costs."""
     unserved: float = 0.0
     """Cost of the targets that nobody serves."""
 

@@ -291,27 +291,6 @@ def _no_rows() -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disagreement(AboutModel):
-    r"""Mean squared difference of models on the records: :math:`E |h_i(x) - h_k(x)|^2`, (S, S)."""
-
-    kind: ClassVar[str] = "disagreement"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    parameters: Array
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        spec = self.spec
-        models = models_of(self.parameters)
-        records = points[weights > 0]
-        outputs = np.stack([probabilities(spec, row, records).ravel() for row in models])
-        products = outputs @ outputs.T
-        norms = np.diag(products)
-        squares = np.maximum(norms[:, None] + norms[None, :] - 2.0 * products, 0.0)
-        np.fill_diagonal(squares, 0.0)
-        return Answer({"squares": 0.5 * (squares + squares.T) / len(records)})
-
-
-@dataclass(frozen=True, kw_only=True)
 class EvaluateCombination(AboutModel, AboutLabelled):
     """Accuracy of a combination of models (``learning.combine``) on the evaluation records.
 
@@ -367,6 +346,5 @@ register(
     DomainScores,
     DomainErrors,
     ClassFeatures,
-    Disagreement,
     EvaluateCombination,
 )

@@ -48,9 +48,6 @@ class Divergences(Billed):
     errors
         Shape (N, N) for ``"classifier"``, else ``None``: ``[i, j]`` is the share of device i's
         mass that the classifier of devices i and j takes for j's.
-    kernel
-        Shape (N, N) for ``"mmd"``, else ``None``: inner products of mean embeddings, positive
-        semidefinite, for ``LinkCosts(kernel=...)``.
     details
         Of the method: numbers it chose, by name.
     status, converged
@@ -74,7 +71,6 @@ class Divergences(Billed):
     lower: Array | None = None
     upper: Array | None = None
     errors: Array | None = None
-    kernel: Array | None = None
     details: Mapping[str, float] = field(default_factory=dict[str, float])
     history: tuple[Mapping[str, float], ...] = ()
     converged: bool = True
@@ -127,7 +123,6 @@ class Divergences(Billed):
                 ("lower", self.lower),
                 ("upper", self.upper),
                 ("errors", self.errors),
-                ("kernel", self.kernel),
             )
         }
         return {

@@ -35,7 +35,7 @@ class Links(Options):
     )
     mixing: Mixing = option(
         'What mixing sources adds to a target\'s cost: ``"none"`` (as published; one source is '
-        'best for each target), ``"variance"``, ``"ambiguity"`` or ``"mmd"``.',
+        'best for each target) or ``"variance"``.',
         word(*MIXINGS),
         default="none",
         brief="What mixing several sources adds to the objective.",

@@ -212,7 +212,7 @@ class _Program:
         for j, shape in enumerate(self.shapes):
             k = len(shape.linear)
             a, z = int(self.weight_at[j]), int(self.links_at[j])
-            self.cost[a : a + k] = shape.linear + shape.offset
+            self.cost[a : a + k] = shape.linear
             self.cost[z : z + k] = shape.energy
             for p in range(k):
                 cover[j, a + p] = 1.0
@@ -233,14 +233,8 @@ class _Program:
         """Add a tangent at a point unless the program's value there is right already."""
         shape = self.shapes[j]
         slope = shape.matrix @ point
-        square = max(float(point @ slope), 0.0)
-        if shape.root:
-            # The root has no slope at 0, where two mixtures match exactly.
-            if square <= 1e-18 * max(float(np.trace(shape.matrix)), 1e-300):
-                return False
-            slope, value = shape.scale * slope / np.sqrt(square), shape.scale * np.sqrt(square)
-        else:
-            slope, value = shape.scale * (2.0 * slope - square), shape.scale * square
+        square = float(point @ slope)
+        slope, value = shape.scale * slope / np.sqrt(square), shape.scale * np.sqrt(square)
         if not force and value_at >= value - 1e-9 * max(1.0, abs(value)):
             return False
         self.tangents.append((j, slope))
