@@ -10,13 +10,7 @@ from typing import Any
 from ..data.measure import Covariance
 from ..distances.direct import Direct
 from ..distances.fedwad import FedWaD
-from ..distances.methods import (
-    METHODS,
-    Pairwise,
-    check_method_options,
-    find_method,
-    pair_rounds,
-)
+from ..distances.methods import METHODS, Pairwise, check_method_options, find_method, pair_rounds
 from ..distances.private import PrivateDistance
 from ..distances.result import Distance, DistanceMatrix
 from ..distances.sketches.release_options import Private

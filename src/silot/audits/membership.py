@@ -19,15 +19,7 @@ from ..teaching.questions import ClassFeatures, MeanFeatures
 from .case import Candidates, Case
 from .inversion import Array, InapplicableError
 from .metrics import above
-from .models import (
-    Codes,
-    Queried,
-    Trained,
-    codes_of_labels,
-    positive,
-    queried,
-    trained,
-)
+from .models import Codes, Queried, Trained, codes_of_labels, positive, queried, trained
 from .result import NEEDS
 from .time_limit import check_time
 

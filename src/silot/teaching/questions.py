@@ -18,14 +18,7 @@ from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer
 from ..federation.disclosure import Disclosure
 from ..federation.question import Array, Codes, Names, Question, Subject, register
-from .federated import (
-    Combination,
-    ModelSpec,
-    Rule,
-    probabilities,
-    random_features,
-    train,
-)
+from .federated import Combination, ModelSpec, Rule, probabilities, random_features, train
 from .federated.features import in_units
 from .federated.questions import AboutLabelled, AboutModel, described, effective_records, nothing
 

@@ -1,11 +1,6 @@
 """Models that holders train, and how several are combined into one."""
 
-from .combine import (
-    RULES,
-    Combination,
-    Rule,
-    combine,
-)
+from .combine import RULES, Combination, Rule, combine
 from .features import random_features
 from .neighbour import NearestNeighbour
 from .spec import KINDS, Kind, ModelSpec
