@@ -57,7 +57,7 @@ def test_other_shares_of_the_classes_are_found_and_no_record_is_moved() -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_other_units_are_found_where_shares_differ_too(share: float) -> None:
-    source, (target, right) = draw(0, 500, 0.5), draw(1, 500, share)
+    source, (target, right) = draw(2, 500, 0.5), draw(3, 500, share)
     model = adapted(source, target * SCALE + OFFSET)
     found = model.adaptation_
     assert found.change == "units"

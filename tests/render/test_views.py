@@ -99,7 +99,7 @@ def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
     text, notebook, whole = printed(result), Page(result._repr_html_()), Page(render_result(result))
     assert text.strip() and all(len(line) <= 80 for line in text.splitlines())
     if isinstance(result, Billed):
-        bill = f"{result.rounds} rounds"
+        bill = "1 round" if result.rounds == 1 else f"{result.rounds} rounds"
         assert bill in text and bill in notebook.text
         assert f"{result.rounds} " in whole.text.split("The bill")[1]
     if name != "policy":

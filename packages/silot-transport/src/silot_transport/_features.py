@@ -77,15 +77,23 @@ class Blocks:
 
 
 def build_families(
-    table: Array, weights: Array, codes: Codes | None, size: int, seed: int, gaps: int = 0
+    table: Array,
+    weights: Array,
+    codes: Codes | None,
+    size: int,
+    seed: int,
+    gaps: int = 0,
+    *,
+    of_cells: bool = False,
 ) -> dict[str, Family]:
     """Compute the features of pooled records (n, d), n a multiple of the ``size`` of blocks.
 
-    The last ``gaps`` columns say where values are missing.
+    The last ``gaps`` columns say where values are missing. Where records stand for cells, it says
+    nothing that values repeat.
     """
     rng = np.random.default_rng([seed, 1])
     blocks = Blocks(weights, size)
-    families, scores = _of_columns(table, blocks)
+    families, scores = _of_columns(table, blocks, of_cells)
     if gaps:
         # A family of their own: other columns are many, and their features more.
         columns = np.arange(table.shape[1] - gaps, table.shape[1])
@@ -100,7 +108,7 @@ def build_families(
     return families
 
 
-def _of_columns(table: Array, blocks: Blocks) -> tuple[dict[str, Family], Array]:
+def _of_columns(table: Array, blocks: Blocks, of_cells: bool) -> tuple[dict[str, Family], Array]:
     """Compute features of single columns, and the normal scores of the records (n, d)."""
     n, d = table.shape
     means: list[Array] = []
@@ -109,7 +117,7 @@ def _of_columns(table: Array, blocks: Blocks) -> tuple[dict[str, Family], Array]
         far = robust(column)
         squares += far**2
         np.maximum(farthest, np.abs(far), out=farthest)
-        features = column_features(column)
+        features = column_features(column, of_cells=of_cells)
         scores[:, k] = features[:, 0]
         means.append(blocks.mean(features))
         # Of many records it is large.
@@ -119,7 +127,7 @@ def _of_columns(table: Array, blocks: Blocks) -> tuple[dict[str, Family], Array]
         white = _whiten(scores)
         several = [np.sqrt(squares), farthest, np.sqrt(np.einsum("nk,nk->n", white, white))]
         del white
-        means += [blocks.mean(column_features(column)) for column in several]
+        means += [blocks.mean(column_features(column, of_cells=True)) for column in several]
     columns = np.arange(len(means))
     location = np.hstack([values[:, :_LINEAR] for values in means])
     shape = np.hstack([values[:, _LINEAR : _LINEAR + _DEGREES] for values in means])
@@ -132,7 +140,7 @@ def _of_columns(table: Array, blocks: Blocks) -> tuple[dict[str, Family], Array]
     }, scores
 
 
-def column_features(column: Array) -> Array:
+def column_features(column: Array, *, of_cells: bool = False) -> Array:
     """Compute the features of columns (..., n): location and size, shape, tails (..., n, F)."""
     # Mid-ranks: ties, constants, heavy tails and units have no influence.
     ranks, repeats = _mid_ranks(column)
@@ -141,7 +149,8 @@ def column_features(column: Array) -> Array:
     # Ranks do not see how far out the farthest records are.
     features[..., 1] = _unit(robust(column))
     # Nor that one sample is rounded or has codes, and the other has not.
-    features[..., 2] = _unit(1.0 * (repeats >= max(_FREQUENT, 0.01 * column.shape[-1])))
+    is_frequent = repeats >= max(_FREQUENT, 0.01 * column.shape[-1])
+    features[..., 2] = 0.0 if of_cells else _unit(1.0 * is_frequent)
     features[..., _LINEAR : _LINEAR + _DEGREES] = _legendre(2.0 * ranks - 1.0)
     features[..., -2 * len(_TAILS) : -len(_TAILS)] = ranks[..., None] > _TAILS
     features[..., -len(_TAILS) :] = ranks[..., None] < 1.0 - _TAILS

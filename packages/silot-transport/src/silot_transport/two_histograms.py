@@ -95,7 +95,7 @@ class Releases:
         times = np.round(shares * _RECORDS).astype(int) + 1
         records = np.repeat(self.cells, times, axis=0)
         first = np.cumsum(times) - times
-        families = build_families(records, np.ones(len(records)), None, 1, seed)
+        families = build_families(records, np.ones(len(records)), None, 1, seed, of_cells=True)
         return {
             name: Family(family.kind, family.values[first], family.owners, family.names)
             for name, family in families.items()
