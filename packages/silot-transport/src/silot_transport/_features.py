@@ -96,7 +96,8 @@ def build_families(
     families, scores = _of_columns(table, blocks, of_cells)
     if gaps:
         # A family of their own: other columns are many, and their features more.
-        columns = np.arange(table.shape[1] - gaps, table.shape[1])
+        width = int(table.shape[1])
+        columns = np.arange(width - gaps, width, dtype=np.int64)
         families["missing"] = Family("largest", blocks.mean(table[:, columns]), columns)
     rows, thin = blocks.thinned()
     z = scores[rows]
@@ -150,7 +151,7 @@ def column_features(column: Array, *, of_cells: bool = False) -> Array:
     features[..., 1] = _unit(robust(column))
     # Nor that one sample is rounded or has codes, and the other has not.
     is_frequent = repeats >= max(_FREQUENT, 0.01 * column.shape[-1])
-    features[..., 2] = 0.0 if of_cells else _unit(1.0 * is_frequent)
+    features[..., 2] = 0.0 if of_cells else _unit(is_frequent.astype(np.float64))
     features[..., _LINEAR : _LINEAR + _DEGREES] = _legendre(2.0 * ranks - 1.0)
     features[..., -2 * len(_TAILS) : -len(_TAILS)] = ranks[..., None] > _TAILS
     features[..., -len(_TAILS) :] = ranks[..., None] < 1.0 - _TAILS
@@ -212,7 +213,7 @@ def _mid_ranks(column: Array) -> tuple[Array, Array]:
     last = np.where(np.concatenate([differs, edge], axis=-1), places + 1, n)
     begin = np.maximum.accumulate(first, axis=-1)
     end = np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
-    ranks, repeats = np.empty((2, *column.shape))
+    ranks, repeats = np.empty(column.shape), np.empty(column.shape)
     np.put_along_axis(ranks, order, (begin + end) / (2.0 * n), -1)
     np.put_along_axis(repeats, order, 1.0 * (end - begin), -1)
     return ranks, repeats
