@@ -109,7 +109,9 @@ class Releasing(Flags):
     privacy_delta: float | None = flag("Chance that it is exceeded. Default: 1e-5.")
     mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
     ledgers: Path | None = flag("Folder of the devices' ledgers, which releases are charged to.")
-    budget_epsilon: float | None = flag("Epsilon of all releases in a ledger together. Default: 1.")
+    budget_epsilon: float | None = flag(
+        "With --ledgers: epsilon of all releases in a ledger together. Default: 1."
+    )
 
 
 def evaluation_files(

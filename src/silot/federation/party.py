@@ -60,6 +60,11 @@ class Party(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(policy level {self.policy.level!r})"
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether its ledger is in memory alone."""
+        return self._ledger is not None and self._ledger.path is None
+
     def reply(self, message: bytes, asker: str = COORDINATOR, run: str = "") -> bytes:
         """Answer a question given as bytes, as bytes. Never raises.
 
