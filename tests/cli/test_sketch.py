@@ -205,6 +205,31 @@ def test_a_charge_that_no_ledger_keeps_is_not_said_to_be_in_one(data: Path, tmp_
     assert "to each holder's ledger" in kept.stdout and "to a ledger" in page.read_text()
 
 
+def test_a_distance_to_data_of_ones_own_takes_one_release_of_the_holder(
+    data: Path, tmp_path: Path
+) -> None:
+    """``--method private``: the first file is the asker's, and only the second has a ledger."""
+    words = ("distance", data / "public.npz", data / "a.npz", "-m", "private", "--epsilon", "1")
+    done = silot(*words, "--ledgers", tmp_path / "l", "--json")
+    found = json.loads(done.stdout)
+    assert found["disclosure"] == "private" and found["holders"][0] == "a"
+    low, high = found["interval"]
+    assert 0 < low < found["value"] < high and 0.5 < found["value"] < 2.0
+    assert [path.name for path in (tmp_path / "l").glob("*.ledger")] == ["a.ledger"]
+    again = json.loads(silot(*words, "--ledgers", tmp_path / "l", "--json").stdout)
+    assert (again["value"], again["privacy_mu"]) == (found["value"], 0.0)
+    assert "95 %, of the noise; not certified" in " ".join(silot(*words).stdout.split())
+
+
+def test_an_error_names_method_private_where_it_can_be_used(data: Path) -> None:
+    for command in ("matrix", "distance", "cluster"):
+        err = silot(command, data / "a.npz", data / "b.npz", "--epsilon", "1").stderr
+        assert "Methods that have it: secure, sketch. Method private has it too" in err
+        assert "silot distance MINE HOLDER" in err
+    for command in ("matrix", "cluster"):
+        assert "'private'" in silot(command, data / "a.npz", "-m", "private").stderr
+
+
 def test_without_public_knowledge_the_error_asks_for_it(data: Path) -> None:
     done = silot("distance", data / "a.npz", data / "b.npz", "--method", "sketch")
     assert done.returncode == 3 and "[public-absent]" in done.stderr
