@@ -213,10 +213,21 @@ def links_command(
     *,
     where: Where,
     files: DeviceFiles,
+    privacy_epsilon: float | None = flag(
+        "Refused: links need models of the devices. See `silot adapt --source`.", "--epsilon"
+    ),
     outputs: Results,
     **options: Any,
 ) -> None:
     """Which devices train, which receive, and over which links with which weights."""
+    if privacy_epsilon is not None:
+        raise InputError(
+            "links are chosen by errors of models that devices train on their own labels, and one "
+            "record may change such a model by any amount, so no noise covers it. Links from "
+            "labelled records of your own: `silot adapt DEVICES --source FILE --epsilon E`. "
+            "Distances between devices: `silot matrix DEVICES --method sketch --public FILE --epsilon E`.",
+            code="option-privacy",
+        )
     if where.sites is None and _is_network(network := where.named(network)):
         if (
             len(network) > 1
