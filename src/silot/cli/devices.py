@@ -225,7 +225,8 @@ def links_command(
             "links are chosen by errors of models that devices train on their own labels, and one "
             "record may change such a model by any amount, so no noise covers it. Links from "
             "labelled records of your own: `silot adapt DEVICES --source FILE --epsilon E`. "
-            "Distances between devices: `silot matrix DEVICES --method sketch --public FILE --epsilon E`.",
+            "Distances between devices: `silot matrix DEVICES --method sketch --public FILE "
+            "--epsilon E`.",
             code="option-privacy",
         )
     if where.sites is None and _is_network(network := where.named(network)):
