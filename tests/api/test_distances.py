@@ -147,3 +147,17 @@ def test_a_matrix_counts_pairs_that_cannot_be_tested_as_neither() -> None:
         matrix_content(matrix)[0]
     )
     assert same_pairs(matrix).tolist() == [[False, True, False], [True, False, False], [False] * 3]
+
+
+def test_method_private_compares_the_callers_own_data_with_one_holder() -> None:
+    rng = np.random.default_rng(0)
+    mine, theirs = rng.normal(size=(100, 2)), rng.normal(size=(1000, 2)) + 2.0
+    named = LocalFederation({"north": Holder(Measure(theirs), Policy(), Ledger())})
+    for found in (
+        silot.distance(mine, theirs, method="private", privacy_epsilon=1.0),
+        silot.distance(mine, "north", method="private", privacy_epsilon=1.0, federation=named),
+    ):
+        assert found.interval is not None and 1.0 < found.interval[0] < found.interval[1] < 6.0
+        assert found.disclosure == "private" and found.in_memory
+    with pytest.raises(InputError, match="no two holders"):
+        silot.distance_matrix({"a": mine, "b": theirs}, "private")

@@ -173,6 +173,8 @@ def test_a_second_release_of_one_question_is_the_stored_one_and_costs_nothing(
 def test_where_nothing_may_be_released_nothing_is_written(tmp_path: Path) -> None:
     rules = Policy(level="statistics", questions=frozenset({"distance-to"}))
     assert code_of(lambda: write(tmp_path, "a", policy=rules)) == "policy-question"
+    # A budget beside rules would be ignored.
+    assert code_of(lambda: write(tmp_path, "a", policy=rules, budget_epsilon=3)) == "option-budget"
     assert {path.suffix for path in tmp_path.iterdir()} == {".ledger"}
     assert code_of(lambda: write(tmp_path / "none", "a")) == "file-unwritable"
 

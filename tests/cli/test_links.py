@@ -173,3 +173,13 @@ def test_what_cannot_be_done_is_refused_with_a_code(
 @pytest.mark.parametrize("option", ["--method=best", "--mixing=all", "--constants=2", "--phi=1"])
 def test_options_of_no_known_value_are_wrong_usage(tmp_path: Path, option: str) -> None:
     assert silot(tmp_path, "links", EXAMPLE, option).returncode == 2
+
+
+def test_links_with_noise_are_refused_with_the_commands_that_have_them(tmp_path: Path) -> None:
+    """Sources are chosen by errors of models of their own, of which there is no release."""
+    for words in (("a.npz", "b.npz"), ("network.json",)):
+        done = silot(tmp_path, "links", *words, "--epsilon", "1")
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "[option-privacy]" in done.stderr
+        assert "silot adapt DEVICES --source FILE --epsilon E" in done.stderr
+        assert "silot matrix DEVICES --method sketch --public FILE --epsilon E" in done.stderr

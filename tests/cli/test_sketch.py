@@ -55,7 +55,7 @@ def test_a_ledger_answers_again_for_nothing_and_refuses_beyond_the_budget(
     assert (status, out) == (7, "")
     for word in ("[ledger-budget]", "spent", "asked", "left"):
         assert word in err
-    status, _, err = sketch(data, "--ledgers", ledgers, "--epsilon", "0.9", "--budget", 3)
+    status, _, err = sketch(data, "--ledgers", ledgers, "--epsilon", "0.9", "--budget-epsilon", 3)
     assert (status, err) == (0, "")
     with Ledger(ledgers / "a.ledger", create=False) as ledger:
         assert ledger.spent > first["privacy_mu"]
@@ -81,7 +81,7 @@ def test_a_matrix_shows_the_one_bill_of_all_pairs(data: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "status", "code"),
     [
-        (("--budget", 0.9), 7, "ledger-budget"),
+        (("--budget-epsilon", 0.9), 7, "ledger-budget"),
         (("--public", "narrow.npz"), 5, "dimension-mismatch"),
         (("--support", 30), 3, "option-unknown"),
     ],
@@ -149,7 +149,7 @@ def test_no_record_is_in_the_transcript(data: Path, tmp_path: Path) -> None:
     [
         (("--epsilon", "0"), "option", 3),
         (("--epsilon", "0.01"), "sketch-small", 3),
-        (("--budget", "-1", "--ledgers", "l"), "option-budget", 3),
+        (("--budget-epsilon", "-1", "--ledgers", "l"), "option-budget", 3),
         (("--support", "5"), "option-unknown", 3),
     ],
 )
@@ -159,6 +159,75 @@ def test_bad_options_are_coded(
     given = [str(tmp_path / item) if item == "l" else item for item in more]
     found, out, err = sketch(data, *given)
     assert (found, out) == (status, "") and f"[{code}" in err
+
+
+BUDGET = ("--budget-epsilon", "2")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("distance", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
+        ("matrix", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
+        ("cluster", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
+        ("value", "a.npz", "b.npz", "--validation", "public.npz", "--epsilon", "1", *BUDGET),
+        ("value", "a.npz", "b.npz", "--map", "sketch", "--public", "public.npz", *BUDGET),
+        ("barycenter", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
+        ("plan", "a.npz", "b.npz", "--validation", "public.npz", "-m", "sketch",
+         "--public", "public.npz", *BUDGET),
+        ("records", "a.npz", "--validation", "b.npz", "-m", "private", "--public", "public.npz",
+         *BUDGET),
+        ("adapt", "a.npz", "--source", "labelled.npz", "--epsilon", "4", *BUDGET),
+        ("adapt", "a.npz", "labelled.npz", *BUDGET),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)  # fmt: skip
+def test_a_budget_without_ledgers_is_refused_with_what_to_type(
+    data: Path, words: tuple[str, ...]
+) -> None:
+    """Nothing enforces it: the next run spends as much again."""
+    rng = np.random.default_rng(7)
+    np.savez(data / "labelled.npz", X=rng.normal(size=(60, 5)), y=np.arange(60) % 2)
+    done = silot(*words, cwd=data)
+    assert (done.returncode, done.stdout) == (3, ""), done.stdout + done.stderr
+    assert "[option-budget]" in done.stderr and "--ledgers FOLDER" in done.stderr
+
+
+def test_a_charge_that_no_ledger_keeps_is_not_said_to_be_in_one(data: Path, tmp_path: Path) -> None:
+    words = ("value", "a.npz", "b.npz", "--validation", "public.npz", "--epsilon", "1")
+    page = tmp_path / "page.html"
+    once = silot(*words, "--report", page, cwd=data)
+    assert "of each holder, at most. This process alone" in " ".join(once.stdout.split())
+    assert "each holder's ledger" not in once.stdout
+    assert "remembered by this process alone" in page.read_text()
+    assert json.loads(silot(*words, "--json", cwd=data).stdout)["in_memory"] is True
+    kept = silot(*words, "--ledgers", tmp_path / "l", "--report", page, cwd=data)
+    assert "to each holder's ledger" in kept.stdout and "to a ledger" in page.read_text()
+
+
+def test_a_distance_to_data_of_ones_own_takes_one_release_of_the_holder(
+    data: Path, tmp_path: Path
+) -> None:
+    """``--method private``: the first file is the asker's, and only the second has a ledger."""
+    words = ("distance", data / "public.npz", data / "a.npz", "-m", "private", "--epsilon", "1")
+    done = silot(*words, "--ledgers", tmp_path / "l", "--json")
+    found = json.loads(done.stdout)
+    assert found["disclosure"] == "private" and found["holders"][0] == "a"
+    low, high = found["interval"]
+    assert 0 < low < found["value"] < high and 0.5 < found["value"] < 2.0
+    assert [path.name for path in (tmp_path / "l").glob("*.ledger")] == ["a.ledger"]
+    again = json.loads(silot(*words, "--ledgers", tmp_path / "l", "--json").stdout)
+    assert (again["value"], again["privacy_mu"]) == (found["value"], 0.0)
+    assert "95 %, of the noise; not certified" in " ".join(silot(*words).stdout.split())
+
+
+def test_an_error_names_method_private_where_it_can_be_used(data: Path) -> None:
+    for command in ("matrix", "distance", "cluster"):
+        err = silot(command, data / "a.npz", data / "b.npz", "--epsilon", "1").stderr
+        assert "Methods that have it: secure, sketch. Method private has it too" in err
+        assert "silot distance MINE HOLDER" in err
+    for command in ("matrix", "cluster"):
+        assert "'private'" in silot(command, data / "a.npz", "-m", "private").stderr
 
 
 def test_without_public_knowledge_the_error_asks_for_it(data: Path) -> None:

@@ -1,5 +1,6 @@
 """A holder's release path: policy, ledger, noise, and what may cross the boundary."""
 
+import errno
 import os
 import sys
 import threading
@@ -21,7 +22,7 @@ from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.message import Message, encode
 from silot.federation.protocol import ask, failure_error, required
 from silot.federation.question import encode_question
-from silot.privacy import Ledger, epsilon_of, mu_of
+from silot.privacy import Ledger, epsilon_of, ledger_file, mu_of
 
 from ..privacy.neighbours import noiseless
 from ..privacy.toys import ToyHistogram, known
@@ -240,31 +241,6 @@ def test_records_count_by_the_weight_they_were_given_never_by_their_share() -> N
         assert counts(answer) == expected.tolist()
 
 
-class Failing(ToyHistogram):
-    """Fails once, quoting a record."""
-
-    failures = 1
-
-    def exact(self, points, masses, labels=None):
-        if Failing.failures:
-            Failing.failures -= 1
-            raise KeyError(f"patient {points[0]}")
-        return super().exact(points, masses, labels)
-
-
-def test_a_release_that_fails_stays_charged_and_its_repeat_is_not_charged_again() -> None:
-    questions.register(Failing)
-    ledger = Ledger()
-    holder = Holder(Measure(X), ALLOWED, ledger)
-    question = Failing(privacy_mu=0.2)
-    reply = holder.reply(encode_question(question))
-    assert decode_reply(reply) == Failure("holder-raised", "failed", "KeyError")
-    assert str(X[0, 0]).encode() not in reply
-    assert ledger.spent == 0.2
-    assert isinstance(asked(holder, question), Answer)
-    assert ledger.spent == 0.2
-
-
 def test_a_ledger_that_cannot_be_written_keeps_the_answer_in(tmp_path: Path) -> None:
     Ledger(tmp_path / "a").close()
     with Ledger(tmp_path / "a", readonly=True) as ledger:
@@ -272,15 +248,6 @@ def test_a_ledger_that_cannot_be_written_keeps_the_answer_in(tmp_path: Path) -> 
     assert answer == Failure("ledger-read-only", "failed", "FileError")
     # Closed meanwhile.
     assert code(asked(Holder(Measure(X), ALLOWED, ledger), toys())) == "ledger-closed"
-
-
-def test_an_answer_whose_storing_fails_does_not_leave(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "a") as ledger:
-        pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
-        ledger._connection.execute(f"PRAGMA max_page_count = {pages}")
-        answer = asked(Holder(Measure(X), Policy.open(), ledger), toys(cells=100_000))
-        assert code(answer) == "ledger-full"
-        assert ledger.spent == 0.1
 
 
 def test_neither_ledger_nor_parameters_hold_a_record(tmp_path: Path) -> None:
@@ -445,3 +412,123 @@ def test_the_coordinator_cannot_answer_a_release_from_its_own_records() -> None:
     with pytest.raises(InputError) as caught:
         Own(Measure(X)).answer(toys())
     assert caught.value.code == "ledger-absent"
+
+
+# What fails after the charge
+
+
+class Failing(ToyHistogram):
+    """Fails on some records, in a way of the records' own."""
+
+    fault: Exception | None = None
+
+    def exact(self, points, masses, labels=None):
+        if Failing.fault is not None:
+            raise Failing.fault
+        return super().exact(points, masses, labels)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> type[Failing]:
+    monkeypatch.setattr(Failing, "fault", None)
+    questions.register(Failing)
+    return Failing
+
+
+FAULTS = [MemoryError("900 rows"), InputError("record 7", code="records-few"), OSError(28, "full")]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+def test_whatever_stops_a_release_after_its_charge_leaves_as_one_code(
+    fault: Exception, failing: type[Failing], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The type of an exception, or its code, may tell which records raised it."""
+    ledger = Ledger()
+    holder = Holder(Measure(X), ALLOWED, ledger)
+    first, question = toys(), failing(privacy_mu=0.1, nonce=1)
+    before = counts(asked(holder, first))
+    failing.fault = fault
+    reply = holder.reply(encode_question(question))
+    assert decode_reply(reply) == Failure("release-failed")
+    assert holder.answer(question) == Failure("release-failed")
+    assert type(fault).__name__ in caplog.text and "record 7" not in caplog.text
+    assert ledger.spent == pytest.approx(0.1 * 2**0.5)
+    assert counts(asked(holder, first)) == before
+    failing.fault = None
+    after = {tuple(counts(asked(holder, question))) for _ in range(3)}
+    assert len(after) == 1
+    assert ledger.spent == pytest.approx(0.1 * 2**0.5)
+    events = [row.event for row in ledger.entries()]
+    assert events == ["open", *["reserve", "release", "commit"] * 2]
+
+
+@pytest.mark.parametrize("event", ["reserve", "release", "commit"])
+@pytest.mark.parametrize("of_system", [True, False])
+def test_a_full_disk_at_any_step_tells_nothing_twice_and_keeps_what_was_released(
+    event: str, of_system: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ledger_file.add
+    full: list[bool] = []
+
+    def add(connection, what, *args, **kwargs):
+        if full and what == event:
+            if of_system:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            # SQLite's own error of a full disk: a file of no more pages.
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+            kwargs["reply" if what != "reserve" else "parameters"] = "x" * 200_000
+        return real(connection, what, *args, **kwargs)
+
+    monkeypatch.setattr(ledger_file, "add", add)
+    with Ledger(tmp_path / "a.ledger") as ledger:
+        holder = Holder(Measure(X), ALLOWED, ledger)
+        before = counts(asked(holder, toys()))
+        full.append(True)
+        code_ = code(asked(holder, toys(nonce=1)))
+        expected = {"file-unwritable", "ledger-full"} if event == "reserve" else {"release-failed"}
+        assert code_ in expected
+        # The charge stands, and what was released before is there for the same asker.
+        assert ledger.spent == pytest.approx(0.1 if event == "reserve" else 0.1 * 2**0.5)
+        assert counts(asked(holder, toys())) == before
+    full.clear()
+    with Ledger(tmp_path / "a.ledger") as ledger:
+        holder = Holder(Measure(X), ALLOWED, ledger)
+        answers = {tuple(counts(asked(holder, toys(nonce=1)))) for _ in range(3)}
+        assert len(answers) == 1 and counts(asked(holder, toys())) == before
+        assert ledger.spent == pytest.approx(0.1 * 2**0.5)
+        assert [row.event for row in ledger.entries()].count("reserve") == 2
+
+
+def test_what_others_released_before_one_failed_costs_nothing_again(
+    failing: type[Failing], tmp_path: Path
+) -> None:
+    """A run of several holders ends as one fails: their answers stay in their ledgers."""
+    sides = "north", "south"
+
+    def steps() -> Any:
+        answers = yield dict.fromkeys(sides, failing(privacy_mu=0.1))
+        seen.append([counts(required(answers, name)) for name in sides])
+        raise InputError("enough was seen.", code="records-few")
+
+    seen: list[list[list[int]]] = []
+    protocol: Any = Protocol("both", sides, Disclosure.PRIVATE, steps, {})
+    ledgers = {name: Ledger(tmp_path / f"{name}.ledger") for name in sides}
+    holders = {
+        name: Holder(Measure(X + 9.0 * k), ALLOWED, ledgers[name]) for k, name in enumerate(sides)
+    }
+    fed = LocalFederation(holders)
+    before = counts(asked(holders["north"], failing(privacy_mu=0.1)))
+    failing.fault = MemoryError()
+    with pytest.raises(HolderError, match="release-failed"):
+        fed.run(protocol)
+    failing.fault = None
+    with pytest.raises(InputError) as ended:
+        fed.run(protocol)
+    assert seen[0][0] == before and ended.value.run is not None
+    # What failed was charged once.
+    assert ended.value.run.privacy_mu == 0.1
+    for ledger in ledgers.values():
+        assert ledger.spent == 0.1
+        assert [row.event for row in ledger.entries()].count("release") == 1
+        ledger.close()

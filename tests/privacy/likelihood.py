@@ -10,7 +10,7 @@ release must have spent, whatever it claims.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ Asked = Sequence[Release]
 # One false alarm in ten thousand audits: the noise has no seed, so an audit cannot be repeated.
 RISK = 1e-4
 POLICY = Policy(privacy_epsilon=50.0)
+BLOCKS = ("features", "distance")
+"""What a summary may have beside the sizes."""
 
 
 @dataclass(frozen=True)
@@ -160,28 +162,27 @@ def asked_by_sketches(measure: Measure, public: Measure, epsilon: float, **optio
     return [question for question in questions if isinstance(question, Release)]
 
 
-def asked_by_summaries(measure: Measure, public: Measure, epsilon: float) -> Asked:
-    """Build one release of every block at once: what a run of method private asks, and more.
+def asked_by_summaries(
+    measure: Measure, public: Measure, epsilon: float, blocks: Collection[str] = BLOCKS
+) -> Asked:
+    """Build one release of sizes and of some blocks: those of ``BLOCKS``, by default all at once.
 
     Public classes and their distances count where the public records have labels.
     """
     names = [] if public.names is None else sorted(set(public.names.tolist()))
-    target, weights = public.points[:40], np.full(40, 1.0 / 40)
-    labelled: dict[str, Any] = {}
-    if names and public.names is not None:
-        codes = np.array([names.index(name) for name in public.names[:40].tolist()])
-        table = 1.0 - np.eye(len(names))
-        labelled = {"classes": encode_classes(names), "target_codes": codes, "table": table}
+    fields: dict[str, Any] = {"classes": encode_classes(names)} if names else {}
+    if "features" in blocks:
+        fields |= {"features": 8, "scale": np.ones(public.dimension), "bandwidth": 2.0}
+    if "distance" in blocks:
+        target, weights = public.points[:40], np.full(40, 1.0 / 40)
+        reaches = np.array([reach_of(target, weights, share) for share in (4.0, 32.0)])
+        fields |= {"target": target, "target_weights": weights, "reaches": reaches}
+        if public.names is not None:
+            codes = np.array([names.index(name) for name in public.names[:40].tolist()])
+            fields |= {"target_codes": codes, "table": 1.0 - np.eye(len(names))}
+    shares = np.array([0.1, 0.4, 0.3, 0.2])
     question = SummarizeRecords(
-        privacy_mu=mu_of(epsilon, 1e-5),
-        features=8,
-        scale=np.ones(public.dimension),
-        bandwidth=2.0,
-        target=target,
-        target_weights=weights,
-        reaches=np.array([reach_of(target, weights, share) for share in (4.0, 32.0)]),
-        shares=np.array([0.1, 0.4, 0.3, 0.2]),
-        **labelled,
+        privacy_mu=mu_of(epsilon, 1e-5), shares=shares[: 4 if "distance" in blocks else 2], **fields
     )
     question.check(measure.dimension, measure.labelled)
     return [question]

@@ -32,7 +32,7 @@ from silot.distances.sketches.questions import (
     SummarizeRecords,
 )
 from silot.errors import SilotError
-from silot.federation import Answer
+from silot.federation import Answer, Failure
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.federation.release import Release
@@ -226,16 +226,21 @@ def _series(column: Sequence[Any]) -> pl.Series:
     return pl.Series(plain, strict=False)
 
 
+def _length(rng: np.random.Generator) -> float:
+    """A public length: an ordinary one, or one beyond what is allowed on either side."""
+    return float(10.0 ** (rng.integers(-3, 4) if rng.random() < 0.6 else rng.uniform(-200, 200)))
+
+
 def questions(rng: np.random.Generator, pair: Drawn) -> Iterator[Release]:
     """One question of every kind, about files and their neighbours."""
-    scale = float(10.0 ** rng.integers(-3, 4))
+    scale = _length(rng)
     common: dict[str, Any] = {
         "privacy_mu": MU, "mass_limit": pair.mass_limit,
         "resolution": int(rng.choice([16, 1024, 1 << 20])),
     }  # fmt: skip
     yield CountRecords(**common)
-    cells = {"centres": scale * rng.normal(size=(3, pair.dimension)), "radius": scale,
-             "radius2": 2 * scale}  # fmt: skip
+    cells = {"centres": _length(rng) * rng.normal(size=(3, pair.dimension)), "radius": scale,
+             "radius2": 2 * scale if rng.random() < 0.7 else _length(rng)}  # fmt: skip
     yield SketchRecords(**common, **cells)
     yield SketchPeriod(**common, **cells, period="2026-10")
     if pair.labelled:
@@ -253,13 +258,13 @@ def summaries(
     rng: np.random.Generator, dimension: int, classes: Sequence[str], **common: Any
 ) -> Iterator[SummarizeRecords]:
     """Summaries of every kind: sizes, features, and a target with and without classes."""
-    scale = float(10.0 ** rng.integers(-3, 4))
+    scale = _length(rng)
     named = encode_classes(list(classes)) if classes else ""
-    waves = {"features": 6, "bandwidth": scale, "draw": int(rng.integers(100)),
-             "scale": rng.uniform(0.1, 3.0, dimension)}  # fmt: skip
+    waves = {"features": 6, "bandwidth": _length(rng), "draw": int(rng.integers(100)),
+             "scale": rng.uniform(0.1, 3.0, dimension) * _length(rng)}  # fmt: skip
     target = {
         "target": scale * rng.normal(size=(5, dimension)),
-        "target_weights": rng.dirichlet(np.ones(5)),
+        "target_weights": rng.dirichlet(np.ones(5)) * [1, 1, 1, 1, _length(rng) * _length(rng)],
         "reaches": scale * np.array([0.5, 4.0]), "p": int(rng.integers(1, 3)),
     }  # fmt: skip
     shares = rng.dirichlet(np.ones(4)) + 0.02
@@ -268,7 +273,7 @@ def summaries(
     yield SummarizeRecords(**common, **target, shares=shares)
     if classes:
         size = len(classes)
-        table = scale * rng.random((size, size))
+        table = _length(rng) * rng.random((size, size))
         yield SummarizeRecords(
             **common, **waves, **target, classes=named, shares=shares,
             table=(table + table.T) * (1.0 - np.eye(size)),
@@ -314,8 +319,19 @@ def noiseless() -> Iterator[None]:
         yield
 
 
+def barred(question: Release) -> bool:
+    """Whether the public fields of a question are out of range: no holder looks at records then."""
+    try:
+        return not question.sensitivity > 0
+    except SilotError:
+        return True
+
+
 def told(file: Path, options: dict[str, Any], asked: Sequence[Release]) -> list[np.ndarray] | None:
-    """What a holder of a file replies, as bytes, or ``None``: the file cannot be loaded."""
+    """What a holder of a file replies, as bytes, or ``None``: the file cannot be loaded.
+
+    What is barred has no vector in the list, and every holder must refuse it.
+    """
     try:
         holder = Holder(load_measure(file, **options), POLICY, Ledger())
     except SilotError:
@@ -323,6 +339,9 @@ def told(file: Path, options: dict[str, Any], asked: Sequence[Release]) -> list[
     found: list[np.ndarray] = []
     for question in asked:
         answer = decode_reply(holder.reply(encode_question(question)))
+        if barred(question):
+            assert isinstance(answer, Failure) and answer.code == "question-fields", answer
+            continue
         assert isinstance(answer, Answer), answer
         (vector,) = answer.arrays.values()
         found.append(vector)
@@ -344,7 +363,7 @@ def movements(rng: np.random.Generator, folder: Path, alone: float = 1.0) -> lis
             continue
         own = None if single is None else told(single, drawn.options, asked)
         moved.append([])
-        for place, question in enumerate(asked):
+        for place, question in enumerate(one for one in asked if not barred(one)):
             apart = whole[place] - other[place]
             ratio = float(np.linalg.norm(apart.astype(float))) / question.sensitivity
             # Where a record is transported to depends on the others: those releases do not add up.

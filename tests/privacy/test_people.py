@@ -405,6 +405,72 @@ def test_two_processes_at_once_make_one_account(tmp_path: Path, monkeypatch) -> 
         assert ledger.account.spent == pytest.approx(compose([0.01] * 30))
 
 
+RACE = """
+import sys
+from pathlib import Path
+import numpy as np
+from silot import Holder, Measure, Policy
+from silot.distances.sketches.questions import CountRecords
+from silot.federation import Answer
+from silot.privacy import Ledger
+from silot.privacy.mechanism import noise_for
+
+records, policy = np.random.default_rng(0).normal(50, 20, (400, 3)), Policy(privacy_epsilon=1.0)
+noise_for(1.0, 0.1)
+print("ready", flush=True)
+for line in sys.stdin:
+    folder, name, share = line.split()
+    with Ledger(Path(folder) / name, state=Path(folder) / "state") as ledger:
+        holder = Holder(Measure(records), policy, ledger)
+        mu = policy.budget_mu * float(share)
+        questions = [CountRecords(privacy_mu=mu, resolution=k) for k in (1000, 1001, 1002)]
+        answers = [holder.answer(question) for question in questions]
+    print(*[0 if isinstance(answer, Answer) else answer.code for answer in answers], flush=True)
+"""
+
+
+def race(folder: Path, rounds: int, processes: int = 3) -> list[float]:
+    """What processes on fresh ledgers spent together by round, as shares of one budget.
+
+    All ask at once about the same people, three questions each that two of fill the budget.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", RACE]
+    runners = [
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        for _ in range(processes)
+    ]
+    spent: list[float] = []
+    for runner in runners:
+        assert runner.stdout is not None and runner.stdout.readline() == "ready\n"
+    for number in range(rounds):
+        place, share = folder / str(number), (1.0, 0.75, 0.6)[number % 3]
+        place.mkdir()
+        for k, runner in enumerate(runners):
+            assert runner.stdin is not None
+            runner.stdin.write(f"{place} {k}.ledger {share}\n")
+            runner.stdin.flush()
+        codes: list[str] = []
+        for runner in runners:
+            assert runner.stdout is not None
+            codes += runner.stdout.readline().split()
+        assert len(codes) == 3 * processes and set(codes) == {"0", "ledger-budget"}, codes
+        spent.append(math.hypot(*[share] * codes.count("0")))
+    for runner in runners:
+        runner.communicate(timeout=60)
+    return spent
+
+
+@pytest.mark.slow
+def test_processes_that_race_on_fresh_ledgers_of_the_same_people_spend_one_budget(
+    tmp_path: Path,
+) -> None:
+    """No round answers more than the budget allows, and none answers less."""
+    spent = race(tmp_path, 6)
+    assert spent == pytest.approx([1.0, 0.75, 0.6 * 2**0.5] * 2)
+
+
 @pytest.mark.slow
 def test_kills_of_two_writers_never_pass_one_budget(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("SILOT_STATE", str(tmp_path / "state"))

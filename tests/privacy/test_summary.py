@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.errors import SolverError
+from silot.distances.sketches.questions import SummarizeRecords
+from silot.errors import SolverError, WireError
 from silot.privacy import summary
 from silot.privacy.accounting import mu_of, scale_for
 from silot.privacy.summary import Sizes, Summary, ToTarget, Waves, reach_of
@@ -72,6 +73,26 @@ def test_the_bound_of_a_transport_is_attained() -> None:
         ]
         largest = max(largest, float(np.linalg.norm(vectors[1] - vectors[0])))
     assert 0.95 * release.sensitivity < largest <= release.sensitivity
+
+
+@pytest.mark.parametrize(
+    ("weights", "fits"), [([1.0, 1e-310], True), ([1.5e308, 1.5e308], False), ([0.0, 1e-310], True)]
+)
+def test_masses_of_a_target_that_no_float_can_add_or_divide_are_refused_or_harmless(
+    weights: list[float], fits: bool
+) -> None:
+    """What fails, or warns, only beside some records would tell of them without noise."""
+    question = SummarizeRecords(
+        privacy_mu=1.0, target=np.array([[0.0], [1.0]]), target_weights=np.array(weights),
+        reaches=np.ones(1), shares=np.ones(3),
+    )  # fmt: skip
+    if not fits:
+        with pytest.raises(WireError, match="masses"):
+            _ = question.sensitivity
+        return
+    points = np.array([[0.0], [3.0], [0.5]])
+    more, fewer = (question.exact(part, np.ones(len(part))) for part in (points, points[:2]))
+    assert np.linalg.norm((more - fewer).astype(float)) <= question.sensitivity
 
 
 def test_without_noise_a_reading_is_exact() -> None:

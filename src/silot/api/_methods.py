@@ -50,6 +50,8 @@ class _ComparingHolders(Iterable[type[Pairwise]]):
 
 
 PAIRWISE = _ComparingHolders()
+DISTANCES = METHODS.values()
+"""All methods: also those that compare a holder with data of the caller alone."""
 
 
 def read_method(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

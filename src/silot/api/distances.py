@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
 from ..data.measure import Covariance, Data
 from ..distances.pooled import Pooled
 from ..distances.result import Distance, DistanceMatrix
 from ..distances.sketches.release_options import Private
 from ..errors import InputError
+from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known
 from ._holders import MINE, Holders, Parties, check_method, check_side, read_measure, read_shares
@@ -63,12 +64,13 @@ def distance(
     x, y
         Measures, or arrays (n, d) or data frames of records with uniform weights. Columns of
         data frames are matched by name, in any order. With ``federation`` names of two holders.
+        With ``"private"`` ``x`` is data of your own, which the holder sees.
     method
-        ``"direct"``, ``"fedwad"``, ``"trianglewad"`` or ``"sketch"``; ``silot.METHODS`` says
-        what each discloses, needs and guarantees. ``"secure"`` computes on secret shares, all
-        parties simulated here (see ``silot.sites.secure``), or by sites themselves. Or one object
-        with its options, such as ``FedWaD(support=50)`` of ``silot.distances``, which an editor
-        checks as you write.
+        ``"direct"``, ``"fedwad"``, ``"trianglewad"``, ``"sketch"`` or ``"private"``;
+        ``silot.METHODS`` says what each discloses, needs and guarantees. ``"secure"`` computes on
+        secret shares, all parties simulated here (see ``silot.sites.secure``), or by sites
+        themselves. Or one object with its options, such as ``FedWaD(support=50)`` of
+        ``silot.distances``, which an editor checks as you write.
     labels
         Whether to compare labelled records, through their OTDD vectors; for data frames the name
         of their column. Classes are compared by their records, not by their names; ``status``
@@ -102,6 +104,12 @@ def distance(
     5.0
     """
     name, options = read_method(method, options)
+    if not find_method(name).compares_holders:
+        # The first side is the caller's own: all that leaves the other one is its release.
+        holders: Holders = {"y": y} if federation is None else federation
+        side = "y" if federation is None else check_side(y)
+        own = Parties.of(holders, labels, cast("Data", x))
+        return Comparison.of(name, own, covariance, options).between(side, COORDINATOR, progress)
     if federation is not None:
         parties, sides = Parties.of(federation, labels), (check_side(x), check_side(y))
     elif "ledgers" in options and issubclass(find_method(name), Private):

@@ -24,10 +24,10 @@ from ..federation.policy import Policy
 from ..federation.protocol import failure_error
 from ..federation.question import encode_question
 from ..federation.sealed import Sealed, is_name, write_sealed
-from ..options import Options, anything, check_known, number, option, taking, truth
+from ..options import Options, anything, check_known, none_or, number, option, taking, truth
 from ..privacy.ledger import Ledger
 from ._holders import PUBLIC, read_measure
-from .sketch import budget_policy, check_masses
+from .sketch import BUDGET, budget_policy, check_masses
 
 ASKER = "release"
 """Name under which a ledger keeps what a site released by itself."""
@@ -43,10 +43,10 @@ class Sending(Options):
         anything("text, or None", str),
         default=None,
     )
-    budget_epsilon: float = option(
-        "Epsilon of all releases in the ledger together, where no policy says it.",
-        number(above=0),
-        default=1.0,
+    budget_epsilon: float | None = option(
+        "Epsilon of all releases in the ledger together, by default 1.",
+        none_or(number(above=0)),
+        default=None,
         code="option-budget",
     )
     policy: Policy | None = option(
@@ -55,6 +55,14 @@ class Sending(Options):
     to: PublicKey | None = option(
         "Lock the file for the owner of this key.", anything("PublicKey, or None"), default=None
     )
+
+    def fit(self) -> None:
+        if self.policy is not None and self.budget_epsilon is not None:
+            raise InputError(
+                "a policy has a budget of its own, privacy_epsilon. Write it there, and leave "
+                "budget_epsilon out.",
+                code="option-budget",
+            )
 
 
 @dataclass(frozen=True)
@@ -229,7 +237,7 @@ def build_question(
 def _answer(name: str, prepared: Prepared, sending: Sending, ledger: str | Path) -> bytes:
     """Return the holder's answer, charged to its ledger."""
     delta = prepared.terms.privacy_delta
-    policy = sending.policy or budget_policy(sending.budget_epsilon, delta)
+    policy = sending.policy or budget_policy(sending.budget_epsilon or BUDGET, delta)
     with Ledger(ledger) as account:
         reply = Holder(prepared.records, policy, account).reply(prepared.question, ASKER)
     answer = decode_reply(reply)

@@ -18,10 +18,13 @@ from ..errors import FileError, InputError, MismatchError, RefusedError
 from ..federation.policy import Policy
 from ..federation.protocol import Protocol, Questions
 from ..federation.run import B, Progress
-from ..options import Options, anything, check_known, number, option, taking
+from ..options import Options, anything, check_known, none_or, number, option, taking
 from ..privacy.accounting import ROUNDING, compose, epsilon_of
 from ..privacy.ledger import Ledger
 from ._holders import PUBLIC, Holders, Parties, read_measure
+
+BUDGET = 1.0
+"""Epsilon of all releases in a ledger together where nobody names another."""
 
 
 class Spending(Options):
@@ -30,20 +33,29 @@ class Spending(Options):
     ledgers: str | Path | None = option(
         "Folder with a durable ledger for each holder. ``NAME.ledger``. A release is charged to "
         "it, and refused when all releases together would exceed ``budget_epsilon``. Without a "
-        "folder nothing remembers the run, and what several runs spend adds up.",
+        "folder the process alone remembers the charge, and what several runs spend adds up.",
         anything("path, or None"),
         default=None,
     )
-    budget_epsilon: float = option(
-        "Epsilon of all releases in a ledger together.",
-        number(above=0),
-        default=1.0,
+    budget_epsilon: float | None = option(
+        "Epsilon of all releases in a ledger together, by default 1.",
+        none_or(number(above=0)),
+        default=None,
         code="option-budget",
     )
 
+    def fit(self) -> None:
+        if self.budget_epsilon is not None and self.ledgers is None:
+            raise InputError(
+                "budget_epsilon limits what ledgers remember, and there are none to limit. Give "
+                "ledgers= too (on the command line --ledgers FOLDER), or leave it out: sites have "
+                "budgets of their own.",
+                code="option-budget",
+            )
+
     def policy(self, delta: float) -> Policy:
         """Return rules that allow releases alone, up to the budget."""
-        return budget_policy(self.budget_epsilon, delta)
+        return budget_policy(self.budget_epsilon or BUDGET, delta)
 
     def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
         """Return the parties behind ledgers, if any, that allow these first questions."""

@@ -258,5 +258,6 @@ def _with_bill(worth: Contributions, more: Run | Bill, disclosure: str) -> Contr
         bytes_received=worth.bytes_received + more.bytes_received,
         seconds=worth.seconds + more.seconds,
         privacy_mu=worth.privacy_mu + more.privacy_mu,
+        in_memory=worth.in_memory or more.in_memory,
         disclosure=str(max(levels)),
     )

@@ -62,7 +62,7 @@ def cluster_command(
     grouping = groups.read()
     files = [] if where.sites is not None else list(holders or ())
     if any(path.suffix == _RELEASE for path in files):
-        _check_releases(files, method, tables, options)
+        _check_releases(files, method, tables, options, spending)
         result = _of_releases(files, tables, spending, trust, grouping | options)
     else:
         if trust.keys is not None or trust.key is not None:
@@ -78,7 +78,11 @@ def cluster_command(
 
 
 def _check_releases(
-    files: Sequence[Path], method: str, tables: LabelledTables, options: Collection[str]
+    files: Sequence[Path],
+    method: str,
+    tables: LabelledTables,
+    options: Collection[str],
+    spending: Spending,
 ) -> None:
     """Raise where releases stand beside data, or options repeat what releases say."""
     others = [path.name for path in files if path.suffix != _RELEASE]
@@ -93,7 +97,8 @@ def _check_releases(
             f"method is {method!r}, and releases are sketches. Leave --method out.",
             code="option-method",
         )
-    repeated = [*(["labels"] if tables.labels else []), *sorted(set(options) - {"seed"})]
+    charged = spending.values(public=None)
+    repeated = [*(["labels"] if tables.labels else []), *charged, *sorted(set(options) - {"seed"})]
     if repeated:
         raise InputError(
             f"a release says how it was made. Leave --{repeated[0].replace('_', '-')} out.",

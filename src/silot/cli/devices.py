@@ -108,7 +108,9 @@ class Releasing(Flags):
     privacy_delta: float | None = flag("Chance that it is exceeded. Default: 1e-5.")
     mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
     ledgers: Path | None = flag("Folder of the devices' ledgers, which releases are charged to.")
-    budget_epsilon: float | None = flag("Epsilon of all releases in a ledger together. Default: 1.")
+    budget_epsilon: float | None = flag(
+        "With --ledgers: epsilon of all releases in a ledger together. Default: 1."
+    )
 
 
 def evaluation_files(
@@ -210,10 +212,22 @@ def links_command(
     *,
     where: Where,
     files: DeviceFiles,
+    privacy_epsilon: float | None = flag(
+        "Refused: links need models of the devices. See `silot adapt --source`.", "--epsilon"
+    ),
     outputs: Results,
     **options: Any,
 ) -> None:
     """Which devices train, which receive, and over which links with which weights."""
+    if privacy_epsilon is not None:
+        raise InputError(
+            "links are chosen by errors of models that devices train on their own labels, and one "
+            "record may change such a model by any amount, so no noise covers it. Links from "
+            "labelled records of your own: `silot adapt DEVICES --source FILE --epsilon E`. "
+            "Distances between devices: `silot matrix DEVICES --method sketch --public FILE "
+            "--epsilon E`.",
+            code="option-privacy",
+        )
     if where.sites is None and _is_network(network := where.named(network)):
         if (
             len(network) > 1

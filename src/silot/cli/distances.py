@@ -6,19 +6,23 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from ..api._holders import Parties
-from ..api._methods import PAIRWISE, Comparison
+from ..api._methods import DISTANCES, PAIRWISE, Comparison, find_method
 from ..api.distances import distance_matrix, pooled_distance
 from ..data.measure import Measure
 from ..distances.pooled import Pooled
+from ..federation.protocol import COORDINATOR
 from .console import check_figure, counting, save_plot, steps, tell_forecast
 from .generate import argument, command, flag
 from .options import HoldersArgument, LabelledTables, Outputs, Results, Spending
 from .sites import Where
 
 
-@command("distance", PAIRWISE, choose="direct")
+@command("distance", DISTANCES, choose="direct")
 def distance_command(
-    a: Path = argument("A holder: .npz, .csv, .csv.gz, .parquet; or a site."),
+    a: Path = argument(
+        "A holder: .npz, .csv, .csv.gz, .parquet; or a site. With --method private your own data, "
+        "which the other one sees."
+    ),
     b: Path = argument("Another holder."),
     *,
     method: str,
@@ -29,13 +33,14 @@ def distance_command(
     **options: Any,
 ) -> None:
     """Distance between two holders, with bounds, bill and disclosure."""
-    holders, _ = where.load(tables, [a, b])
+    has_own = not find_method(method).compares_holders
+    holders, own = where.load(tables, [b] if has_own else [a, b], a if has_own else None)
     options |= spending.read(tables)
     with steps(method) as progress:
-        parties = Parties.of(holders, tables.labels)
+        parties = Parties.of(holders, tables.labels, own)
         compared = Comparison.of(method, parties, tables.covariance, options)
         tell = None if outputs.json else tell_forecast
-        first, second = parties.names
+        first, second = (*parties.names, *([COORDINATOR] if has_own else []))
         result = compared.between(first, second, progress, tell)
     outputs.finish(result)
 

@@ -226,10 +226,10 @@ class Spending(Flags):
         "For sketch and private: public records, of the holders' law and of no holder."
     )
     ledgers: Path | None = flag(
-        "For sketch: folder of the holders' ledgers, which releases are charged to."
+        "For sketch and private: folder of the holders' ledgers, which releases are charged to."
     )
     budget_epsilon: float | None = flag(
-        "For sketch: epsilon of all releases in a ledger together. Default: 1.", "--budget"
+        "With --ledgers: epsilon of all releases in a ledger together. Default: 1."
     )
 
     def read(self, tables: Tables) -> dict[str, Any]:

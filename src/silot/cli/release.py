@@ -73,7 +73,7 @@ class Account(Flags):
 
     ledger: Path | None = flag("The site's ledger, made when absent. Required.")
     budget_epsilon: float | None = flag(
-        "Epsilon of all releases in the ledger together. Default: 1.", "--budget"
+        "Epsilon of all releases in the ledger together. Default: 1."
     )
     policy: Path | None = flag("The site's rules, instead of a budget.")
     name: str | None = flag("What the site is called. Default: the name of the file.")

@@ -234,10 +234,17 @@ class Pairwise(Comparing):
         if unknown:
             # Callers say "labels" and "covariance" for the embedding.
             takes = ", ".join(name for name in cls.options if name != "embedding")
-            others = [name for name, kind in METHODS.items() if unknown[0] in kind.options]
+            having = [kind for kind in METHODS.values() if unknown[0] in kind.options]
+            others = [kind.name for kind in having if kind.compares_holders]
+            alone = [kind.name for kind in having if not kind.compares_holders]
+            text = f" Methods that have it: {', '.join(others)}." if others else ""
+            if alone:
+                text += (
+                    f" Method {alone[0]} has it too, which compares a holder with data of your "
+                    "own: `silot distance MINE HOLDER`, `silot value --validation MINE`."
+                )
             raise InputError(
-                f"method {cls.name!r} has no option {unknown[0]!r}; it takes {takes}."
-                + (f" Methods that have it: {', '.join(others)}." if others else ""),
+                f"method {cls.name!r} has no option {unknown[0]!r}; it takes {takes}.{text}",
                 code="option-unknown",
             )
 

@@ -129,8 +129,9 @@ class PrivateDistance(Private, Pairwise):
         holder = sides.names[0]
         if sides.own is None:
             raise InputError(
-                "method 'private' compares holders with data of the asker. Give validation data, "
-                "or compare holders with one another by method 'sketch'.",
+                "method 'private' compares a holder with data of your own, and no two holders. "
+                "Give your data first (`silot distance MINE HOLDER`) or as validation data "
+                "(`silot value`), or compare holders with one another by method 'sketch'.",
                 code="option-method",
             )
         target = Target.of(sides.own, self.embedding != "none")

@@ -80,7 +80,8 @@ def _rows(result: Distance) -> dict[str, str]:
     }
     if result.interval is not None:
         low, high = result.interval
-        rows["likely"] = f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"
+        by = "of the noise" if result.method == "private" else "by public records"
+        rows["likely"] = f"{low:.4g} to {high:.4g} (95 %, {by}; not certified)"
     return rows | {
         **verdict_rows(result.verdict, result.preflight),
         "method": f"{result.method}, {' and '.join(result.holders)}",

@@ -18,7 +18,7 @@ from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger
 from .answer import Failure
 from .exchange import LARGEST_FLIGHT, Limits, exchange
-from .party import Holder
+from .party import Holder, Party
 from .policy import Policy
 from .protocol import COORDINATOR, Protocol
 from .run import RUNTIMES, B, Clock, Progress, Reply, run
@@ -98,6 +98,12 @@ class LocalFederation:
     def names(self) -> tuple[str, ...]:
         """Names of the holders."""
         return tuple(self._holders)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the ledger of a holder is in memory, and forgets its charges with the process."""
+        parties = [party for party in self._holders.values() if isinstance(party, Party)]
+        return any(party.in_memory for party in parties)
 
     def run(
         self, protocol: Protocol[B], *, progress: Callable[[Progress], None] | None = None

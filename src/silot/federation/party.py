@@ -6,6 +6,7 @@ the question. It names no concrete question: a question says what it needs and d
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -35,6 +36,8 @@ from .protocol import COORDINATOR
 from .question import Codes, Names, Question, Subject, decode_question
 from .release import Release
 
+_LOG = logging.getLogger(__name__)
+
 
 class Party(ABC):
     """Base of whoever answers questions: what is allowed, remembered and charged, in order.
@@ -59,6 +62,11 @@ class Party(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(policy level {self.policy.level!r})"
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether its ledger is in memory alone."""
+        return self._ledger is not None and self._ledger.path is None
 
     def reply(self, message: bytes, asker: str = COORDINATOR, run: str = "") -> bytes:
         """Answer a question given as bytes, as bytes. Never raises.
@@ -162,8 +170,13 @@ class Party(ABC):
         except BudgetError as error:
             ledger.refuse(release.kind, error.code, asker)
             return encode_reply(_over_budget(error, self.policy.privacy_delta))
-        fresh = encode_reply(release.answer_of(add_noise(self._exact(release))))
-        kept = ledger.commit(key, fresh)
+        try:
+            fresh = encode_reply(release.answer_of(add_noise(self._exact(release))))
+            kept = ledger.commit(key, fresh)
+        except Exception as error:  # noqa: BLE001 - which one it is may depend on records
+            _LOG.error("a release failed after its charge: %s", type(error).__name__)
+            # Asked again, it spends nothing, and leaves once: the ledger keeps reserve and answer.
+            return encode_reply(Failure("release-failed"))
         mine = kept == fresh
         return with_charge(kept, release.privacy_mu if mine else ledger.charge_in(key, run))
 

@@ -6,7 +6,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -42,13 +42,12 @@ class Run:
     transcript: Transcript
     preflight: Preflight | None
     privacy_mu: float = 0.0
+    in_memory: bool = False
 
     @property
     def bill(self) -> Bill:
         """What of it is a cost."""
-        return Bill(
-            self.rounds, self.bytes_sent, self.bytes_received, self.seconds, self.privacy_mu
-        )
+        return _bill_of(self)
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,8 @@ class Bill:
     """What a run cost, seen from the coordinator.
 
     ``privacy_mu`` is the most that a holder newly charged to its ledger, by the holders' own
-    word; answers given before are not charged again.
+    word; answers given before are not charged again. ``in_memory`` says that no ledger on the disk
+    remembers a charge.
     """
 
     rounds: int = 0
@@ -64,6 +64,7 @@ class Bill:
     bytes_received: int = 0
     seconds: float = 0.0
     privacy_mu: float = 0.0
+    in_memory: bool = False
 
     def __add__(self, other: Bill) -> Bill:
         """Add the bills of two runs."""
@@ -73,7 +74,12 @@ class Bill:
             self.bytes_received + other.bytes_received,
             self.seconds + other.seconds,
             self.privacy_mu + other.privacy_mu,
+            self.in_memory or other.in_memory,
         )
+
+
+def _bill_of(run: Run | Billed) -> Bill:
+    return Bill(**{item.name: getattr(run, item.name) for item in fields(Bill)})
 
 
 def with_earlier(
@@ -125,6 +131,7 @@ class Billed(Preflighted, ABC):
     bytes_received: int = 0
     seconds: float = 0.0
     privacy_mu: float = 0.0
+    in_memory: bool = False
     disclosure: str = ""
     transcript: Transcript | None = field(default=None, repr=False, compare=False)
     preflight: Preflight | None = field(default=None, repr=False, compare=False)
@@ -132,9 +139,7 @@ class Billed(Preflighted, ABC):
     @property
     def bill(self) -> Bill:
         """What the run cost."""
-        return Bill(
-            self.rounds, self.bytes_sent, self.bytes_received, self.seconds, self.privacy_mu
-        )
+        return _bill_of(self)
 
     def with_run(self, run: Run | Billed) -> Self:
         """Return the result with the bill of the run that made it, and whose data it is of.
@@ -143,11 +148,7 @@ class Billed(Preflighted, ABC):
         """
         billed = replace(
             self,
-            rounds=run.rounds,
-            bytes_sent=run.bytes_sent,
-            bytes_received=run.bytes_received,
-            seconds=run.seconds,
-            privacy_mu=run.privacy_mu,
+            **vars(_bill_of(run)),
             disclosure=run.disclosure,
             transcript=run.transcript,
         )
@@ -172,11 +173,7 @@ class Billed(Preflighted, ABC):
 
     def _bill_dict(self) -> dict[str, Any]:
         return {
-            "rounds": self.rounds,
-            "bytes_sent": self.bytes_sent,
-            "bytes_received": self.bytes_received,
-            "seconds": self.seconds,
-            "privacy_mu": self.privacy_mu,
+            **vars(_bill_of(self)),
             "disclosure": self.disclosure,
             "preflight": None if self.preflight is None else self.preflight.to_dict(),
         }

@@ -321,6 +321,7 @@ class _Record:
         # A runtime may know whose columns a schema describes: nobody needs to look at those.
         vouched: Collection[str] = getattr(engine, "vouched", ())
         transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(self._entries))
+        charged = max(map(compose, self._charges.values()), default=0.0)
         return Run(
             rounds=self.rounds,
             bytes_sent=transcript.bytes_sent,
@@ -328,7 +329,8 @@ class _Record:
             seconds=self.clock(),
             # What was told, not what might have been: a holder may have refused.
             disclosure=str(max(self._levels)) if self._levels else level,
-            privacy_mu=max(map(compose, self._charges.values()), default=0.0),
+            privacy_mu=charged,
+            in_memory=charged > 0 and getattr(engine, "in_memory", False),
             transcript=transcript,
             preflight=Preflight.of({}, sorted(set(protocol.holders) - {*vouched})),
         )

@@ -46,6 +46,11 @@ def bill_rows(result: Run, *, of_models: bool = False) -> dict[str, str]:
     }
     if bill.privacy_mu > 0:
         rows["charged"] = f"mu {bill.privacy_mu:.4g} to each holder's ledger, at most"
+        if bill.in_memory:
+            rows["charged"] = (
+                f"mu {bill.privacy_mu:.4g} of each holder, at most. This process alone remembers "
+                "it: another run spends as much again"
+            )
     elif result.disclosure == "private":
         rows["charged"] = "nothing: told again from the ledgers, of the data they had then"
     return rows
@@ -87,7 +92,7 @@ def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> render.Table:
         # Holders have ledgers of their own: their charges are no sum.
         together = replace(sum((bill for _, bill in bills), Bill()), privacy_mu=0.0)
         bills.insert(0, ("all together", together))
-    titles = ("rounds", "sent", "received", "time", "charged to a ledger, at most")
+    titles = ("rounds", "sent", "received", "time", "charged, at most")
     rows = [
         (
             what,
@@ -95,7 +100,7 @@ def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> render.Table:
             format_bytes(bill.bytes_sent),
             format_bytes(bill.bytes_received),
             f"{bill.seconds:.2f} s",
-            f"mu {number(bill.privacy_mu)}" if bill.privacy_mu > 0 else "",
+            _charge(bill),
         )
         for what, bill in bills
     ]
@@ -103,6 +108,11 @@ def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> render.Table:
     return render.Table(
         caption, [render.texts("run"), *map(render.Column, titles)], rows, fold=10, filled=True
     )
+
+
+def _charge(bill: Bill) -> str:
+    where = "remembered by this process alone" if bill.in_memory else "to a ledger"
+    return f"mu {number(bill.privacy_mu)}, {where}" if bill.privacy_mu > 0 else ""
 
 
 def _disclosure(paid: Sequence[tuple[list[str], Run]]) -> render.Table:

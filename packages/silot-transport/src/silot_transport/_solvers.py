@@ -118,7 +118,8 @@ def common_units(a: Array, b: Array, largest: int) -> tuple[Index, Index] | None
     """
     multiples: list[Index] = []
     for weights in (a, b):
-        ratio = weights / weights.min()
+        with np.errstate(over="ignore"):
+            ratio = weights / weights.min()
         nearest = np.rint(ratio)
         if ratio.sum() > largest or np.abs(ratio - nearest).max() > _UNIT_TOLERANCE * ratio.max():
             return None

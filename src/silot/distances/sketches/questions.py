@@ -306,8 +306,8 @@ class SummarizeRecords(ByMass):
         _require(self.target.ndim == 2 and atoms <= _MOST_ATOMS, "there are too many atoms")
         _require(bool(np.isfinite(self.target).all()), "the target is not of finite points")
         weights = self.target_weights
-        fits = weights.shape == (atoms,) and bool((weights >= 0).all() and weights.sum() > 0)
-        _require(fits and bool(np.isfinite(weights).all()), "the target has no masses")
+        fits = weights.shape == (atoms,) and bool(((weights >= 0) & (weights <= _LONGEST)).all())
+        _require(fits and bool(weights.any()), "the target has no masses")
         reaches = sorted(set(self.reaches.tolist()))
         fits = 0 < len(reaches) == len(self.reaches) <= _MOST_REACHES and self.p in (1, 2)
         _require(fits and reaches[0] >= _SHORTEST and reaches[-1] <= _LONGEST, "no reach fits")

@@ -137,7 +137,9 @@ class Simulation:
         result = opened.build_result(sides, "simulation", simulated.traffic)
         seconds = time.perf_counter() - began
         preflight = Preflight.of(measures)
-        return result, opened.build_run(tuple(measures), simulated.traffic, seconds, preflight)
+        return result, opened.build_run(
+            tuple(measures), simulated.traffic, seconds, preflight, self.options.privacy_mu > 0
+        )
 
     def _read_measures(self, parties: Any) -> dict[str, Measure]:
         """Return the data of both sides, the coordinator's own included."""
@@ -163,7 +165,7 @@ def build_party_result(outcome: Outcome, options: SecureOptions) -> Distance:
     opened = Opened(outcome.opened, outcome.parts, options, outcome.program)
     traffic = (Traffic(outcome.sent, outcome.received, 0),)
     sides = "+".join(owners[:split]), "+".join(owners[split:])
-    run = opened.build_run(owners, traffic, outcome.seconds, Preflight.of({}, owners))
+    run = opened.build_run(owners, traffic, outcome.seconds, Preflight.of({}, owners), False)
     return opened.build_result(sides, "secure", traffic).with_run(run)
 
 
@@ -290,6 +292,7 @@ class Opened:
         traffic: Sequence[Traffic],
         seconds: float,
         preflight: Preflight | None,
+        in_memory: bool,
     ) -> Run:
         """Return the bill and the transcript of a run between holders of these names."""
         return Run(
@@ -299,6 +302,7 @@ class Opened:
             seconds=seconds,
             disclosure=str(Disclosure.STATISTICS),
             privacy_mu=self.options.privacy_mu,
+            in_memory=in_memory,
             transcript=self._build_transcript(names, seconds),
             preflight=preflight,
         )
