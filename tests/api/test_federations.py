@@ -130,7 +130,8 @@ def test_holders_answer_a_private_distance_under_the_default_policy() -> None:
     assert found.disclosure == "private" and set(found.names) == set(DATA)
     with pytest.raises(silot.SilotError) as caught:
         silot.distance("a", "b", "private", federation=LocalFederation(holders))
-    assert caught.value.code == "option-method"
+    # It measures how far a holder is from data of one's own.
+    assert caught.value.code == "measure-dtype"
 
 
 @pytest.mark.heavy

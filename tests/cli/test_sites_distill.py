@@ -115,7 +115,7 @@ def of_files(**fields: Any) -> dict[str, Any]:
 
 def timeless(body: Any) -> Any:
     if isinstance(body, dict):
-        gone = ("seconds", "preflight", "resumed")
+        gone = ("seconds", "preflight", "resumed", "in_memory")
         return {key: timeless(value) for key, value in body.items() if key not in gone}
     return [timeless(value) for value in body] if isinstance(body, list) else body
 
