@@ -405,7 +405,7 @@ def test_a_field_is_a_number_by_itself(field: str, number: float, tmp_path: Path
         assert load_measure(path).points[-1].tolist() == [number]
 
 
-@pytest.mark.parametrize("field", ["1_0", "1.5.2", "0x1", "x", "1 2", '"1,5"', "2020-01-01"])
+@pytest.mark.parametrize("field", ["1_0", "1.5.2", "0x1", "x", "1 2", "2020-01-01"])
 def test_a_field_that_is_no_number_is_refused_with_its_row(field: str, tmp_path: Path) -> None:
     path = write(tmp_path / "site.csv", f"a\n1\n{field}\n")
     assert_refused(lambda: load_measure(path), InputError, "measure-dtype", quoting="row 1")
@@ -468,17 +468,16 @@ def test_a_csv_of_semicolons_or_tabs_is_read_and_commas_in_it_are_points(tmp_pat
         ("a.csv", "age,pulse,kind\n61,7.5,x\n40,-1e-3,y\n"),
         ("b.csv", 'age;"pulse";kind\n61;7,5;x\n40;-1e-3;y\n'),
         ("c.csv", "age\tpulse\tkind\n61\t7.5\tx\n40\t-1e-3\ty\n"),
-        ("d.csv", "age;pulse;kind\n61;7.5;x\n40;-0,001;y\n"),
+        ("d.csv", 'age,pulse,kind\n61,"7,5",x\n40,"-0,001",y\n'),
     ):
         (tmp_path / name).write_text(text)
         found = load_measure(tmp_path / name, label_column="kind")
         np.testing.assert_array_equal(found.points, [[61, 7.5], [40, -1e-3]])
         assert found.names is not None and found.names.tolist() == ["x", "y"]
-    # Between commas a comma is none, and two signs are no number.
-    for text in ('a,b\n1,"7,5"\n', "a;b\n1;1.234,5\n"):
-        (tmp_path / "e.csv").write_text(text)
-        with pytest.raises(SilotError, match="measure-dtype"):
-            load_measure(tmp_path / "e.csv")
+    # In one column one mark.
+    (tmp_path / "e.csv").write_text("a;b\n1;7.5\n2;0,01\n")
+    with pytest.raises(SilotError, match="measure-dtype"):
+        load_measure(tmp_path / "e.csv")
 
 
 def test_numbers_in_the_place_of_names_are_an_error_but_places_are_names(tmp_path: Path) -> None:
@@ -540,15 +539,41 @@ def test_names_of_columns_are_told_where_they_are_names_for_sure(tmp_path: Path)
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("row", ["1.000;2,5", "1,000;2.5", "2.5;1,0"])
-def test_a_record_with_points_and_commas_in_its_numbers_is_refused(
-    row: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [
+        ("a;b\n1;2\n1.000;2,5\n", [[1, 2], [1000, 2.5]]),
+        ("a;b\n1;2\n1,000;2.5\n", [[1, 2], [1000, 2.5]]),
+        ("a;b\n1;2\n1.234.567,8;2\n", [[1, 2], [1234567.8, 2]]),
+        ("a;b\n12:30;7 %\n01:06;1 %\n", [[12.5, 0.07], [1.1, 0.01]]),
+        ("a;b\n$1,000.50;<0.5\n$3;2\n", [[1000.5, 0.5], [3, 2]]),
+        ("a;b\n(1,200.0);5-\n7;1\n", [[-1200, -5], [7, 1]]),
+        ("a;b\n1'007.5;\u22125\n3;4\n", [[1007.5, -5], [3, 4]]),
+        ("a;b\n1\u202f234,5;3 mg\n2;4 mg\n", [[1234.5, 3], [2, 4]]),
+    ],
+)
+def test_numbers_are_read_in_the_only_notation_of_their_column(
+    text: str, points: list[list[float]], tmp_path: Path
 ) -> None:
-    (tmp_path / "a.csv").write_text(f"a;b\n1;2\n{row}\n")
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    np.testing.assert_allclose(load_measure(tmp_path / "a.csv").points, points, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a;b\n1;2\n1.234;2\n", "{decimal: '.'} or {decimal: ',', group: '.'}"),
+        ("a;b\n1;2\n1,234;2\n", "{decimal: ','} or {group: ','}"),
+        ("a;b\n1;2\n2.5;1,0\n", "behind a point in 'a' and behind a comma in 'b'"),
+    ],
+)
+def test_numbers_of_two_notations_are_refused_with_both(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(text)
     with pytest.raises(InputError) as caught:
         load_measure(tmp_path / "a.csv")
-    assert caught.value.code == "measure-dtype"
-    assert "row 1" in caught.value.message and row.split(";")[0] not in caught.value.message
+    assert caught.value.code == "measure-dtype" and words in caught.value.message
 
 
 # What a holder calls its records.

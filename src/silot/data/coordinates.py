@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from .column_checks import is_missing_code
 from .column_kinds import Category, Date, Feature, Number, Ordered, Value, YesNo
-from .fields import ALIKE, EMPTY, UNREAD, Fields, Numbers, as_codes, as_days, as_numbers
+from .fields import ALIKE, EMPTY, UNREAD, Fields, as_codes, as_days, as_numbers
+from .notation import PLAIN, Notation, Numbers
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -40,8 +41,8 @@ class Writing:
         The date format.
     sentinels
         Further texts for missing values, beside those of the schema.
-    comma
-        Whether numbers have a decimal comma.
+    notation
+        How numbers are written.
     """
 
     factor: float = 1.0
@@ -49,7 +50,7 @@ class Writing:
     codes: Mapping[str, str] = field(default_factory=dict[str, str])
     format: str = ""
     sentinels: tuple[str, ...] = ()
-    comma: bool = False
+    notation: Notation = PLAIN
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def encode(column: Feature, fields: Fields, writing: Writing) -> EncodedColumn:
 
 
 def _encode_numbers(column: Number, fields: Fields, writing: Writing) -> EncodedColumn:
-    read = as_numbers(fields, (*column.sentinels, *writing.sentinels), comma=writing.comma)
+    read = as_numbers(fields, (*column.sentinels, *writing.sentinels), writing.notation)
     values = read.values
     fraction = 0
     if column.kind == "integer":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Integral
@@ -16,7 +15,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .label_names import label_name
-from .tables import MISSING, fields_of, number_of
+from .notation import MISSING, PLAIN, Notation, Numbers, number_of, read_numbers
+from .tables import fields_of
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -61,15 +61,9 @@ def plain(text: str) -> str | float:
     return re.sub(r"[\s_.,;:/'\"()-]+", "", text.casefold()) or text
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
-    """Fields as numbers (n,): NaN where they are missing or cannot be read (``unread``)."""
-
-    values: Array
-    unread: Bools
-
-
-def as_numbers(column: Fields, sentinels: Collection[str] = (), *, comma: bool = False) -> Numbers:
+def as_numbers(
+    column: Fields, sentinels: Collection[str] = (), notation: Notation = PLAIN
+) -> Numbers:
     """Fields as numbers.
 
     Parameters
@@ -78,54 +72,38 @@ def as_numbers(column: Fields, sentinels: Collection[str] = (), *, comma: bool =
         Fields.
     sentinels
         What else stands for a missing value; numbers are compared as numbers.
-    comma
-        Whether a comma may stand for the point.
+    notation
+        How texts write numbers.
     """
     if isinstance(column, nw.Series):
-        numbers = _typed_numbers(column, frozenset(sentinels), comma)
+        numbers = _typed_numbers(column, frozenset(sentinels), notation)
     else:
-        numbers = _text_numbers(column, frozenset(sentinels), comma)
-    codes = [number for sentinel in sentinels if (number := number_of(sentinel)) is not None]
+        numbers = read_numbers(column, notation, frozenset(sentinels))
+    codes = [
+        number
+        for sentinel in sentinels
+        for number in (number_of(sentinel), number_of(sentinel, notation))
+        if number is not None
+    ]
     values = numbers.values
     if codes:
         values = np.where(np.isin(values, codes), np.nan, values)
     return Numbers(values, numbers.unread)
 
 
-def _text_numbers(texts: Sequence[str], sentinels: Collection[str], comma: bool) -> Numbers:
-    try:
-        # Python reads 1_000 as a number, which no table means.
-        if "_" not in "".join(texts):
-            values = np.fromiter(map(float, texts), np.float64, len(texts))
-            return _finite(values, np.zeros(len(texts), dtype=np.bool_))
-    except ValueError:
-        pass
-    values = np.full(len(texts), np.nan)
-    unread = np.zeros(len(texts), dtype=np.bool_)
-    for row, text in enumerate(texts):
-        if text.strip() in sentinels:
-            continue
-        number = number_of(text)
-        if number is None and comma:
-            number = number_of(text.replace(",", "."))
-        unread[row] = number is None
-        if number is not None:
-            values[row] = number
-    return _finite(values, unread)
-
-
-def _typed_numbers(column: nw.Series[Any], sentinels: Collection[str], comma: bool) -> Numbers:
+def _typed_numbers(
+    column: nw.Series[Any], sentinels: Collection[str], notation: Notation
+) -> Numbers:
     kind = column.dtype
     if kind == nw.String:
-        return _text_numbers(
-            [text or "" for text in fields_of(column.cast(nw.String))], sentinels, comma
-        )
+        texts = [text or "" for text in fields_of(column.cast(nw.String))]
+        return read_numbers(texts, notation, sentinels)
     if kind == nw.Boolean or (kind.is_numeric() and kind != nw.Decimal):
         values = np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-        return _finite(values, np.zeros(len(values), dtype=np.bool_))
+        return Numbers.of(values, np.zeros(len(values), dtype=np.bool_))
     # By their texts, each as if it were alone: which type a column has follows from all its
     # fields, and a decimal divided by the power of ten of its column may round otherwise.
-    return _text_numbers([_written(value) for value in _values(column)], sentinels, comma)
+    return read_numbers([_written(value) for value in _values(column)], PLAIN, sentinels)
 
 
 def _written(value: Any) -> str:
@@ -138,13 +116,6 @@ def _written(value: Any) -> str:
         return repr(float(value))
     except (OverflowError, ValueError):
         return _NO_NAME
-
-
-def _finite(values: Array, unread: Bools) -> Numbers:
-    infinite = np.isinf(values)
-    if infinite.any():
-        values, unread = np.where(infinite, np.nan, values), unread | infinite
-    return Numbers(values, unread)
 
 
 def as_codes(column: Fields, places: dict[str, int], sentinels: Collection[str] = ()) -> Codes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,11 @@ from .fit import Fit
 from .label_names import label_name
 from .measure import Measure
 from .names import listing
+from .notation import MISSING, PLAIN, Notation
 from .schema import Contract
 from .site import Site, SiteColumn, writing_of
 from .table_files import Block, frame_block, read_blocks, read_names
-from .tables import MISSING, check_marks, frame_table
+from .tables import frame_table
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
@@ -316,12 +317,9 @@ class _Reader:
             for name, source in self._sources.items()
             if source in block.columns
         }
-        comma = block.comma or self._site.decimal == ","
-        numbers = [self._sources[name] for name in self._numeric]
-        check_marks(block.columns, numbers, comma, self._rows.size)
         parts: list[Array] = []
         for name, column in self._schema.used.items():
-            encoded = encode(column, columns[name], replace(self._writings[name], comma=comma))
+            encoded = encode(column, columns[name], self._writings[name])
             self._misfits[name] += encoded.misfits
             if encoded.numbers is not None and isinstance(column, Number):
                 self._samples[name].add(encoded.numbers)
@@ -338,7 +336,7 @@ class _Reader:
             self._misfits[name] += misfits
         if self._weight is not None:
             name = self._weight.column
-            masses, misfits = _masses(columns[name], self._weight, comma)
+            masses, misfits = _masses(columns[name], self._weight, self._site.notation or PLAIN)
             self._masses.add(masses[:, None])
             self._misfits[name] += misfits
         for name, blocks in self._hashes.items():
@@ -373,9 +371,9 @@ def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list
     return texts, Misfits(missing=absent, unknown=unlike, alike=like)
 
 
-def _masses(column: Fields, weight: Weight, comma: bool) -> tuple[Array, Misfits]:
+def _masses(column: Fields, weight: Weight, notation: Notation) -> tuple[Array, Misfits]:
     """Return weights cut to their public limit, and what does not fit."""
-    read = as_numbers(column, comma=comma)
+    read = as_numbers(column, notation=notation)
     values = read.values
     misfits = Misfits(
         missing=int((np.isnan(values) & ~read.unread).sum()),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..errors import InputError
 from .column_kinds import Category, Date, Feature, Number, Ordered, YesNo
@@ -13,6 +13,7 @@ from .conversion import conversion
 from .coordinates import Writing
 from .documents import Document
 from .label_names import label_name
+from .notation import PLAIN, Notation
 
 
 class SiteColumn(BaseModel):
@@ -25,6 +26,7 @@ class SiteColumn(BaseModel):
     codes: Mapping[Any, Any] = Field(default_factory=dict)
     format: str = ""
     sentinels: tuple[Any, ...] = ()
+    notation: Notation | None = None
 
 
 class Site(Document):
@@ -33,7 +35,8 @@ class Site(Document):
     It stays at the site. Its columns have the schema's names: ``from`` says what a column is
     called there, ``unit`` in which unit its numbers are, ``codes`` what its categories are called
     in the schema, ``format`` how its days are written, ``sentinels`` what stands for missing
-    values. ``decimal`` is the mark in its numbers.
+    values, ``notation`` how its numbers are written. ``decimal`` and ``group`` are the marks in
+    the numbers of all columns that have no notation of their own.
 
     Examples
     --------
@@ -48,14 +51,27 @@ class Site(Document):
 
     silot: Literal["site"] = "site"
     columns: Mapping[str, SiteColumn] = Field(default_factory=dict)
-    decimal: Literal[".", ","] = "."
+    decimal: Literal[".", ","] | None = None
+    group: Literal["", ".", ",", " ", "'"] = ""
+
+    @property
+    def notation(self) -> Notation | None:
+        """That of all columns, where the file says it."""
+        if self.decimal is None and not self.group:
+            return None
+        mark = self.decimal or ("," if self.group == "." else ".")
+        return Notation(decimal=mark, group=self.group)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.decimal and self.decimal == self.group:
+            raise ValueError("group: it is the mark of decimals")
+        return self
 
 
 def writing_of(name: str, column: Feature, site: Site) -> Writing:
     """How a site writes a column."""
-    if name not in site.columns:
-        return Writing()
-    entry = site.columns[name]
+    entry = site.columns.get(name, SiteColumn())
     factor, offset = 1.0, 0.0
     if entry.unit:
         if not isinstance(column, Number) or not column.unit:
@@ -72,9 +88,17 @@ def writing_of(name: str, column: Feature, site: Site) -> Writing:
         raise InputError(
             f"the site file gives a format of {name!r}, which has no days.", code="site-invalid"
         )
+    notation = entry.notation or site.notation
+    if entry.notation and not isinstance(column, Number):
+        raise InputError(
+            f"the site file gives a notation of {name!r}, which has no numbers.",
+            code="site-invalid",
+        )
+    if notation is None:
+        notation = column.notation if isinstance(column, Number) else PLAIN
     codes = {label_name(text): _target(name, column, v) for text, v in entry.codes.items()}
     sentinels = tuple(label_name(value) for value in entry.sentinels)
-    return Writing(factor, offset, codes, entry.format, sentinels)
+    return Writing(factor, offset, codes, entry.format, sentinels, notation)
 
 
 def _target(name: str, column: Feature, value: Any) -> str:

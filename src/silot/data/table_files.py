@@ -53,7 +53,7 @@ def read_table(file: Path, kind: str) -> Table:
             for block in rows.blocks(names):
                 for column, texts in zip(columns.values(), block, strict=True):
                     column.extend(texts)
-            return Table(columns, comma=rows.separator == ";")
+            return Table(columns)
 
 
 def read_names(file: Path, kind: str) -> list[str]:
@@ -171,7 +171,6 @@ class Block:
 
     columns: Mapping[str, Sequence[str]] | Mapping[str, nw.Series[Any]] = field(repr=False)
     height: int
-    comma: bool = False
     share: float = 1.0
 
     @property
@@ -193,7 +192,7 @@ def _text_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
             chosen = {
                 name: texts for name, texts in zip(names, columns, strict=True) if name in wanted
             }
-            yield Block(chosen, len(columns[0]), rows.separator == ";", rows.share())
+            yield Block(chosen, len(columns[0]), rows.share())
 
 
 def _parquet_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
@@ -207,4 +206,4 @@ def _parquet_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
 
 def frame_block(table: Table) -> Block:
     """A table that is in memory, in one block."""
-    return Block(table.columns, table.height, table.comma)
+    return Block(table.columns, table.height)

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple, overload
 
@@ -16,11 +17,16 @@ import numpy.typing as npt
 
 from ..errors import FileError, InputError
 from .names import listing
-
-# Fields of a table that mean "missing".
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
-# What stands for a number, in any case, beside what Python reads as one.
-_NUMBERS = {**dict.fromkeys(map(str.lower, MISSING), float("nan")), "true": 1.0, "false": 0.0}
+from .notation import (
+    MISSING,
+    PLAIN,
+    Reading,
+    is_ambiguous,
+    is_missing,
+    number_of,
+    possible,
+    read_numbers,
+)
 
 
 class Texts(Sequence[str]):
@@ -67,12 +73,12 @@ class Table:
     ----------
     columns
         The columns by name; those of a csv are texts, as they are written.
-    comma
-        Whether a comma may stand for the point of a number.
+    lines
+        The line of each record in its file, where it has lines.
     """
 
     columns: Mapping[str, nw.Series[Any]] | Mapping[str, Texts] = field(repr=False)
-    comma: bool = False
+    lines: Sequence[int] = ()
 
     @property
     def names(self) -> list[str]:
@@ -91,29 +97,50 @@ class Table:
     def not_numbers(self, name: str) -> str | None:
         """Why a column is not one of numbers, ``None`` if it is; without any value of it."""
         column = self.columns[name]
-        if isinstance(column, nw.Series):
+        if not isinstance(column, Texts):
             # A column of missing values only has no type; its NaN are reported as such.
             is_numeric = column.dtype.is_numeric() or column.dtype == nw.Boolean
             # What stands in brackets is left out: categories are values of the data.
             odd = not is_numeric and column.null_count() < len(column)
             return str(column.dtype).split("(")[0] if odd else None
-        numbers = map(self._number, column)
-        odd = [row for row, number in enumerate(numbers) if number is None]
-        return f"{len(odd)} field(s), the first in row {odd[0]}" if odd else None
+        reading = self.readings[name]
+        if reading.notation is not None:
+            return None
+        if not reading.notations:
+            return f"{reading.unread} field(s), the first in {self.place(reading.row)}"
+        ways = " or ".join(str(notation) for notation in reading.notations[:3])
+        return f"{self.place(reading.row)} is one number or another: notation {ways}"
+
+    def place(self, row: int) -> str:
+        """Where a record stands, in words."""
+        return f"line {self.lines[row]}" if self.lines else f"row {row}"
+
+    @cached_property
+    def readings(self) -> Mapping[str, Reading]:
+        """In which notations each column of texts is one of numbers."""
+        texts = {n: column for n, column in self.columns.items() if isinstance(column, Texts)}
+        readings = {name: _reading(column) for name, column in texts.items()}
+        unsure = [name for name, reading in readings.items() if len(reading.notations) > 1]
+        # One table has one mark for decimals, if columns that say which agree.
+        marks = {
+            reading.notation.decimal
+            for reading in readings.values() if reading.notation and reading.is_marked
+        }  # fmt: skip
+        if unsure and len(marks) == 1:
+            readings |= {name: possible(texts[name], "".join(marks)) for name in unsure}
+        return readings
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
         """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
         column = self.columns[name]
         if isinstance(column, Texts):
-            return np.array([self._number(field) for field in column], dtype=np.float64)
+            notation = self.readings[name].notation
+            assert notation is not None
+            return read_numbers(column, notation).values
         if column.dtype == nw.Decimal:
             # By their texts: dividing by the power of ten of the column may round otherwise.
             column = column.cast(nw.String)
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-
-    def _number(self, text: str) -> float | None:
-        number = number_of(text)
-        return number_of(text.replace(",", ".")) if number is None and self.comma else number
 
     def values(self, name: str) -> list[Any]:
         """Fields of a column one by one, ``None`` where missing."""
@@ -222,7 +249,32 @@ class Table:
                 f"not numeric: {listing([self.called(name) for name in odd])}.",
                 code="measure-dtype",
             )
-        check_marks(self.columns, names, self.comma)
+        marked = [
+            [name for name in names if self._mark(name) == mark] for mark in (".", ",")
+        ]  # fmt: skip
+        if all(marked):
+            with_point, with_comma = (listing([self.called(name) for name in n]) for n in marked)
+            raise InputError(
+                f"decimals stand behind a point in {with_point} and behind a comma in "
+                f"{with_comma}: one of these marks may part thousands. Write one mark, or read "
+                "the table by a schema that says the notation of each column.",
+                code="measure-dtype",
+            )
+
+    def _mark(self, name: str) -> str:
+        """The mark that shows in a column, if it does not part thousands."""
+        reading = self.readings.get(name)
+        if reading is None or reading.notation is None or not reading.is_marked:
+            return ""
+        return reading.notation.decimal
+
+
+def _reading(column: Texts) -> Reading:
+    """Find the notations of a column; most have the one of programs, which takes one pass."""
+    numbers = read_numbers(column)
+    if not numbers.unread.any() and not is_ambiguous(column):
+        return Reading((PLAIN,), is_marked=any("." in text for text in column))
+    return possible(column)
 
 
 def _mixed(
@@ -233,30 +285,6 @@ def _mixed(
         if name in features:
             return name
     return identifiers if identifiers in (labels, weights) else None
-
-
-def check_marks(
-    columns: Mapping[str, Any], names: Sequence[str], comma: bool, start: int = 0
-) -> None:
-    """Refuse a record with points and commas in its numbers: one of them parts thousands."""
-    if not comma or not names:
-        return
-    point, mark = (
-        np.any([[sign in text for text in columns[name]] for name in names], 0) for sign in ".,"
-    )
-    odd = np.flatnonzero(point & mark)
-    if len(odd):
-        with_point, with_comma = (
-            listing([repr(name) for name in names if sign in columns[name][odd[0]]])
-            for sign in ".,"
-        )
-        raise InputError(
-            f"{len(odd)} record(s) have both points and commas in their numbers, the first in "
-            f"row {start + odd[0]}: points in {with_point}, commas in {with_comma}. Which of them "
-            "parts thousands is not known. Write numbers without marks between thousands, with "
-            "one mark for decimals.",
-            code="measure-dtype",
-        )
 
 
 class Parts(NamedTuple):
@@ -306,18 +334,9 @@ def fields_of(column: nw.Series[Any]) -> list[Any]:
     return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
 
 
-def number_of(text: str) -> float | None:
-    """The number a field says, NaN where it is missing, ``None`` where it says no number."""
-    try:
-        number = float(text)
-    except ValueError:
-        return _NUMBERS.get(text.strip().lower())
-    return None if "_" in text else number
-
-
 def may_be_value(name: str) -> bool:
     """Return whether a column name may be a field of a record: a number, a day, or nothing."""
-    if number_of(name.replace(",", ".")) is not None:
+    if is_missing(name) or number_of(name.replace(",", ".")) is not None:
         return True
     try:
         date.fromisoformat(name.strip())

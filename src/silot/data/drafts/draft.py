@@ -16,13 +16,14 @@ from ..column_kinds import LONGEST, Feature, LeftOut
 from ..coordinates import Writing, coordinate_names
 from ..files import known_file, naming_file
 from ..label_names import label_name
+from ..notation import PLAIN, Notation, Reading
 from ..reading import Schema
-from ..site import Site
+from ..site import Site, SiteColumn
 from ..table_files import Block, frame_block, read_blocks, read_names
-from ..tables import check_marks, frame_table
+from ..tables import frame_table
 from .number_proposals import propose, weight_limit
-from .profile import ColumnProfile, TableProfile, sample_of
-from .proposals import Note, Proposal, listed_names, note_alike, unknown_words
+from .profile import ColumnProfile, Signs, TableProfile, sample_of
+from .proposals import UNKNOWN, Note, Proposal, listed_names, note_alike, unknown_words
 from .result import Draft
 
 Tell = Callable[[float], None]
@@ -86,37 +87,42 @@ class _Drafting:
             words = f"Column {place} has no name, or one of over {LONGEST} letters: it is left out."
             self.notes.append(Note("", "name", words))
 
-    def profile(self, blocks: Iterable[Block], tell: Tell | None) -> TableProfile:
-        gathered: TableProfile | None = None
-        for block in blocks:
-            comma = block.comma or self.site.decimal == ","
-            if gathered is None:
-                gathered = TableProfile(
-                    {name: ColumnProfile(self._writing(name, comma)) for name in self.sources}
-                )
-                if not block.named:
-                    self.notes.append(Note("", "header", _UNSURE))
-            start = gathered.rows
-            gathered.add({n: block.columns[s] for n, s in self.sources.items()}, block.height)
-            numbers = [
-                self.sources[name] for name, column in gathered.columns.items()
-                if column.numbers.read > 0.5 * column.value_count
-            ]  # fmt: skip
-            check_marks(block.columns, numbers, comma, start)
+    def profile(self, blocks: Callable[[], Iterable[Block]], tell: Tell | None) -> TableProfile:
+        """Read the table twice: for its notations, and with them for all else."""
+        signs = {name: Signs() for name in self.sources if self._notation(name) is None}
+        for block in blocks():
+            for name, column in signs.items():
+                column.add(block.columns[self.sources[name]])
             if tell is not None:
-                tell(min(block.share, 1.0))
-        if gathered is None or not gathered.rows:
+                tell(0.5 * min(block.share, 1.0))
+        readings = {name: column.reading(UNKNOWN) for name, column in signs.items()}
+        gathered = TableProfile(
+            {name: ColumnProfile(self._writing(name, readings.get(name)), readings.get(name))
+             for name in self.sources}
+        )  # fmt: skip
+        for block in blocks():
+            if not gathered.rows and not block.named:
+                self.notes.append(Note("", "header", _UNSURE))
+            gathered.add({n: block.columns[s] for n, s in self.sources.items()}, block.height)
+            if tell is not None:
+                tell(0.5 + 0.5 * min(block.share, 1.0))
+        if not gathered.rows:
             raise InputError("the table has names of columns and no record.", code="measure-empty")
         return gathered
 
-    def _writing(self, name: str, comma: bool) -> Writing:
+    def _notation(self, name: str) -> Notation | None:
+        """The notation that the site file says."""
+        return self.site.columns.get(name, SiteColumn()).notation or self.site.notation
+
+    def _writing(self, name: str, reading: Reading | None) -> Writing:
         """How this site writes a column; units are those of the site."""
-        if name not in self.site.columns:
-            return Writing(comma=comma)
-        entry = self.site.columns[name]
+        entry = self.site.columns.get(name, SiteColumn())
         codes = {label_name(text): label_name(value) for text, value in entry.codes.items()}
         sentinels = tuple(label_name(value) for value in entry.sentinels)
-        return Writing(codes=codes, format=entry.format, sentinels=sentinels, comma=comma)
+        notation = self._notation(name)
+        if notation is None:
+            notation = reading.notations[0] if reading and reading.notations else PLAIN
+        return Writing(codes=codes, format=entry.format, sentinels=sentinels, notation=notation)
 
     def draft(self, profile: TableProfile, name: str, title: str) -> Draft:
         body: dict[str, Any] = {"name": title, "columns": self._columns(profile)}
@@ -235,7 +241,7 @@ def draft_of_file(
     with naming_file(file):
         drafting = _Drafting(site or Site(), roles, read_names(file, kind))
         wanted = set(drafting.sources.values())
-        profile = drafting.profile(read_blocks(file, kind, wanted), tell)
+        profile = drafting.profile(lambda: read_blocks(file, kind, wanted), tell)
         return drafting.draft(profile, file.name, title)
 
 
@@ -249,7 +255,7 @@ def draft_of_frame(data: Any, roles: Roles, site: Site | None = None, *, title: 
             code="schema-columns",
         )
     drafting = _Drafting(site or Site(), roles, table.names)
-    return drafting.draft(drafting.profile([frame_block(table)], None), "the data", title)
+    return drafting.draft(drafting.profile(lambda: [frame_block(table)], None), "the data", title)
 
 
 def _same(profile: TableProfile, features: set[str]) -> list[Note]:

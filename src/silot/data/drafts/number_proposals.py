@@ -22,6 +22,7 @@ from ..names import (
     limits_of,
     unit_of,
 )
+from ..notation import PLAIN
 from ..units import Suspicion, suspect_unit_of_few
 from .profile import ColumnProfile, Days, sample_of
 from .proposals import (
@@ -186,6 +187,7 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
         kept = possible if possible.ends else kept
     integers = profile.numbers.all_integers and max(abs(kept.ends[0]), abs(kept.ends[-1])) < EXACT
     proposal.enter("kind", "integer" if integers else "number", public=True)
+    _notation(proposal, profile)
     span, public = _range(proposal, limits, kept)
     if not (math.isfinite(span[1] - span[0]) and span[0] < span[1]):
         proposal.note("name", "its numbers are too large for a range. It is left out.")
@@ -201,6 +203,22 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     if few is not None:
         proposal.note("unit", few.sentence, refused=few.strong and not unit)
     return proposal
+
+
+def _notation(proposal: Proposal, profile: ColumnProfile) -> None:
+    """Say how its numbers are written, where that is not as programs write them."""
+    ways = () if profile.reading is None else profile.reading.notations
+    if not ways or ways == (PLAIN,):
+        return
+    proposal.enter("notation", ways[0].model_dump(exclude_defaults=True) or {"decimal": "."})
+    if len(ways) > 1:
+        words = " or ".join(str(notation) for notation in ways[1:])
+        proposal.note(
+            "notation", f"its numbers may be written in another way, {words}, and are others then: "
+            "look at its notation.", refused=True,
+        )  # fmt: skip
+    else:
+        proposal.note("notation", f"its numbers are written {ways[0]}: confirm it.")
 
 
 def _few(name: str, number: Number, kept: _Kept) -> Suspicion | None:

@@ -24,7 +24,7 @@ FEW = 10
 MOST_CATEGORIES = 50
 # Part of the values that must be of a kind for the column to be of it.
 MOST = 0.95
-_UNKNOWN = frozenset(
+UNKNOWN = frozenset(
     (
         "unknown", "unkn", "unk", "?", "-", "--", ".", "..", "missing", "not known", "n.a.", "n.a",
         "n/a.", "#n/a", "<na>", "not available", "not recorded", "not stated", "not reported",
@@ -101,7 +101,7 @@ class Proposal:
 
 def unknown_words(counts: Mapping[str, int]) -> list[str]:
     """Which of some texts say that nothing is known."""
-    return sorted(text for text in counts if text.casefold() in _UNKNOWN)
+    return sorted(text for text in counts if text.casefold() in UNKNOWN)
 
 
 def propose_missing(proposal: Proposal, profile: ColumnProfile, words: Sequence[Any]) -> None:
