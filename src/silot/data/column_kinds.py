@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from ..errors import InputError
 from .label_names import label_name
-from .notation import PLAIN, Notation
+from .notation import Notation
 
 # More coordinates than this are no table that people wrote a contract for.
 _MOST_CATEGORIES = 10_000
@@ -107,7 +107,8 @@ class Number(_Column):
         What becomes of fields that are no numbers: ``"refuse"`` the table, or count them as
         ``"missing"`` (up to 5 % of a table's, else it is refused).
     notation
-        How texts write numbers, unless the site file says otherwise.
+        How texts write numbers, unless the site file says otherwise. Where neither does, points
+        are decimals, and a column whose points may part thousands as well is refused.
     typical
         Public quartiles, by which another unit is suspected; they decide no coordinate.
     """
@@ -122,7 +123,7 @@ class Number(_Column):
     quantiles: tuple[Finite, ...] = ()
     outside: Literal["clip", "refuse", "missing"] = "clip"
     unread: Literal["refuse", "missing"] = "refuse"
-    notation: Notation = PLAIN
+    notation: Notation | None = None
     typical: tuple[Finite, Finite, Finite] | None = None
 
     @model_validator(mode="before")

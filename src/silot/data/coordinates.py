@@ -42,7 +42,7 @@ class Writing:
     sentinels
         Further texts for missing values, beside those of the schema.
     notation
-        How numbers are written.
+        How numbers are written, if schema or site file say so.
     """
 
     factor: float = 1.0
@@ -50,7 +50,7 @@ class Writing:
     codes: Mapping[str, str] = field(default_factory=dict[str, str])
     format: str = ""
     sentinels: tuple[str, ...] = ()
-    notation: Notation = PLAIN
+    notation: Notation | None = None
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def encode(column: Feature, fields: Fields, writing: Writing) -> EncodedColumn:
 
 
 def _encode_numbers(column: Number, fields: Fields, writing: Writing) -> EncodedColumn:
-    read = as_numbers(fields, (*column.sentinels, *writing.sentinels), writing.notation)
+    read = as_numbers(fields, (*column.sentinels, *writing.sentinels), writing.notation or PLAIN)
     values = read.values
     fraction = 0
     if column.kind == "integer":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Integral
@@ -15,7 +16,17 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .label_names import label_name
-from .notation import MISSING, PLAIN, Notation, Numbers, number_of, read_numbers
+from .notation import (
+    MISSING,
+    PLAIN,
+    Notation,
+    Numbers,
+    Reading,
+    is_ambiguous,
+    number_of,
+    possible,
+    read_numbers,
+)
 from .tables import fields_of
 
 Array = npt.NDArray[np.float64]
@@ -30,6 +41,8 @@ _SECONDS = 86_400.0
 _NO_NAME = "\0"
 # Numbers that stand for what is none of the names, among codes: like one of them, another, missing.
 ALIKE, UNREAD, EMPTY = -3, -2, -1
+# Fields that are kept to tell a notation by.
+_MOST_SIGNS = 20_000
 
 
 class Alike:
@@ -78,7 +91,8 @@ def as_numbers(
     if isinstance(column, nw.Series):
         numbers = _typed_numbers(column, frozenset(sentinels), notation)
     else:
-        numbers = read_numbers(column, notation, frozenset(sentinels))
+        read = read_numbers(column, notation, frozenset(sentinels))
+        numbers = Numbers.of(read.values, read.unread)
     codes = [
         number
         for sentinel in sentinels
@@ -96,14 +110,15 @@ def _typed_numbers(
 ) -> Numbers:
     kind = column.dtype
     if kind == nw.String:
-        texts = [text or "" for text in fields_of(column.cast(nw.String))]
-        return read_numbers(texts, notation, sentinels)
+        read = read_numbers(texts_of(column), notation, sentinels)
+        return Numbers.of(read.values, read.unread)
     if kind == nw.Boolean or (kind.is_numeric() and kind != nw.Decimal):
         values = np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
         return Numbers.of(values, np.zeros(len(values), dtype=np.bool_))
     # By their texts, each as if it were alone: which type a column has follows from all its
     # fields, and a decimal divided by the power of ten of its column may round otherwise.
-    return read_numbers([_written(value) for value in _values(column)], PLAIN, sentinels)
+    read = read_numbers([_written(value) for value in _values(column)], PLAIN, sentinels)
+    return Numbers.of(read.values, read.unread)
 
 
 def _written(value: Any) -> str:
@@ -116,6 +131,54 @@ def _written(value: Any) -> str:
         return repr(float(value))
     except (OverflowError, ValueError):
         return _NO_NAME
+
+
+@dataclass(eq=False)
+class Signs:
+    """Fields of a column that show in which notation it writes its numbers.
+
+    They are gathered block by block: what programs do not read as numbers, and points that may
+    part thousands.
+    """
+
+    odd: dict[str, None] = field(default_factory=dict[str, None])
+    pointed: dict[str, None] = field(default_factory=dict[str, None])
+    is_unsure: bool = True
+    """Whether every point so far may part thousands."""
+
+    def add(self, column: Fields) -> None:
+        """Look at the fields of a block."""
+        if isinstance(column, nw.Series) and not is_textual(column.dtype):
+            return
+        texts = texts_of(column)
+        unread = read_numbers(texts).unread
+        for row in np.flatnonzero(unread).tolist():
+            if len(self.odd) < _MOST_SIGNS:
+                self.odd[texts[row]] = None
+        if self.is_unsure:
+            plain = [
+                text for text, odd in zip(texts, unread, strict=True) if "." in text and not odd
+            ]
+            self.is_unsure = not plain or is_ambiguous(plain)
+            self.pointed |= dict.fromkeys(plain[:_MOST_SIGNS])
+
+    def reading(self, sentinels: Collection[str] = ()) -> Reading:
+        """Return the notations that remain, of all fields that were gathered."""
+        if not self.odd and not (self.pointed and self.is_unsure):
+            return Reading((PLAIN,))
+        return possible([*self.odd, *self.pointed], sentinels=sentinels)
+
+
+def is_textual(kind: Any) -> bool:
+    """Return whether a column of this type has texts."""
+    return kind == nw.String or kind == nw.Categorical or isinstance(kind, nw.Enum)
+
+
+def texts_of(column: Fields) -> Sequence[str]:
+    """Return the fields of a column of texts, empty where nothing is there."""
+    if isinstance(column, nw.Series):
+        return [text or "" for text in fields_of(column.cast(nw.String))]
+    return column
 
 
 def as_codes(column: Fields, places: dict[str, int], sentinels: Collection[str] = ()) -> Codes:

@@ -12,6 +12,7 @@ from ..errors import InputError
 from .column_kinds import Date, Feature, Label, Number, YesNo
 from .coordinates import Misfits, number_coordinates, stand_in
 from .names import listing
+from .notation import Notation, Reading
 from .schema import Contract
 from .units import suspect_unit, suspect_unit_of_few
 
@@ -29,6 +30,11 @@ _MOST_OTHER = 0.25
 _FAR, _NARROW = 4.0, 0.05
 
 
+def _entry(name: str, notation: Notation) -> str:
+    """Return the entry of a site file, to paste."""
+    return f"columns: {{{name}: {{notation: {notation}}}}}"
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that does not fit.
@@ -38,9 +44,9 @@ class Problem:
     column
         Its column, empty if it is about records.
     kind
-        ``"absent"``, ``"missing"``, ``"unread"``, ``"fraction"``, ``"unknown"``, ``"alike"``,
-        ``"other"``, ``"sentinel"``, ``"outside"``, ``"unit"``, ``"extra"``, ``"repeated"`` or
-        ``"filled"``.
+        ``"absent"``, ``"missing"``, ``"unread"``, ``"notation"``, ``"fraction"``,
+        ``"unknown"``, ``"alike"``, ``"other"``, ``"sentinel"``, ``"outside"``, ``"unit"``,
+        ``"extra"``, ``"repeated"`` or ``"filled"``.
     count
         How many fields or records.
     sentence
@@ -78,6 +84,10 @@ class Fit:
         By column of identifiers, records whose identifier an earlier one has.
     stated
         Columns whose unit the site file states.
+    readings
+        By column of numbers, the notations that its texts may have.
+    declared
+        Columns whose notation schema or site file say.
     """
 
     schema: Contract = field(repr=False)
@@ -89,6 +99,8 @@ class Fit:
     repeated: int = 0
     shared_identifiers: Mapping[str, int] = field(default_factory=dict[str, int])
     stated: frozenset[str] = frozenset()
+    readings: Mapping[str, Reading] = field(default_factory=dict[str, Reading], repr=False)
+    declared: frozenset[str] = frozenset()
 
     @property
     def problems(self) -> list[Problem]:
@@ -133,6 +145,12 @@ class Fit:
     def _of_column(self, name: str, part: Feature | Label) -> Iterator[Problem]:
         counts = self.misfits[name]
         yield self._of_unread(name, part, counts.unread)
+        ways = () if name in self.declared or counts.unread else self._ways(name)
+        yield self._problem(
+            name, "notation", self.records if len(ways) > 1 else 0,
+            "records have numbers that can be read in two ways: say which in a site file, "
+            + " or ".join(_entry(name, way) for way in ways[:2]) + ".",
+        )  # fmt: skip
         yield self._problem(
             name, "fraction", counts.fraction,
             "numbers are fractions, and it is to hold whole ones.",
@@ -168,8 +186,19 @@ class Fit:
         if isinstance(part, YesNo):
             words += " If they are other words here, say so in the codes of a site file: {ja: yes}."
         if isinstance(part, Number):
-            words += ' If commas stand for points, say decimal: "," in a site file.'
+            words += self._cure(name)
         return self._problem(name, "unread", count, words)
+
+    def _ways(self, name: str) -> tuple[Notation, ...]:
+        return self.readings[name].notations if name in self.readings else ()
+
+    def _cure(self, name: str) -> str:
+        """The notation to declare, where one reads what is not read."""
+        ways = self._ways(name)
+        if not ways:
+            return ""
+        entries = " or ".join(_entry(name, way) for way in ways[:2])
+        return f" Say how they are written in a site file: {entries}."
 
     def _of_others(self, name: str, counts: Misfits) -> Problem:
         present = self.records - counts.missing

@@ -186,10 +186,10 @@ class Numbers:
 def read_numbers(
     texts: Sequence[str], notation: Notation = PLAIN, sentinels: Collection[str] = ()
 ) -> Numbers:
-    """Read the fields of a column in one notation."""
+    """Read the fields of a column in one notation; infinite numbers are left as they are."""
     unread = np.zeros(len(texts), dtype=np.bool_)
     if notation.is_plain and (values := _all_plain(texts)) is not None:
-        return Numbers.of(values, unread)
+        return Numbers(values, unread)
     numbers: dict[str, float | None] = {}
     values = np.full(len(texts), np.nan)
     for row, text in enumerate(texts):
@@ -199,7 +199,7 @@ def read_numbers(
         unread[row] = number is None
         if number is not None:
             values[row] = number
-    return Numbers.of(values, unread)
+    return Numbers(values, unread)
 
 
 def number_of(text: str, notation: Notation = PLAIN) -> float | None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import FileError, InputError
 from .column_kinds import Label, Number, Weight
 from .coordinates import Misfits, encode
-from .fields import Alike, Fields, as_names, as_numbers, hashes
+from .fields import Alike, Fields, Signs, as_names, as_numbers, hashes
 from .files import known_file, naming_file
 from .fit import Fit
 from .label_names import label_name
@@ -260,6 +260,7 @@ class _Reader:
         self._rows, self._masses = _Rows(len(schema.features)), _Rows(1)
         self._labels: list[str] = []
         self._misfits = {name: Misfits() for name in (*schema.used, *_roles(schema))}
+        self._signs = {name: Signs() for name in self._numeric}
         self._samples = {name: _Sample() for name in self._numeric}
         self._strays = {name: _Rows(1) for name in self._numeric}
         self._hashes: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in identifiers}
@@ -298,6 +299,8 @@ class _Reader:
             _count_repeated(_row_hashes(points)),
             {name: _count_repeated(np.concatenate(parts)) for name, parts in self._hashes.items()},
             frozenset(name for name, column in self._site.columns.items() if column.unit),
+            {name: signs.reading() for name, signs in self._signs.items()},
+            frozenset(n for n, writing in self._writings.items() if writing.notation),
         )
         if check:
             fit.check()
@@ -322,6 +325,7 @@ class _Reader:
             encoded = encode(column, columns[name], self._writings[name])
             self._misfits[name] += encoded.misfits
             if encoded.numbers is not None and isinstance(column, Number):
+                self._signs[name].add(columns[name])
                 self._samples[name].add(encoded.numbers)
                 low, high = column.range
                 outside = (encoded.numbers < low) | (encoded.numbers > high)

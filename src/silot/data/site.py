@@ -13,7 +13,7 @@ from .conversion import conversion
 from .coordinates import Writing
 from .documents import Document
 from .label_names import label_name
-from .notation import PLAIN, Notation
+from .notation import Notation
 
 
 class SiteColumn(BaseModel):
@@ -94,8 +94,8 @@ def writing_of(name: str, column: Feature, site: Site) -> Writing:
             f"the site file gives a notation of {name!r}, which has no numbers.",
             code="site-invalid",
         )
-    if notation is None:
-        notation = column.notation if isinstance(column, Number) else PLAIN
+    if notation is None and isinstance(column, Number):
+        notation = column.notation
     codes = {label_name(text): _target(name, column, v) for text, v in entry.codes.items()}
     sentinels = tuple(label_name(value) for value in entry.sentinels)
     return Writing(factor, offset, codes, entry.format, sentinels, notation)

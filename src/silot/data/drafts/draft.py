@@ -14,6 +14,7 @@ from ...errors import FileError, InputError
 from ..column_checks import find_duplicates
 from ..column_kinds import LONGEST, Feature, LeftOut
 from ..coordinates import Writing, coordinate_names
+from ..fields import Signs
 from ..files import known_file, naming_file
 from ..label_names import label_name
 from ..notation import PLAIN, Notation, Reading
@@ -22,7 +23,7 @@ from ..site import Site, SiteColumn
 from ..table_files import Block, frame_block, read_blocks, read_names
 from ..tables import frame_table
 from .number_proposals import propose, weight_limit
-from .profile import ColumnProfile, Signs, TableProfile, sample_of
+from .profile import ColumnProfile, TableProfile, sample_of
 from .proposals import UNKNOWN, Note, Proposal, listed_names, note_alike, unknown_words
 from .result import Draft
 

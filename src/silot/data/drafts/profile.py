@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ..column_checks import HolderSample
 from ..coordinates import Writing
-from ..fields import Fields, as_days, as_names, as_numbers
-from ..notation import MISSING, PLAIN, Reading, is_ambiguous, possible, read_numbers
+from ..fields import Fields, as_days, as_names, as_numbers, is_textual, texts_of
+from ..notation import MISSING, PLAIN, Reading
 
 Array = npt.NDArray[np.float64]
 
@@ -27,8 +27,6 @@ _SAMPLE = 1 << 13
 _ENDS = 6
 # Distinct texts that are no numbers, and are counted.
 _MOST_UNREAD = 200
-# The same of fields that show a notation.
-_MOST_ODD = 20_000
 
 FORMATS = (
     "iso", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y",
@@ -103,43 +101,6 @@ class Days:
             self.last = max(self.last, float(days[is_day].max()))
 
 
-@dataclass(eq=False)
-class Signs:
-    """Fields that show in which notation a column writes its numbers: the odd ones, and a few more.
-
-    A first pass gathers them of all records; only then are numbers read.
-    """
-
-    plain: int = 0
-    odd: Counter[str] = field(default_factory=Counter[str])
-    pointed: set[str] = field(default_factory=set[str])
-    is_ambiguous: bool = True
-
-    def add(self, column: Fields) -> None:
-        """Look at the fields of a block."""
-        if isinstance(column, nw.Series) and not _textual(column.dtype):
-            return
-        counted = Counter(_texts(column))
-        texts = list(counted)
-        unread = read_numbers(texts).unread
-        if self.is_ambiguous and any("." in text for text in texts):
-            plain = [text for text, odd in zip(texts, unread, strict=True) if not odd]
-            pointed = {text for text in plain if "." in text}
-            self.is_ambiguous = not pointed or is_ambiguous(pointed)
-            self.pointed |= set(list(pointed)[: _MOST_UNREAD - len(self.pointed)])
-        for text, odd in zip(texts, unread.tolist(), strict=True):
-            if not odd:
-                self.plain += counted[text]
-            elif len(self.odd) < _MOST_ODD or text in self.odd:
-                self.odd[text] += counted[text]
-
-    def reading(self, sentinels: Sequence[str]) -> Reading:
-        """Return the notations of all fields that were gathered."""
-        if not self.odd and not (self.pointed and self.is_ambiguous):
-            return Reading((PLAIN,))
-        return possible([*self.odd, *self.pointed], sentinels=sentinels)
-
-
 class ColumnProfile:
     """What was gathered of one column.
 
@@ -184,10 +145,10 @@ class ColumnProfile:
     def add(self, column: Fields, rows: slice) -> None:
         """Count the fields of a block, and keep those of some rows."""
         self.rows += len(column)
-        if isinstance(column, nw.Series) and not _textual(column.dtype):
+        if isinstance(column, nw.Series) and not is_textual(column.dtype):
             self._add_typed(column)
         else:
-            texts = _texts(column)
+            texts = texts_of(column)
             counted = Counter(texts)
             self._add_texts(list(counted), np.fromiter(counted.values(), np.int64, len(counted)))
         self._keep(column, rows)
@@ -198,7 +159,7 @@ class ColumnProfile:
         empty = np.fromiter((text in sentinels for text in stripped), np.bool_, len(texts))
         self.missing += int(weights[empty].sum())
         self._name(texts, weights, empty)
-        read = as_numbers(texts, self._writing.sentinels, self._writing.notation)
+        read = as_numbers(texts, self._writing.sentinels, self._writing.notation or PLAIN)
         self.numbers.add(np.where(empty, np.nan, read.values), weights)
         odd = np.flatnonzero(read.unread & ~empty)
         self.numbers.unread += int(weights[odd].sum())
@@ -284,7 +245,7 @@ class ColumnProfile:
             fields = column[list(places)] if len(places) < len(column) else column
         else:
             fields = column[rows]
-        read = as_numbers(fields, self._writing.sentinels, self._writing.notation)
+        read = as_numbers(fields, self._writing.sentinels, self._writing.notation or PLAIN)
         texts = fields.to_list() if isinstance(fields, nw.Series) else fields
         codes = np.fromiter((hash(text) for text in texts), np.int64, len(texts))
         self.sample = np.concatenate([self.sample, read.values])
@@ -325,13 +286,3 @@ class TableProfile:
 def sample_of(rows: Array) -> HolderSample:
     """Return rows as the sample that the checks of tables without a schema take."""
     return HolderSample.of("", rows, np.ones(len(rows)))
-
-
-def _textual(kind: Any) -> bool:
-    return kind == nw.String or kind == nw.Categorical or isinstance(kind, nw.Enum)
-
-
-def _texts(column: Fields) -> Sequence[str]:
-    if isinstance(column, nw.Series):
-        return [text or "" for text in column.cast(nw.String).to_list()]
-    return column
