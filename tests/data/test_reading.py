@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import silot
 from silot import Measure, Schema, Site, load_measure, save_measure
 from silot.data import reading, table_files
+from silot.data.notation import possible, read_numbers
 from silot.data.reading import read_by_schema, read_frame
 from silot.errors import FileError, InputError, MismatchError
 from tests.lazily import package
@@ -29,8 +30,9 @@ SCHEMA = Schema.of(
             "age": {"kind": "integer", "range": [0, 110], "missing": "indicator"},
             "glucose": {"kind": "number", "unit": "mg/dL", "substance": "glucose",
                         "range": [20, 600], "transform": "log", "sentinels": [-999],
-                        "missing": {"value": 100}},
-            "dose": {"kind": "number", "transform": "rank", "quantiles": [0, 1, 4, 50]},
+                        "missing": {"value": 100}, "notation": {"decimal": "."}},
+            "dose": {"kind": "number", "transform": "rank", "quantiles": [0, 1, 4, 50],
+                     "notation": {"decimal": "."}},
             "sex": {"kind": "category", "categories": ["f", "m"], "other": True},
             "stage": {"kind": "ordered", "categories": ["I", "II", "III"], "missing": "indicator"},
             "smoker": {"kind": "yes/no", "missing": "indicator"},
@@ -105,6 +107,21 @@ def test_adding_a_record_changes_no_other_by_a_bit(
         assert arrays(load_measure(folder / "b.csv", schema=SCHEMA)) == whole
     finally:
         table_files._ROWS = kept
+
+
+COSTS = st.sampled_from(["1.234", "12.5", "0.125", "7", "1.000", "1.234.567", "1,5", "1,234", ""])
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(COSTS, min_size=1, max_size=5), COSTS, st.integers(0, 5))
+def test_a_record_more_changes_no_number_of_another_and_may_have_the_table_refused(
+    costs: list[str], more: str, place: int
+) -> None:
+    place = min(place, len(costs))
+    without, whole = possible(costs), possible([*costs[:place], more, *costs[place:]])
+    if without.notation and whole.notation:
+        before, after = (read_numbers(costs, one.notation).values for one in (without, whole))
+        np.testing.assert_array_equal(before, after)
 
 
 @pytest.mark.heavy
