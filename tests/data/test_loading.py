@@ -546,10 +546,10 @@ def test_names_of_columns_are_told_where_they_are_names_for_sure(tmp_path: Path)
         ("a;b\n1;2\n1,000;2.5\n", [[1, 2], [1000, 2.5]]),
         ("a;b\n1;2\n1.234.567,8;2\n", [[1, 2], [1234567.8, 2]]),
         ("a;b\n12:30;7 %\n01:06;1 %\n", [[12.5, 0.07], [1.1, 0.01]]),
-        ("a;b\n$1,000.50;<0.5\n$3;2\n", [[1000.5, 0.5], [3, 2]]),
+        ("a;b\n1,000.50;<0.5\n3;2\n", [[1000.5, 0.5], [3, 2]]),
         ("a;b\n(1,200.0);5-\n7;1\n", [[-1200, -5], [7, 1]]),
         ("a;b\n1'007.5;\u22125\n3;4\n", [[1007.5, -5], [3, 4]]),
-        ("a;b\n1\u202f234,5;3 mg\n2;4 mg\n", [[1234.5, 3], [2, 4]]),
+        ("a;b\n1\u202f234,5;3\n2;4\n", [[1234.5, 3], [2, 4]]),
     ],
 )
 def test_numbers_are_read_in_the_only_notation_of_their_column(
@@ -565,6 +565,8 @@ def test_numbers_are_read_in_the_only_notation_of_their_column(
         ("a;b\n1;2\n1.234;2\n", "{decimal: '.'} or {decimal: ',', group: '.'}"),
         ("a;b\n1;2\n1,234;2\n", "{decimal: ','} or {group: ','}"),
         ("a;b\n1;2\n2.5;1,0\n", "behind a point in 'a' and behind a comma in 'b'"),
+        ("a;b\n$1;2\n$2;1\n", "its numbers are in '$'"),
+        ("a;b\n1;2 mg\n2;1 mg\n", "its numbers are in 'mg'"),
     ],
 )
 def test_numbers_of_two_notations_are_refused_with_both(

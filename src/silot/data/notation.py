@@ -101,6 +101,8 @@ class Notation(BaseModel):
     def _check(self) -> Self:
         if self.group == self.decimal:
             raise ValueError("group: it is the mark of decimals")
+        if re.search(r"[0-9.,()<>+-]", self.affix):
+            raise ValueError("affix: it is a currency or a unit, without digits and signs")
         return self
 
     def __str__(self) -> str:
@@ -119,13 +121,12 @@ class Notation(BaseModel):
     @cached_property
     def _matches(self) -> Callable[[str], re.Match[str] | None]:
         mark, group = re.escape(self.decimal), re.escape(self.group)
-        whole = "[0-9]+"
+        digits = "[0-9]+"
         if self.group:
             inner, most = ("2", "1") if self.grouping == "indian" else ("3", "2")
-            whole = (
-                f"(?:[1-9][0-9]{{0,{most}}}(?:{group}[0-9]{{{inner}}})*{group}[0-9]{{3}}|{whole})"
-            )
-        number = f"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]{{1,3}})?"
+            grouped = f"[1-9][0-9]{{0,{most}}}(?:{group}[0-9]{{{inner}}})*{group}[0-9]{{3}}"
+            digits = f"(?:{grouped}|{digits})"
+        number = f"(?:{digits}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]{{1,3}})?"
         if self.clock:
             number = "[0-9]{1,4}:[0-5][0-9](?::[0-5][0-9])?"
         affix = re.escape(self.affix)
@@ -156,11 +157,10 @@ class Notation(BaseModel):
         digits = digits.replace(self.decimal, ".").replace(" ", "")
         if self.clock:
             parts = re.findall("[0-9]+", digits)
-            value = sum(Decimal(part) / 60**k for k, part in enumerate(parts))
+            value = sum((Decimal(part) / 60**k for k, part in enumerate(parts)), Decimal(0))
         else:
-            found = re.search(r"[0-9.]+(?:[eE][+-]?[0-9]+)?", digits)
-            value = Decimal(found[0]) if found else Decimal(0)
-        value = value / 100 if self.affix == "%" else Decimal(value)
+            value = Decimal(re.sub("[^0-9.eE+-]|^[+-]|-$", "", digits.strip("()<>=+-")))
+        value = value / 100 if self.affix == "%" else value
         return -value if is_below else value
 
 
@@ -311,7 +311,7 @@ def _candidates(fields: Sequence[str], marks: str) -> Iterator[Notation]:
     signs = set[str]().union(*map(set, fields))
     groups = ["", *(mark for mark in ",. '" if mark in signs)]
     affixes = ["", *(one for one in ("%", *CURRENCIES) if any(one in text for text in fields))]
-    words = {found[0] for text in fields if (found := _WORD(text))}
+    words = {word[0] for text in fields if (word := _WORD(text))}
     # A unit: one word after all numbers.
     affixes += [word for word in words if len(words) == 1 and word not in affixes]
     negatives = ["-5", *(["5-"] if "-" in signs else []), *(["(5)"] if "(" in signs else [])]

@@ -105,7 +105,9 @@ class Table:
             return str(column.dtype).split("(")[0] if odd else None
         reading = self.readings[name]
         if reading.notation is not None:
-            return None
+            sign = reading.notation.affix
+            # Another table may have another unit, which a schema says.
+            return None if sign in ("", "%") else f"its numbers are in {sign!r}"
         if not reading.notations:
             return f"{reading.unread} field(s), the first in {self.place(reading.row)}"
         ways = " or ".join(str(notation) for notation in reading.notations[:3])

@@ -208,9 +208,10 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
 def _notation(proposal: Proposal, profile: ColumnProfile) -> None:
     """Say how its numbers are written, where that is not as programs write them."""
     ways = () if profile.reading is None else profile.reading.notations
-    if not ways or ways == (PLAIN,):
+    if ways in ((), (PLAIN,)):
         return
-    proposal.enter("notation", ways[0].model_dump(exclude_defaults=True) or {"decimal": "."})
+    first = next(iter(ways))
+    proposal.enter("notation", first.model_dump(exclude_defaults=True) or {"decimal": "."})
     if len(ways) > 1:
         words = " or ".join(str(notation) for notation in ways[1:])
         proposal.note(
@@ -218,7 +219,7 @@ def _notation(proposal: Proposal, profile: ColumnProfile) -> None:
             "look at its notation.", refused=True,
         )  # fmt: skip
     else:
-        proposal.note("notation", f"its numbers are written {ways[0]}: confirm it.")
+        proposal.note("notation", f"its numbers are written {first}: confirm it.")
 
 
 def _few(name: str, number: Number, kept: _Kept) -> Suspicion | None:
