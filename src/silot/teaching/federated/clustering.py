@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
 
@@ -241,10 +241,21 @@ def clustering_of(
 
 def _choose(matrix: DistanceMatrix, options: Grouping, verdict: GroupsResult | None) -> Codes:
     if options.k != "auto":
-        return spectral(matrix.values, options.k, options)
+        if not _tells_apart(verdict, options.k):
+            return spectral(matrix.values, options.k, options)
+        # Distances do not see renamed classes; the coarsest of what tests tell apart does.
+        codes = np.zeros(len(matrix.names), dtype=np.int64)
+        for group, split in enumerate(verdict.splits[: options.k - 1], 1):
+            codes[list(split.second)] = group
+        return numbered(codes)
     if verdict is None:
         raise untested(matrix.method)
     return numbered(np.array(verdict.groups, dtype=np.int64))
+
+
+def _tells_apart(verdict: GroupsResult | None, k: int) -> TypeGuard[GroupsResult]:
+    """Return whether tests tell at least as many groups apart."""
+    return verdict is not None and 1 < k <= verdict.k
 
 
 def untested(method: str) -> InputError:
@@ -277,7 +288,10 @@ def _status(
 ) -> str:
     text = "" if verdict is None else describe_groups(verdict, names)
     if options.k != "auto":
-        kind = f"{k} group(s), the number that was requested, by spectral clustering of distances"
+        way = "by spectral clustering of distances"
+        if _tells_apart(verdict, options.k):
+            way = "the coarsest that tests tell apart"
+        kind = f"{k} group(s), the number that was requested, {way}"
         if k < options.k:
             kind += f" ({options.k} were requested: the others are empty)"
         text = f"{kind}; tested: {text}" if text else f"{kind}; whether they differ was not tested"
