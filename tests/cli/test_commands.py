@@ -219,15 +219,13 @@ main()
 """
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("module", ["silot.cli.app", "silot.distances.direct"])
-def test_an_interruption_is_a_sentence_and_a_status(tmp_path: Path, module: str) -> None:
-    rng = np.random.default_rng(0)
-    for name in ("a", "b"):
-        np.savez(tmp_path / f"{name}.npz", X=rng.normal(size=(12000, 30)))
+def _interrupt(folder: Path, module: str) -> tuple[int, str, str]:
+    """Interrupt a command when it imports a module: its status, and what it printed."""
+    milestone = folder / "milestone"
+    milestone.unlink(missing_ok=True)
     with subprocess.Popen(
         [sys.executable, "-c", _MILESTONE, "distance", "a.npz", "b.npz"],
-        cwd=tmp_path,
+        cwd=folder,
         env=os.environ | {"MILESTONE": module},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -235,12 +233,26 @@ def test_an_interruption_is_a_sentence_and_a_status(tmp_path: Path, module: str)
         # A test run in the background ignores it, and so would its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as running:
-        while not (tmp_path / "milestone").exists():
+        while not milestone.exists():
             assert running.poll() is None
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
         out, err = running.communicate()
-    assert (running.returncode, out) == (130, "")
+    return running.returncode, out, err
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("module", ["silot.cli.app", "silot.distances.direct"])
+def test_an_interruption_is_a_sentence_and_a_status(tmp_path: Path, module: str) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", X=rng.normal(size=(12000, 30)))
+    for _ in range(3):
+        status, out, err = _interrupt(tmp_path, module)
+        # Python itself drops an interruption that comes while it runs a callback of an import.
+        if "Exception ignored" not in err:
+            break
+    assert (status, out) == (130, "")
     assert err == "interrupted; nothing was written\n"
 
 
