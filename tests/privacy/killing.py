@@ -48,6 +48,8 @@ def question(number: int) -> Question:
 
 
 def policy() -> Policy:
+    # A policy names kinds of questions that there are.
+    known()
     return Policy(
         level="statistics",
         questions=[DistanceTo.kind, *(kind.kind for kind in NAMED), ToyHistogram.kind],
