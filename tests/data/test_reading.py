@@ -364,3 +364,16 @@ def test_quartiles_are_of_records_evenly_over_the_file() -> None:
         sample.add(values[start : start + 777])
     quartiles = np.quantile(sample.numbers, [0.25, 0.5, 0.75])
     np.testing.assert_allclose(quartiles, [50_000, 100_000, 150_000], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("M\u00fcller", "Mu\u0308ller"), ("covid-19", "covid\u201319"), ("Crohn's", "Crohn\u2019s"),
+        ("ill", "i\u200bll"), ("ill", "ill\u00ad"), ("A1", "\uff21\uff11"), ("ill", "ill "),
+    ],
+)  # fmt: skip
+def test_categories_that_look_alike_are_one(name: str, written: str) -> None:
+    schema = Schema.of({"columns": {"dx": {"kind": "category", "categories": [name, "well"]}}})
+    own, other = (pl.DataFrame({"dx": [text, "well"]}) for text in (name, written))
+    np.testing.assert_array_equal(schema.measure(own).points, schema.measure(other).points)

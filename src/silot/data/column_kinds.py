@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from ..errors import InputError
 from .label_names import label_name
+from .names import canonical
 from .notation import Notation
 
 # More coordinates than this are no table that people wrote a contract for.
@@ -39,7 +40,7 @@ def _named(values: tuple[Any, ...], what: str) -> tuple[str, ...]:
         if not isinstance(value, str | int | float):
             raise ValueError(f"one of the {what} is neither text nor number; put it in quotes")
     try:
-        names = tuple(label_name(value).strip() for value in values)
+        names = tuple(canonical(label_name(value)) for value in values)
     except InputError as error:
         raise ValueError(error.message) from None
     if "" in names:

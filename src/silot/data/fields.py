@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .label_names import label_name
+from .names import canonical
 from .notation import (
     MISSING,
     PLAIN,
@@ -248,7 +249,7 @@ def _name(value: Any) -> str | None:
     if value is None or (isinstance(value, float | np.floating) and value != value):
         return None
     if isinstance(value, str):
-        value = value.strip()
+        value = canonical(value)
     try:
         return label_name(value)
     except (InputError, ValueError):
@@ -275,7 +276,7 @@ def _moment(value: Any, form: str, missing: Collection[str]) -> datetime | None:
     elif isinstance(value, date):
         moment = datetime(value.year, value.month, value.day)
     elif isinstance(value, str):
-        text = value.strip()
+        text = canonical(value)
         if text in missing:
             return None
         moment = datetime.fromisoformat(text) if form == "iso" else datetime.strptime(text, form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -87,6 +88,32 @@ _NUMBERED = {
     "id", "ids", "uid", "uuid", "guid", "pid", "mrn", "ssn", "identifier", "pseudonym", "email",
     "phone", "fullname", "surname", "firstname", "lastname", "iban",
 }  # fmt: skip
+
+
+# Quotes and a sign of subtraction, which no form of Unicode makes one.
+_QUOTES: dict[int, str] = {
+    **dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u00b4`\u2032"), "'"),
+    **dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033"), '"'),
+    ord("\u2212"): "-",
+}
+_KINDS = {"Pd": "-", "Zs": " ", "Cc": " ", "Cf": ""}
+
+
+def canonical(name: str) -> str:
+    r"""Write a name so that two are equal which look alike: composition, width, dashes, blanks.
+
+    Case and letters that only look alike stay as they are.
+
+    Examples
+    --------
+    >>> canonical("covid\u201319\u200b ") == "covid-19", canonical("Mu\u0308ller") == "Müller"
+    (True, True)
+    """
+    if name.isascii() and name.isprintable():
+        return name.strip()
+    text = unicodedata.normalize("NFKC", name.translate(_QUOTES))
+    signs = (_KINDS.get(unicodedata.category(sign), sign) for sign in text)
+    return " ".join("".join(signs).translate(_QUOTES).split())
 
 
 def listing(texts: Sequence[str], most: int = 12) -> str:

@@ -56,7 +56,7 @@ def fold(text: str) -> str:
 
 def is_missing(text: str, sentinels: Collection[str] = ()) -> bool:
     """Return whether a field says that there is no value."""
-    text = text.strip()
+    text = fold(text)
     return text in sentinels or text.casefold() in _EMPTY or text.casefold() in sentinels
 
 

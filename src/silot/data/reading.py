@@ -19,7 +19,7 @@ from .files import known_file, naming_file
 from .fit import Fit
 from .label_names import label_name
 from .measure import Measure
-from .names import listing
+from .names import canonical, listing
 from .notation import MISSING, PLAIN, Notation
 from .schema import Contract
 from .site import Site, SiteColumn, writing_of
@@ -354,8 +354,9 @@ def _roles(schema: Contract) -> list[str]:
 
 def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
     """Return labels among the public classes, and what does not fit."""
-    codes = {} if site is None else {label_name(k): label_name(v) for k, v in site.codes.items()}
-    sentinels = () if site is None else tuple(label_name(value) for value in site.sentinels)
+    written = SiteColumn() if site is None else site
+    codes = {canonical(label_name(k)): canonical(label_name(v)) for k, v in written.codes.items()}
+    sentinels = tuple(canonical(label_name(value)) for value in written.sentinels)
     classes = {name: name for name in label.classes}
     names = as_names(column, (*MISSING, *sentinels))
     absent = sum(name is None for name in names)

@@ -13,6 +13,7 @@ from .conversion import conversion
 from .coordinates import Writing
 from .documents import Document
 from .label_names import label_name
+from .names import canonical
 from .notation import Notation
 
 
@@ -96,8 +97,10 @@ def writing_of(name: str, column: Feature, site: Site) -> Writing:
         )
     if notation is None and isinstance(column, Number):
         notation = column.notation
-    codes = {label_name(text): _target(name, column, v) for text, v in entry.codes.items()}
-    sentinels = tuple(label_name(value) for value in entry.sentinels)
+    codes = {
+        canonical(label_name(text)): _target(name, column, v) for text, v in entry.codes.items()
+    }
+    sentinels = tuple(canonical(label_name(value)) for value in entry.sentinels)
     return Writing(factor, offset, codes, entry.format, sentinels, notation)
 
 
@@ -110,7 +113,7 @@ def _target(name: str, column: Feature, value: Any) -> str:
         # YAML reads yes and no as true and false.
         if isinstance(value, bool):
             value = yes[0] if value else no[0]
-    word = label_name(value)
+    word = canonical(label_name(value))
     if word not in names:
         raise InputError(
             f"the site file maps a code of {name!r} to something that is none of its categories "

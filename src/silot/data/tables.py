@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 import narwhals as nw
 import numpy as np
@@ -310,6 +310,9 @@ def frame_table(data: object) -> Table | None:
     # Arrays and lists, which are most data, need not wait for an import.
     if isinstance(data, np.ndarray | list | tuple):
         return None
+    if type(data).__name__ == "RecordBatch" and hasattr(data, "__arrow_c_stream__"):
+        # Of pyarrow, which narwhals knows as a table alone.
+        data = nw.from_arrow(cast("Any", data), backend="pyarrow")
     try:
         frame = nw.from_native(data, pass_through=True)  # pyright: ignore[reportCallIssue, reportArgumentType]
     except nw.exceptions.DuplicateError:

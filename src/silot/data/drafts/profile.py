@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..column_checks import HolderSample
 from ..coordinates import Writing
 from ..fields import Fields, as_days, as_names, as_numbers, is_textual, texts_of
+from ..names import canonical
 from ..notation import MISSING, PLAIN, Reading
 
 Array = npt.NDArray[np.float64]
@@ -154,7 +155,7 @@ class ColumnProfile:
         self._keep(column, rows)
 
     def _add_texts(self, texts: list[str], weights: npt.NDArray[np.int64]) -> None:
-        stripped = [text.strip() for text in texts]
+        stripped = [canonical(text) for text in texts]
         sentinels = {*MISSING, *self._writing.sentinels}
         empty = np.fromiter((text in sentinels for text in stripped), np.bool_, len(texts))
         self.missing += int(weights[empty].sum())
