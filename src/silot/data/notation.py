@@ -70,7 +70,8 @@ class Notation(BaseModel):
     grouping
         ``"thousands"`` (1,234,567) or ``"indian"`` (12,34,567).
     negative
-        How numbers below zero are written: ``"-5"``, ``"5-"`` or ``"(5)"``.
+        How numbers below zero are written: ``"-5"``, ``"5-"`` or ``"(5)"``; ``"enclosed"`` where
+        brackets stand about all numbers and mean nothing.
     affix
         A sign before or after numbers: a currency or a unit. After ``"%"`` numbers are divided by
         100, and every number has it.
@@ -92,7 +93,7 @@ class Notation(BaseModel):
     decimal: Literal[".", ","] = "."
     group: Literal["", ".", ",", " ", "'"] = ""
     grouping: Literal["thousands", "indian"] = "thousands"
-    negative: Literal["-5", "5-", "(5)"] = "-5"
+    negative: Literal["-5", "5-", "(5)", "enclosed"] = "-5"
     affix: str = Field(default="", max_length=12)
     limits: bool = False
     clock: bool = False
@@ -139,6 +140,7 @@ class Notation(BaseModel):
         forms += [f"{affix} ?[+-]{number}"] if self.affix not in ("", "%") else []
         forms += [f"{form} ?-" for form in bare] if self.negative == "5-" else []
         forms += [rf"\( ?{form} ?\)" for form in bare] if self.negative == "(5)" else []
+        forms = [rf"\( ?{form} ?\)" for form in forms] if self.negative == "enclosed" else forms
         limit = "(?:[<>]=? ?)?" if self.limits else ""
         return re.compile(f"{limit}(?:{'|'.join(forms)})").fullmatch
 
@@ -314,7 +316,11 @@ def _candidates(fields: Sequence[str], marks: str) -> Iterator[Notation]:
     words = {word[0] for text in fields if (word := _WORD(text))}
     # A unit: one word after all numbers.
     affixes += [word for word in words if len(words) == 1 and word not in affixes]
-    negatives = ["-5", *(["5-"] if "-" in signs else []), *(["(5)"] if "(" in signs else [])]
+    negatives = [
+        "-5",
+        *(["5-"] if "-" in signs else []),
+        *(["(5)", "enclosed"] if "(" in signs else []),
+    ]
     limits = bool(signs & {"<", ">"})
     if ":" in signs:
         yield Notation(clock=True)

@@ -106,8 +106,10 @@ class Table:
         reading = self.readings[name]
         if reading.notation is not None:
             sign = reading.notation.affix
-            # Another table may have another unit, which a schema says.
-            return None if sign in ("", "%") else f"its numbers are in {sign!r}"
+            # Another table may have another unit, and what a limit stands for is to be decided.
+            if sign not in ("", "%"):
+                return f"its numbers are in {sign!r}"
+            return "its numbers have limits, such as <5" if reading.notation.limits else None
         if not reading.notations:
             return f"{reading.unread} field(s), the first in {self.place(reading.row)}"
         ways = " or ".join(str(notation) for notation in reading.notations[:3])
