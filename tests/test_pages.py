@@ -243,7 +243,7 @@ def test_commands_end_well(fence: Fence, command: str, desk: Path) -> None:
     # What an earlier command of the list leaves behind.
     for made, by in (
         ("run.transcript", "--transcript"),
-        ("ledgers/north.ledger", "--ledgers"),
+        ("ledgers/north.ledger", "--public p.npz --ledgers"),
         ("public.npz", "schema apply"),
     ):
         if made in command and by not in command and not (desk / made).exists():
