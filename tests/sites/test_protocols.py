@@ -223,7 +223,7 @@ CASES = {
         )
         for name in METHODS
     },
-    "why": Case(distance(labels=True, why=True), "class-sizes labelled-records records"),
+    "why": Case(distance(labels=True, why=True), "records"),
     **{f"matrix {name}": Case(matrix(name), ASKS[name]) for name in METHODS},
     **{f"value {name}": Case(value(MINE, name), VALUES[name]) for name in list_comparisons()},
     **{
