@@ -22,7 +22,7 @@ RNG = np.random.default_rng(17)
 TARGET = RNG.normal(size=(60, 2))
 RECORDS = RNG.normal(size=(300, 2))
 # So little noise that only the grid and the cut are left of the error.
-LOUD = 1000.0
+LOUD = 30_000.0
 
 
 def shifted(shift: float) -> np.ndarray:

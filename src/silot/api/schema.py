@@ -27,7 +27,7 @@ def draft_schema(
     Parameters
     ----------
     data
-        A table: the path of a .csv, .csv.gz or .parquet, or a data frame.
+        A table: the path of a file, or a data frame.
     label, weight
         Columns with the labels and the weights of records.
     identifiers
@@ -92,7 +92,7 @@ def check_schema(
     Parameters
     ----------
     data
-        A table: the path of a .csv, .csv.gz or .parquet, or a data frame.
+        A table: the path of a file, or a data frame.
     schema, site
         The contract, and how this site writes its columns, or files with these.
     tell

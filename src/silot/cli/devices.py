@@ -38,7 +38,6 @@ from .sites import Where
 _TEST = ".test."
 _FIELDS = ("rates_mbit", "power_dbm", "model_bits")
 _NETWORKS = (".json", ".yml", ".yaml")
-_DATA = (".npz", ".csv", ".csv.gz", ".parquet")
 # Options of an adaptation that `silot links` does not offer, and those of a network.
 _UNUSED = ("budget", "rule", "prior", "iterations")
 _NETWORK_FIELDS = ("phi", "constants")
@@ -263,8 +262,7 @@ def links_command(
 
 
 def _is_network(paths: list[Path]) -> bool:
-    alone = len(paths) == 1 and not paths[0].name.lower().endswith(_DATA)
-    return alone or any(path.suffix.lower() in _NETWORKS for path in paths)
+    return any(path.suffix.lower() in _NETWORKS for path in paths)
 
 
 def _of_network(path: Path, options: dict[str, Any], outputs: Results) -> None:
@@ -282,7 +280,7 @@ def _of_network(path: Path, options: dict[str, Any], outputs: Results) -> None:
 @command("adapt", [Adapt])
 def adapt_command(
     devices: list[Path] | None = argument(
-        "Devices: .npz, .csv, .csv.gz or .parquet, see --test too; or sites, by default all.",
+        "Devices: tables or .npz, see --test too; or sites, by default all.",
         default=None,
     ),
     test: Path | None = flag(

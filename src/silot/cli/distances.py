@@ -20,8 +20,8 @@ from .sites import Where
 @command("distance", DISTANCES, choose="direct")
 def distance_command(
     a: Path = argument(
-        "A holder: .npz, .csv, .csv.gz, .parquet; or a site. With --method private your own data, "
-        "which the other one sees."
+        "A holder: a table (.csv, .xlsx, ...) or .npz; or a site. With --method private your own "
+        "data, which the other one sees."
     ),
     b: Path = argument("Another holder."),
     *,

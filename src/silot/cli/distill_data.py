@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data.files import known_file, read_arrays
+from ..data.container import Source, recognise
 from ..data.names import listing
 from ..data.table_files import read_table
 from ..data.tables import Table
 from ..distillation import LabelCodes, LabelSpace
 from ..distillation.questions import Inputs, check_inputs
 from ..distillation.text import PAIR
-from ..errors import InputError, MismatchError, SilotError
+from ..errors import InputError, MismatchError
 from .distill_config import Columns, FileSource
 
 _INPUT_COLUMNS = ("text_column", "premise_column", "hypothesis_column", "feature_columns")
@@ -57,18 +57,14 @@ def read(
 ) -> Records:
     """Read a file; with ``space`` its labels too. ``like`` says what the inputs have to be."""
     columns = _choose_columns(source, defaults)
-    file, kind = known_file(folder / source.file)
-    try:
-        if kind == ".npz":
-            records = _read_arrays(file, space)
+    file = recognise(folder / source.file)
+    with file.naming():
+        if file.is_table:
+            records = _read_table(file, columns, space, like)
         else:
-            records = _read_table(file, kind, columns, space, like)
+            records = _read_arrays(file, space)
         if like is not None:
             _check_alike(records.inputs, like.inputs)
-    except SilotError as error:
-        if file.name in error.message:
-            raise
-        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
     return records
 
 
@@ -94,8 +90,8 @@ def _choose_columns(source: FileSource, defaults: Columns) -> Columns:
     return columns
 
 
-def _read_arrays(file: Path, space: LabelSpace | None) -> Records:
-    arrays = read_arrays(file)
+def _read_arrays(file: Source, space: LabelSpace | None) -> Records:
+    arrays = file.arrays()
     points = arrays["X"]
     if points.dtype.kind == "U":
         inputs = check_inputs([_drop_tabs(str(text)) for text in points.ravel()])
@@ -118,12 +114,12 @@ def _read_arrays(file: Path, space: LabelSpace | None) -> Records:
 
 
 def _read_table(
-    file: Path, kind: str, columns: Columns, space: LabelSpace | None, like: Records | None
+    file: Source, columns: Columns, space: LabelSpace | None, like: Records | None
 ) -> Records:
     pair = (columns.premise_column, columns.hypothesis_column)
     texts = [name for name in (columns.text_column, *pair) if name]
     label = columns.label_column
-    table = read_table(file, kind)
+    table = read_table(file)
     if table.height == 0:
         raise InputError("the table has a header and no record.", code="measure-empty")
     if space is not None and label is None:
@@ -156,8 +152,8 @@ def _read_texts(table: Table, name: str) -> list[str]:
     missing = [row for row, text in enumerate(texts) if text is None]
     if missing:
         raise InputError(
-            f"{len(missing)} text(s) of column {name!r} are missing, the first in row "
-            f"{missing[0]}. Drop those records.",
+            f"{len(missing)} text(s) of column {name!r} are missing, the first in "
+            f"{table.place(missing[0])}. Drop those records.",
             code="text-missing",
         )
     return [_drop_tabs(str(text)) for text in texts]

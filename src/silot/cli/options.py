@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from ..api._holders import RESERVED
+from ..data.container import recognise
 from ..data.loading import column_names, load_measure
 from ..data.matching import match_columns
 from ..data.measure import Covariance, Measure
-from ..data.reading import Schema, read_by_schema
+from ..data.reading import Schema, read_by_schema, table_source
 from ..data.site import Site
 from ..errors import InputError
 from ..federation.result import Billed
@@ -22,7 +23,7 @@ from .generate import Flags, flag
 
 HoldersArgument = Annotated[
     list[Path] | None,
-    typer.Argument(help="Holders: .npz, .csv, .csv.gz or .parquet; or sites, by default all."),
+    typer.Argument(help="Holders: tables (.csv, .xlsx, ...) or .npz; or sites, by default all."),
 ]
 LabelColumnOption = Annotated[
     str | None, typer.Option(help="Column of a table that holds the labels.")
@@ -54,12 +55,12 @@ class Columns(Flags):
     columns: ColumnsOption = None
     schema: Path | None = flag("Schema by which tables are read: columns, units, labels.")
     site: list[str] | None = flag(
-        "With --schema: how a site writes its columns. FILE, or NAME=FILE for one of several."
+        "How a site writes its file, and with --schema its columns: FILE, or NAME=FILE for one."
     )
 
     def note_files(self, files: Iterable[Path]) -> None:
         # A site file that no table is read by changes nothing, and the result would look proven.
-        tables = {path.name.split(".")[0] for path in files if _is_written(path)}
+        tables = {path.name.split(".")[0] for path in files if _is_table(path)}
         for text in self.site or ():
             name = text.rpartition("=")[0]
             if name and name not in tables:
@@ -72,8 +73,6 @@ class Columns(Flags):
     def contract(self) -> Schema | None:
         """Load the schema that tables are read by, if a flag names one."""
         if self.schema is None:
-            if self.site:
-                raise InputError("--site goes with --schema.", code="schema-options")
             return None
         if any((self.label_column, self.weight_column, self.columns)):
             raise InputError(
@@ -87,15 +86,21 @@ class Columns(Flags):
         parted = [text.rpartition("=") for text in self.site or ()]
         return {name: Site.load(path) for name, _, path in parted}
 
+    def site_of(self, path: Path, *, is_public: bool = False) -> Site | None:
+        """Return how the site of a file writes it, if a flag says so."""
+        sites = self.sites()
+        return sites.get(path.name.split(".")[0], None if is_public else sites.get(""))
+
     def by_schema(self, path: Path, schema: Schema, *, complete: bool = True) -> Measure:
         """Read records of one file by a schema, and report its problems on stderr."""
         if not _is_table(path):
             return load_measure(path, schema=schema)
-        sites = self.sites()
         # Public records are written as the schema says, unless somebody names them.
-        site = sites.get(path.name.split(".")[0], sites.get("") if complete else None)
+        site = self.site_of(path, is_public=not complete)
         with reading(path) as progress:
-            records = read_by_schema(path, schema, site, complete=complete, tell=progress)
+            records = read_by_schema(
+                table_source(path), schema, site, complete=complete, tell=progress
+            )
         for problem in records.fit.problems:
             tell(f"{path.name}: {problem.sentence}")
         return records.measure
@@ -142,6 +147,7 @@ class Columns(Flags):
             id_column=self.identifiers if table and is_identified else None,
             columns=self.chosen(path) if table else None,
             missing_label=missing_label,
+            site=self.site_of(path) if table else None,
         )
 
 
@@ -312,12 +318,7 @@ class Outputs(Results):
 
 
 def _is_table(path: Path) -> bool:
-    return not path.name.lower().endswith(".npz")
-
-
-def _is_written(path: Path) -> bool:
-    """Whether this is a file of a table, which a site writes in ways of its own."""
-    return path.name.lower().endswith((".csv", ".csv.gz", ".parquet")) and path.is_file()
+    return recognise(path).is_table
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -100,7 +100,7 @@ class Account(Flags):
 
 @command("release make")
 def make_command(
-    data: Path = argument("The site's records: .npz, .csv, .csv.gz, .parquet."),
+    data: Path = argument("The site's records: a table (.csv, .parquet, .xlsx, ...) or .npz."),
     *,
     tables: Tables,
     question: Question,

@@ -11,13 +11,13 @@ import typer
 from ..api.schema import check_schema, draft_schema
 from ..data.drafts.view import difference_content, schema_content
 from ..data.loading import save_measure
-from ..data.reading import Schema, read_by_schema
+from ..data.reading import Schema, read_by_schema, table_source
 from ..data.site import Site
 from .console import print_json, reading, say_where, show_blocks, tell
 from .generate import command, flag, group
 from .options import JsonOption, Results
 
-TableArgument = Annotated[Path, typer.Argument(help="A table: .csv, .csv.gz or .parquet.")]
+TableArgument = Annotated[Path, typer.Argument(help="A table: .csv, .parquet, .xlsx, ...")]
 FileArgument = Annotated[Path, typer.Argument(help="A schema: .yml or .json.")]
 SchemaOption = Annotated[Path, typer.Option(help="The schema.")]
 SiteOption = Annotated[Path | None, typer.Option(help="How this site writes its columns.")]
@@ -118,7 +118,9 @@ def apply_command(
     """Write the coordinates of a table by a schema, with the schema, to an .npz."""
     contract, way = Schema.load(schema), Site.coerce(site)
     with reading(table) as progress:
-        records = read_by_schema(table, contract, way, complete=not public, tell=progress)
+        records = read_by_schema(
+            table_source(table), contract, way, complete=not public, tell=progress
+        )
     for problem in records.fit.problems:
         tell(f"{table.name}: {problem.sentence}")
     save_measure(out, records.measure)

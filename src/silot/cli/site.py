@@ -103,7 +103,7 @@ def request_command(
 class Answers(Flags):
     """What a site answers with."""
 
-    data: Path | None = flag("Its records: .npz, .csv or .parquet.")
+    data: Path | None = flag("Its records: a table (.csv, .parquet, .xlsx, ...) or .npz.")
     policy: Path | None = flag("Its rules, .yml. Default: no records.")
     ledger: Path | None = flag("Its account, made when absent.")
     schema: Path | None = flag("Schema by which the table is read.")

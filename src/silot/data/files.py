@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, known by their endings, and archives of arrays (.npz)."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import numpy.typing as npt
-
-from ..errors import FileError, SilotError
-from .foreign import read_npz
-
-_KINDS = (".npz", ".csv", ".csv.gz", ".parquet")
+from ..errors import FileError
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
@@ -80,51 +74,3 @@ def _open_beside(path: Path) -> tuple[int, Path]:
         raise FileError(f"{path} is there and is no ordinary file.", code="file-unwritable")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     return handle, Path(name)
-
-
-def known_file(path: str | Path) -> tuple[Path, str]:
-    """Return a file that exists and is not empty, and its kind, which is its ending."""
-    file = Path(path)
-    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
-        raise FileError(
-            f"{file} does not exist or is no file. Check the path.", code="file-missing"
-        )
-    kind = next((end for end in _KINDS if file.name.lower().endswith(end)), None)
-    if kind is None:
-        raise FileError(
-            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
-            code="file-kind",
-        )
-    if file.stat().st_size == 0:
-        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
-    return file, kind
-
-
-@contextmanager
-def naming_file(file: Path) -> Iterator[None]:
-    """Put the name of a file in front of an error that does not have it."""
-    try:
-        yield
-    except SilotError as error:
-        if file.name in error.message:
-            raise
-        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
-
-
-def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays of an archive that has records ``X``."""
-    arrays = read_npz(
-        file,
-        lambda why: FileError(
-            f"{file.name} cannot be read as .npz ({why}). Write it with "
-            "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
-            code="file-unreadable",
-        ),
-    )
-    if "X" not in arrays:
-        names = ", ".join(sorted(arrays)) or "nothing"
-        raise FileError(
-            f"{file.name} holds {names}; an array named X is needed (and y, w if any).",
-            code="file-columns",
-        )
-    return arrays

@@ -8,27 +8,26 @@ reason in words.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
+import lzma
 import math
 import os
 import re
-import subprocess
-import sys
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 import numpy.typing as npt
 import yaml
 
-from ..errors import ExtraError, MemoryShortError, SilotError
+from ..errors import MemoryShortError, SilotError
 
 Fail = Callable[[str], SilotError]
 """Builds the error of a caller from what is wrong with the bytes, in words that fit brackets."""
@@ -51,8 +50,7 @@ NPZ_ARRAYS = 10_000
 ROW_LETTERS, COLUMNS = 1 << 22, 200_000
 
 NOT_UTF8 = "it is not UTF-8 text"
-_GZIP = b"\x1f\x8b"
-_BLOCK, _PIPE = 1 << 20, 1 << 24
+_PIPE = 1 << 24
 # Of the first byte of a msgpack value: how many bytes of a length follow, or that length, and how
 # many values an entry has; 0 where the length is one of bytes.
 _HEADS = {
@@ -110,9 +108,12 @@ def _reason(error: BaseException) -> str:
             return f"line {error.problem_mark.line + 1}: {str(error.problem)[:80]}"
         case json.JSONDecodeError():
             return f"line {error.lineno}: {error.msg}"
-        case UnfitError() | csv.Error():
-            # The words of csv name signs and limits, and no field.
+        case UnfitError():
             return str(error)
+        case EOFError():
+            return "it is cut off"
+        case zlib.error() | lzma.LZMAError() | zipfile.BadZipFile() | gzip.BadGzipFile():
+            return "it is damaged"
         case MemoryError():
             return "it needs more memory than there is"
         case _:
@@ -130,7 +131,7 @@ def _check_depth(depth: int) -> None:
         raise UnfitError(f"lists and mappings lie more than {DEEPEST} deep")
 
 
-def _check_unpacked(size: int, packed: int, *, is_held: bool = True) -> None:
+def check_unpacked(size: int, packed: int, *, is_held: bool = True) -> None:
     """Refuse what unpacks to far more bytes than a file has, or if held, than memory has."""
     most = max(FREE_BYTES, MOST_RATIO * packed)
     if size > most:
@@ -151,7 +152,7 @@ def read_bytes(file: Path, fail: Fail, most: int, large: Fail | None = None) -> 
     """Read a file of at most so many bytes; of a larger one nothing is read."""
     with guard(fail), file.open("rb") as handle:
         size = os.fstat(handle.fileno()).st_size
-        _check_unpacked(size, size)
+        check_unpacked(size, size)
         # A pipe has no size, and a file may grow meanwhile. Python allocates what is asked for.
         most = min(most, max(size, _PIPE))
         data = handle.read(most + 1) if size <= most else b""
@@ -291,8 +292,8 @@ def read_npz(file: Path, fail: Fail) -> dict[str, npt.NDArray[Any]]:
             check_count(len(entries), NPZ_ARRAYS, "arrays")
             # Before the headers, for one of them may be all of its entry.
             size = os.fstat(handle.fileno()).st_size
-            _check_unpacked(sum(entry.file_size for entry in entries), size)
-            _check_unpacked(sum(_measure_array(archive, entry) for entry in entries), size)
+            check_unpacked(sum(entry.file_size for entry in entries), size)
+            check_unpacked(sum(_measure_array(archive, entry) for entry in entries), size)
             return {
                 entry.filename.removesuffix(".npy"): _read_array(archive, entry)
                 for entry in entries
@@ -329,150 +330,6 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray
         # To the end, where its checksum is compared.
         stream.read(1)
     return array
-
-
-@contextmanager
-def open_text(
-    file: Path, *, is_measured: bool = True
-) -> Iterator[tuple[IO[str], Callable[[], float]]]:
-    """Open a text or a gzip of it; also yield what returns how much of the file was read.
-
-    A gzip is unpacked twice: once to measure it, for what follows reads more slowly than that.
-    """
-    with file.open("rb") as handle:
-        is_packed = handle.read(len(_GZIP)) == _GZIP
-        size = max(os.fstat(handle.fileno()).st_size, 1)
-    if is_packed and is_measured:
-        count = 0
-        with gzip.open(file, "rb") as stream:
-            while block := stream.read(_BLOCK):
-                count += len(block)
-                _check_unpacked(count, size, is_held=False)
-    opener = gzip.open if is_packed else open
-    with opener(file, "rt", encoding="utf-8-sig", newline="") as text:
-        raw: Any = cast("Any", text).buffer
-        place = raw.fileobj if is_packed else raw
-        yield cast("IO[str]", text), lambda: place.tell() / size
-
-
-class Lines:
-    """Lines of a text for a reader of rows, which sets ``row`` to 0 after each of them.
-
-    A row ends within a bound, even if its text has no line break, or a break in every field.
-    """
-
-    def __init__(self, text: IO[str]) -> None:
-        self._text = text
-        self.row = self.letters = 0
-
-    def __iter__(self) -> Iterator[str]:
-        read = self._text.readline
-        while line := read(ROW_LETTERS):
-            size = len(line)
-            self.row += size
-            self.letters += size
-            if self.row >= ROW_LETTERS:
-                raise UnfitError(f"a row has {ROW_LETTERS:,} characters or more")
-            yield line
-
-
-def scan_parquet(
-    file: Path, wanted: Collection[str] | None = None, step: int | None = None
-) -> tuple[Any, list[str], int]:
-    """Return the query of a parquet file for the wanted columns, their names, and how many rows.
-
-    Without ``step``, the number of rows that are read at a time, all must fit into memory. What
-    they take is computed from the file's own description of them.
-    """
-    polars = _polars(file)
-    lazy = polars.scan_parquet(file, glob=False)
-    kinds = lazy.collect_schema()
-    schema = {name: kinds[name] for name in kinds if wanted is None or name in wanted}
-    rows = int(lazy.select(polars.len()).collect().item())
-    size = rows * sum(map(_width, schema.values()))
-    _check_unpacked(size, file.stat().st_size, is_held=step is None)
-    flat = [name for name in schema if not schema[name].is_nested()]
-    _try_parquet(file, flat, rows, step)
-    # Lists and structures are no fields of a record, and the description does not say how long
-    # they are. A short list stands for each, so that the column is refused where it is used.
-    columns = [
-        polars.col(name) if name in flat else polars.lit(polars.Series(name, [[0]])).first()
-        for name in schema
-    ]
-    return lazy.select(columns), list(schema), rows
-
-
-def collect_parquet(query: Any, file: Path) -> Any:
-    """Read a query of ``scan_parquet``, if its texts fit the file.
-
-    The letters of a text that is repeated are in memory once, until they are texts of Python.
-    """
-    polars = _polars(file)
-    frame = query.collect()
-    kinds = (polars.String, polars.Categorical, polars.Enum)
-    texts = [name for name, kind in frame.schema.items() if isinstance(kind, kinds)]
-    sizes = frame.select(polars.col(texts).cast(polars.String).str.len_bytes().sum())
-    _check_unpacked(sum(sizes.row(0)) if texts else 0, file.stat().st_size)
-    return frame
-
-
-# Frames are dropped, and so are exceptions: this process meets them again.
-_TRIAL = """
-import json, sys
-path, file, names, rows, step = json.load(sys.stdin)
-sys.path[:] = path
-try:
-    import polars
-    lazy = polars.scan_parquet(file, glob=False).select(names)
-    for start in range(0, rows, step):
-        lazy.slice(start, step).collect()
-except BaseException:
-    pass
-"""
-_trials: set[tuple[object, ...]] = set()
-
-
-def _try_parquet(file: Path, names: Sequence[str], rows: int, step: int | None) -> None:
-    """Decode a file in another process first, for polars ends its process on some damaged ones.
-
-    Where a page claims more values than memory holds, Rust calls ``abort``, and nothing can be
-    caught. It takes half a second, most of it to import polars, so files that stay as they are
-    are tried once.
-    """
-    status = file.stat()
-    key = (file.resolve(), status.st_ino, status.st_mtime_ns, status.st_size, step, *names)
-    if key in _trials or not sys.executable:
-        return
-    order = json.dumps([sys.path, str(file.resolve()), names, rows, step or max(rows, 1)])
-    command = [sys.executable, "-P", "-c", _TRIAL]
-    none = subprocess.DEVNULL
-    trial = subprocess.run(command, input=order.encode(), stdout=none, stderr=none, check=False)
-    if trial.returncode != 0:
-        raise UnfitError("a page is damaged: polars ends its process over it")
-    _trials.add(key)
-
-
-def parquet_names(file: Path) -> list[str]:
-    """Return the names of the columns of a parquet file."""
-    return list(_polars(file).read_parquet_schema(file))
-
-
-def _polars(file: Path) -> Any:
-    """What reads columns of a type; a csv does without."""
-    try:
-        import polars
-    except ImportError:
-        raise ExtraError(
-            f"{file.name} is read with polars. Run: pip install 'silot[parquet]', or give a csv.",
-            code="extra-parquet",
-        ) from None
-    return polars
-
-
-def _width(kind: object) -> int:
-    """Return the bytes of a value: those of a number are in its name, and no other has more."""
-    bits = re.search(r"\d+$", str(kind))
-    return int(bits[0]) // 8 if bits else 16
 
 
 # msgpack has no type stubs.

@@ -1,4 +1,4 @@
-"""Measures from files: npz, csv, csv.gz and parquet."""
+"""Measures from files of every kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError
-from .files import known_file, naming_file, read_arrays, write_whole
+from .container import Source, recognise
+from .files import write_whole
 from .foreign import parse_json
 from .matching import check_schemas
 from .measure import Measure
@@ -37,9 +38,11 @@ def load_measure(
     Parameters
     ----------
     path
-        ``.npz`` with an array ``X`` (images are flattened to rows), and optionally ``y``
-        (labels) and ``w`` (weights); or a table ``.csv``, ``.csv.gz`` or ``.parquet`` with one
-        record a row and a header.
+        A table with one record a row and names of columns: text such as csv, packed or not,
+        parquet or a folder of it, Arrow, a sheet of a workbook (``book.xlsx#Sheet``), a table of
+        SQLite, ``-`` for standard input. Or ``.npz`` with an array ``X`` (images are flattened to
+        rows), and optionally ``y`` (labels) and ``w`` (weights). What a file is, its first bytes
+        say.
     label_column, weight_column
         Columns of a table that are not features.
     id_column
@@ -51,7 +54,8 @@ def load_measure(
         Label of records whose field in the label column is empty; by default there may be none.
     schema, site
         The public contract of the table, and how this site writes its columns, or files with these.
-        The schema names features, labels and weights: other options are left out then.
+        The schema names features, labels and weights: other options are left out then. Without a
+        schema, a site file may say how the file is a table (``file:``), and nothing else.
 
     Returns
     -------
@@ -81,7 +85,7 @@ def load_measure(
     >>> load_measure(name)
     Measure(3 records, 3 features, 2 classes)
     """
-    file, kind = known_file(path)
+    source = recognise(path)
     schema, site = Schema.coerce(schema), Site.coerce(site)
     if schema is not None:
         if any((label_column, weight_column, id_column, columns, missing_label)):
@@ -89,19 +93,26 @@ def load_measure(
                 "a schema names features, labels and weights. Leave the column options out.",
                 code="schema-options",
             )
-        if kind == ".npz":
-            return _of_coordinates(file, schema)
-        return read_by_schema(file, schema, site).measure
-    if kind == ".npz" and any((label_column, weight_column, id_column, columns)):
+        if not source.is_table:
+            return _of_coordinates(source, schema)
+        return read_by_schema(source, schema, site).measure
+    if not source.is_table and any((label_column, weight_column, id_column, columns)):
         raise FileError(
-            f"{file.name} has no columns: an .npz names its arrays X, y and w. Leave the column "
+            f"{source.name} has no columns: an .npz names its arrays X, y and w. Leave the column "
             "options out.",
             code="file-columns",
         )
-    with naming_file(file):
-        if kind == ".npz":
-            return _from_npz(file)
-        parts = read_table(file, kind).parts(
+    site = site or Site()
+    if site != Site(file=site.file):
+        raise InputError(
+            "a site file that describes columns goes with a schema. Give the schema, or file: "
+            "alone.",
+            code="schema-options",
+        )
+    with source.naming():
+        if not source.is_table:
+            return _from_npz(source)
+        parts = read_table(source, site.file).parts(
             columns or None,
             labels=label_column or None,
             weights=weight_column or None,
@@ -141,15 +152,15 @@ def load_identifiers(path: str | Path, column: str) -> list[str]:
     >>> load_identifiers(name, "patient")
     ['p-17', '']
     """
-    file, kind = known_file(path)
-    if kind == ".npz":
+    source = recognise(path)
+    if not source.is_table:
         raise FileError(
-            f"{file.name} has no columns, and so none {column!r}. Save the records as a table, "
+            f"{source.name} has no columns, and so none {column!r}. Save the records as a table, "
             "or leave the identifiers out.",
             code="file-columns",
         )
-    with naming_file(file):
-        table = read_table(file, kind)
+    with source.naming():
+        table = read_table(source)
         table.check_names([column])
         return [text or "" for text in table.texts(column)]
 
@@ -183,18 +194,18 @@ def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.N
     >>> load_images(name).shape
     (5, 8, 8)
     """
-    file, kind = known_file(path)
-    if kind != ".npz":
+    source = recognise(path)
+    if source.is_table:
         if shape is not None:
             raise InputError(
-                f"{file.name} is a table; images come from .npz.", code="report-images"
+                f"{source.name} is a table; images come from .npz.", code="report-images"
             )
         return None
-    points = read_arrays(file)["X"]
+    points = source.arrays()["X"]
     if shape is not None:
         if len(shape) not in (2, 3) or points.size != len(points) * int(np.prod(shape)):
             raise InputError(
-                f"{file.name} has records of {points.size // max(len(points), 1)} numbers; they "
+                f"{source.name} has records of {points.size // max(len(points), 1)} numbers; they "
                 f"are no images of shape {'x'.join(map(str, shape))}.",
                 code="report-images",
             )
@@ -223,8 +234,8 @@ def column_names(path: str | Path) -> list[str]:
     >>> column_names(name)
     ['age', 'dose']
     """
-    file, kind = known_file(path)
-    return [] if kind == ".npz" else read_names(file, kind)
+    source = recognise(path)
+    return read_names(source) if source.is_table else []
 
 
 def save_measure(path: str | Path, measure: Measure) -> None:
@@ -268,21 +279,21 @@ def save_measure(path: str | Path, measure: Measure) -> None:
     write_whole(file, buffer.getvalue())
 
 
-def _of_coordinates(file: Path, schema: Schema) -> Measure:
+def _of_coordinates(source: Source, schema: Schema) -> Measure:
     """Read records that the same schema turned into coordinates before."""
-    measure = _from_npz(file)
+    measure = _from_npz(source)
     if measure.schema is None:
         raise FileError(
-            f"{file.name} does not say by which schema its records were read. Give the table, or "
+            f"{source.name} does not say by which schema its records were read. Give the table, or "
             "write it with `silot schema apply`.",
             code="schema-npz",
         )
-    check_schemas({file.name: measure.schema, "the schema given": schema})
+    check_schemas({source.name: measure.schema, "the schema given": schema})
     return measure
 
 
-def _from_npz(file: Path) -> Measure:
-    arrays = read_arrays(file)
+def _from_npz(source: Source) -> Measure:
+    arrays = source.arrays()
     points = arrays["X"]
     if points.ndim > 2:
         points = points.reshape(len(points), int(np.prod(points.shape[1:])))
@@ -290,14 +301,14 @@ def _from_npz(file: Path) -> Measure:
     if "columns" in arrays and arrays["columns"].dtype.kind == "U":
         columns = [str(name) for name in arrays["columns"].ravel()]
     if "schema" in arrays and arrays["schema"].dtype.kind == "U":
-        schema = _stored_schema(file, str(arrays["schema"]), columns)
+        schema = _stored_schema(source.name, str(arrays["schema"]), columns)
     return Measure(points, arrays.get("w"), arrays.get("y"), columns, schema=schema)
 
 
-def _stored_schema(file: Path, text: str, columns: list[str] | None) -> Schema:
+def _stored_schema(name: str, text: str, columns: list[str] | None) -> Schema:
     def fail(why: str) -> InputError:
         return InputError(
-            f"{file.name} holds a schema that cannot be read ({why}). Write it anew with "
+            f"{name} holds a schema that cannot be read ({why}). Write it anew with "
             "`silot schema apply`.",
             code="schema-invalid",
         )
@@ -309,7 +320,7 @@ def _stored_schema(file: Path, text: str, columns: list[str] | None) -> Schema:
         raise fail(error.message.removesuffix(".")) from None
     if list(schema.features) != columns:
         raise InputError(
-            f"the columns of {file.name} are not those of the schema in it. Write it anew with "
+            f"the columns of {name} are not those of the schema in it. Write it anew with "
             "`silot schema apply`.",
             code="schema-invalid",
         )

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from ..errors import FileError, InputError
 from .column_kinds import Label, Number, Weight
+from .container import Source, recognise
 from .coordinates import Misfits, encode
 from .fields import Alike, Fields, Signs, as_names, as_numbers, hashes
-from .files import known_file, naming_file
 from .fit import Fit
 from .label_names import label_name
 from .measure import Measure
@@ -177,7 +177,7 @@ def read_frame(
 
 
 def read_by_schema(
-    path: str | Path,
+    source: Source,
     schema: Contract,
     site: Site | None = None,
     *,
@@ -189,8 +189,8 @@ def read_by_schema(
 
     Parameters
     ----------
-    path
-        A .csv, .csv.gz or .parquet.
+    source
+        A table in a file.
     schema, site
         The contract, and how this site writes its columns.
     complete
@@ -202,27 +202,28 @@ def read_by_schema(
         Whether a table that does not fit is refused; without, its coordinates mean nothing and
         ``fit`` says why.
     """
-    file, kind = table_file(path)
-    with naming_file(file):
-        reader = _Reader(schema, site or Site(), read_names(file, kind), complete=complete)
-        return reader.read(read_blocks(file, kind, reader.wanted), tell, check=check)
+    site = site or Site()
+    with source.naming():
+        reader = _Reader(schema, site, read_names(source, site.file), complete=complete)
+        return reader.read(read_blocks(source, reader.wanted, site.file), tell, check=check)
 
 
-def table_file(path: str | Path) -> tuple[Path, str]:
-    """Return a file that a schema can read, and its kind.
+def table_source(path: str | Path) -> Source:
+    """Return a file whose columns have names.
 
     Raises
     ------
     FileError
-        ``schema-columns`` for an ``.npz``, which has no columns.
+        As ``recognise``; ``schema-columns`` for an ``.npz``.
     """
-    file, kind = known_file(path)
-    if kind == ".npz":
+    source = recognise(path)
+    if not source.is_table:
         raise FileError(
-            f"{file.name} has no columns, and a schema reads columns by their names. Give a table.",
+            f"{source.name} has no columns, and a schema reads columns by their names. Give a "
+            "table.",
             code="schema-columns",
         )
-    return file, kind
+    return source
 
 
 class _Reader:

@@ -11,6 +11,7 @@ from ..errors import InputError
 from .column_kinds import Category, Date, Feature, Number, Ordered, YesNo
 from .conversion import conversion
 from .coordinates import Writing
+from .dialect import Dialect
 from .documents import Document
 from .label_names import label_name
 from .names import canonical
@@ -37,7 +38,8 @@ class Site(Document):
     called there, ``unit`` in which unit its numbers are, ``codes`` what its categories are called
     in the schema, ``format`` how its days are written, ``sentinels`` what stands for missing
     values, ``notation`` how its numbers are written. ``decimal`` and ``group`` are the marks in
-    the numbers of all columns that have no notation of their own.
+    the numbers of all columns that have no notation of their own. ``file`` says how a text is a
+    table: its ``encoding``, ``separator``, ``quote``, ``header`` and ``comment``.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Site(Document):
     columns: Mapping[str, SiteColumn] = Field(default_factory=dict)
     decimal: Literal[".", ","] | None = None
     group: Literal["", ".", ",", " ", "'"] = ""
+    file: Dialect = Field(default_factory=Dialect)
 
     @property
     def notation(self) -> Notation | None:

@@ -1,160 +1,83 @@
-"""Tables in files: csv, as it is written, and parquet."""
+"""Tables in files of every kind: names of columns, and records block by block or at once."""
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise, zip_longest
-from pathlib import Path
+from itertools import islice, pairwise
 from typing import Any
 
 import narwhals as nw
 
 from ..errors import FileError
-from .foreign import (
-    COLUMNS,
-    NOT_UTF8,
-    ROW_LETTERS,
-    Lines,
-    UnfitError,
-    check_count,
-    collect_parquet,
-    guard,
-    open_text,
-    parquet_names,
-    scan_parquet,
-)
+from .cells import Cells, column_of, read_cells
+from .columnar import collect_columns, names_of_columns, scan_columns
+from .container import Source
+from .dialect import Dialect, open_rows
+from .foreign import check_count, guard
 from .names import listing
 from .tables import Table, Texts, may_be_value, named, table_of
 
-# What may part fields; of two that part a header into as many, the first.
-_SEPARATORS = (",", ";", "\t")
-# Rows that are texts of Python before they are columns.
-_ROWS = 8192
-# Fields of a block; and fields that lines may lack beyond their characters, for a header of many
-# columns over short lines is a table that no one has.
-_CELLS = 1 << 22
-# Rows of columns with a type that are held at a time.
+# Rows of columns with a type, and of cells, that are held at a time.
 _SLICE = 1 << 17
+_UNDECLARED = Dialect()
 
 
-def read_table(file: Path, kind: str) -> Table:
+def read_table(source: Source, dialect: Dialect = _UNDECLARED) -> Table:
     """Read a table of records."""
-    with _reading(file, kind):
-        if kind == ".parquet":
-            query, _, _ = scan_parquet(file)
-            return table_of(nw.from_native(collect_parquet(query, file)))
-        with _rows(file) as rows:
-            names = _header(file, rows)
-            columns = {name: Texts() for name in names}
-            for block in rows.blocks(names):
-                for column, texts in zip(columns.values(), block, strict=True):
-                    column.extend(texts)
-            return Table(columns)
+    with guard(source.fail):
+        if source.kind in ("parquet", "arrow"):
+            names_of_columns(source)
+            query, _, _ = scan_columns(source)
+            return table_of(nw.from_native(collect_columns(query, source)))
+        if source.kind != "text":
+            cells = read_cells(source)
+            rows = list(cells.rows)
+            columns = _columns(_header(source, cells.names, cells.first - 1), rows)
+            return Table(columns, range(cells.first, cells.first + len(rows)), "row")
+        with open_rows(source, dialect) as rows:
+            texts = {name: Texts() for name in _header(source, rows.names, rows.header)}
+            lines: list[int] = []
+            for block, places in rows.blocks():
+                lines += places
+                for column, part in zip(texts.values(), block, strict=True):
+                    column.extend(part)
+            return Table(texts, lines)
 
 
-def read_names(file: Path, kind: str) -> list[str]:
+def read_names(source: Source, dialect: Dialect = _UNDECLARED) -> list[str]:
     """Read the names of the columns of a table."""
-    with _reading(file, kind):
-        if kind == ".parquet":
-            return parquet_names(file)
-        with _rows(file, is_measured=False) as rows:
-            return _header(file, rows)
+    with guard(source.fail):
+        if source.kind in ("parquet", "arrow"):
+            return names_of_columns(source)
+        if source.kind != "text":
+            cells = read_cells(source)
+            return _header(source, cells.names, cells.first - 1)
+        with open_rows(source, dialect, is_measured=False) as rows:
+            return _header(source, rows.names, rows.header)
 
 
-@contextmanager
-def _reading(file: Path, kind: str) -> Iterator[None]:
-    """Turn what readers raise on a damaged table into a coded error."""
-    needs = (
-        "Write it anew, with its records as rows and one type a column."
-        if kind == ".parquet"
-        else "It needs a header line, no line with more fields than that, UTF-8 text and closed "
-        "quotes."
-    )
-
-    def fail(why: str) -> FileError:
-        text = f"{file.name} cannot be read as {kind} ({why}). {needs}"
-        if why == NOT_UTF8:
-            text = f"{file.name} is not UTF-8 text. Save it as UTF-8."
-        return FileError(text, code="file-unreadable")
-
-    with guard(fail):
-        yield
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of a csv, and what stands between their fields."""
-
-    lines: Lines
-    separator: str
-    share: Callable[[], float]
-    """How much of the file has been read."""
-
-    def __iter__(self) -> Iterator[list[str]]:
-        # Strictly: a quote that is not closed must not swallow other records.
-        for row in csv.reader(self.lines, delimiter=self.separator, strict=True):
-            self.lines.row = 0
-            # A blank line is no record.
-            if row:
-                yield row
-
-    def blocks(self, names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
-        """Some thousand rows at a time, by columns."""
-        rows, gaps = iter(self), 0
-        while block := list(islice(rows, max(1, min(_ROWS, _CELLS // len(names))))):
-            if max(map(len, block)) > len(names):
-                raise UnfitError("a line has more fields than the header")
-            gaps += len(names) * len(block) - sum(map(len, block))
-            if gaps > _CELLS + self.lines.letters:
-                raise UnfitError("almost all fields are missing in its lines")
-            # Of a row with fewer fields than the header, the others are missing.
-            yield [texts[1:] for texts in zip_longest(names, *block, fillvalue="")]
-
-
-@contextmanager
-def _rows(file: Path, *, is_measured: bool = True) -> Iterator[_Rows]:
-    with open_text(file, is_measured=is_measured) as (text, share):
-        separator = _separator(text.readline(ROW_LETTERS))
-        text.seek(0)
-        yield _Rows(Lines(text), separator, share)
-
-
-def _separator(header: str) -> str:
-    """What parts the names of the columns, which are public: no record has a say."""
-
-    def parts(separator: str) -> int:
-        # A field has 131,072 characters at most, and without its separator a header is one field.
-        with suppress(csv.Error):
-            return len(next(csv.reader([header], delimiter=separator), []))
-        return 0
-
-    return max(_SEPARATORS, key=parts)
-
-
-def _header(file: Path, rows: _Rows) -> list[str]:
-    names = next(iter(rows), None)
-    if names is None:
-        raise UnfitError("it has no line")
-    check_count(len(names), COLUMNS, "columns")
+def _header(source: Source, names: Sequence[str], line: int) -> list[str]:
+    """Return the names of columns, if they are some."""
     numbers = [name.strip() for name in names if name.strip() and may_be_value(name)]
     if (numbers and not _places(numbers, alone=len(numbers) == len(names))) or not any(names):
+        cure = "Put a line of names first"
+        if line > 1:
+            cure = "If another line has them, say so in a site file: file: {header: 1}"
         raise FileError(
-            f"the first line of {file.name} holds numbers or days: names of columns are needed "
-            "there. Put a line of names first.",
+            f"line {line} of {source.name} holds numbers or days: names of columns are needed "
+            f"there. {cure}.",
             code="file-header",
         )
     counts = Counter(names)
     doubled = [str(place + 1) for place, name in enumerate(names) if counts[name] > 1]
     if doubled:
         raise FileError(
-            f"{file.name} has columns of one name: no. {listing(doubled)}. Rename them.",
+            f"{source.name} has columns of one name: no. {listing(doubled)}. Rename them.",
             code="file-columns",
         )
-    return names
+    return list(names)
 
 
 def _places(names: Sequence[str], *, alone: bool) -> bool:
@@ -167,11 +90,12 @@ def _places(names: Sequence[str], *, alone: bool) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some records of a table: fields by column, and how much of the file has been read."""
+    """Some records of a table: fields by column, their lines, and the share that was read."""
 
     columns: Mapping[str, Sequence[str]] | Mapping[str, nw.Series[Any]] = field(repr=False)
     height: int
     share: float = 1.0
+    lines: Sequence[int] = field(default=(), repr=False)
 
     @property
     def named(self) -> bool:
@@ -179,31 +103,55 @@ class Block:
         return named(self.columns)
 
 
-def read_blocks(file: Path, kind: str, wanted: Collection[str]) -> Iterator[Block]:
+def read_blocks(
+    source: Source, wanted: Collection[str], dialect: Dialect = _UNDECLARED
+) -> Iterator[Block]:
     """Yield the records of a table some thousand at a time, the wanted columns only."""
-    with _reading(file, kind):
-        yield from (_parquet_blocks if kind == ".parquet" else _text_blocks)(file, wanted)
+    with guard(source.fail):
+        if source.kind in ("parquet", "arrow"):
+            yield from _columnar_blocks(source, wanted)
+        elif source.kind == "text":
+            yield from _text_blocks(source, wanted, dialect)
+        else:
+            yield from _cell_blocks(source, read_cells(source), wanted)
 
 
-def _text_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
-    with _rows(file) as rows:
-        names = _header(file, rows)
-        for columns in rows.blocks(names):
+def _text_blocks(source: Source, wanted: Collection[str], dialect: Dialect) -> Iterator[Block]:
+    with open_rows(source, dialect) as rows:
+        names = _header(source, rows.names, rows.header)
+        for columns, lines in rows.blocks():
             chosen = {
                 name: texts for name, texts in zip(names, columns, strict=True) if name in wanted
             }
-            yield Block(chosen, len(columns[0]), rows.share())
+            yield Block(chosen, len(lines), rows.share(), lines)
 
 
-def _parquet_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
-    lazy, names, height = scan_parquet(file, wanted, _SLICE)
+def _columnar_blocks(source: Source, wanted: Collection[str]) -> Iterator[Block]:
+    names_of_columns(source)
+    lazy, names, height = scan_columns(source, wanted, _SLICE)
     for start in range(0, height, _SLICE):
-        frame = nw.from_native(collect_parquet(lazy.slice(start, _SLICE), file))
+        frame = nw.from_native(collect_columns(lazy.slice(start, _SLICE), source))
         size = min(_SLICE, height - start)
         columns = {name: frame.get_column(name) for name in names}
-        yield Block(columns, size, share=(start + size) / height)
+        lines = range(start + 1, start + size + 1)
+        yield Block(columns, size, (start + size) / height, lines)
+
+
+def _cell_blocks(source: Source, cells: Cells, wanted: Collection[str]) -> Iterator[Block]:
+    names = _header(source, cells.names, cells.first - 1)
+    first = cells.first
+    while rows := list(islice(cells.rows, _SLICE)):
+        columns = {n: column for n, column in _columns(names, rows).items() if n in wanted}
+        yield Block(columns, len(rows), 1.0, range(first, first + len(rows)))
+        first += len(rows)
+
+
+def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    check_count(len(names) * len(rows), 1 << 28, "cells")
+    parts = zip(*rows, strict=True) if rows else ((),) * len(names)
+    return {name: column_of(part) for name, part in zip(names, parts, strict=True)}
 
 
 def frame_block(table: Table) -> Block:
     """A table that is in memory, in one block."""
-    return Block(table.columns, table.height)
+    return Block(table.columns, table.height, lines=range(1, table.height + 1))

@@ -75,10 +75,13 @@ class Table:
         The columns by name; those of a csv are texts, as they are written.
     lines
         The line of each record in its file, where it has lines.
+    line
+        What a line is called: that of a workbook is a row.
     """
 
     columns: Mapping[str, nw.Series[Any]] | Mapping[str, Texts] = field(repr=False)
     lines: Sequence[int] = ()
+    line: str = "line"
 
     @property
     def names(self) -> list[str]:
@@ -117,7 +120,7 @@ class Table:
 
     def place(self, row: int) -> str:
         """Where a record stands, in words."""
-        return f"line {self.lines[row]}" if self.lines else f"row {row}"
+        return f"{self.line} {self.lines[row]}" if self.lines else f"record {row + 1}"
 
     @cached_property
     def readings(self) -> Mapping[str, Reading]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from ..data.files import read_arrays, write_whole
+from ..data.container import recognise
+from ..data.files import write_whole
 from ..distillation.questions import Inputs, check_inputs
 from ..distillation.teacher import Teacher
 from ..federation.policy import Policy
@@ -59,7 +60,7 @@ class TeacherFiles(BaseModel):
         """Read the transfer set."""
         if self.inputs is None:
             return None
-        points: Any = read_arrays(self.inputs)["X"]
+        points: Any = recognise(self.inputs).arrays()["X"]
         return check_inputs(points.tolist() if points.dtype.kind == "U" else points)
 
     def build(self, policy: Policy, ledger: Ledger) -> Teacher:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..dialect import Dialect
 from ..fit import Problem
-from ..reading import Reading, Schema, read_by_schema, read_frame, table_file
+from ..reading import Reading, Schema, read_by_schema, read_frame, table_source
 from ..site import Site
 from ..table_files import read_names
 from ..tables import frame_table
@@ -20,12 +21,13 @@ def check_file(
     path: str | Path, schema: Schema, site: Site | None = None, *, tell: Tell | None = None
 ) -> SchemaCheck:
     """How well a table in a file fits."""
-    file, kind = table_file(path)
+    source = table_source(path)
 
     def read(part: Schema, way: Site) -> Reading:
-        return read_by_schema(file, part, way, tell=tell, check=False)
+        return read_by_schema(source, part, way, tell=tell, check=False)
 
-    return _check(read_names(file, kind), schema, site or Site(), read, file.name)
+    names = read_names(source, site.file if site else Dialect())
+    return _check(names, schema, site or Site(), read, source.name)
 
 
 def check_frame(data: Any, schema: Schema, site: Site | None = None) -> SchemaCheck:

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import FileError, InputError
+from ...errors import InputError
 from ..column_checks import find_duplicates
 from ..column_kinds import LONGEST, Feature, LeftOut
 from ..coordinates import Writing, coordinate_names
 from ..fields import Signs
-from ..files import known_file, naming_file
 from ..label_names import label_name
 from ..notation import PLAIN, Notation, Reading
-from ..reading import Schema
+from ..reading import Schema, table_source
 from ..site import Site, SiteColumn
 from ..table_files import Block, frame_block, read_blocks, read_names
 from ..tables import frame_table
@@ -233,17 +232,12 @@ def draft_of_file(
     tell: Tell | None = None,
 ) -> Draft:  # fmt: skip
     """A draft of a table in a file."""
-    file, kind = known_file(path)
-    if kind == ".npz":
-        raise FileError(
-            f"{file.name} has no columns, and a schema describes columns. Give a table.",
-            code="schema-columns",
-        )
-    with naming_file(file):
-        drafting = _Drafting(site or Site(), roles, read_names(file, kind))
+    source, site = table_source(path), site or Site()
+    with source.naming():
+        drafting = _Drafting(site, roles, read_names(source, site.file))
         wanted = set(drafting.sources.values())
-        profile = drafting.profile(lambda: read_blocks(file, kind, wanted), tell)
-        return drafting.draft(profile, file.name, title)
+        profile = drafting.profile(lambda: read_blocks(source, wanted, site.file), tell)
+        return drafting.draft(profile, source.name, title)
 
 
 def draft_of_frame(data: Any, roles: Roles, site: Site | None = None, *, title: str = "") -> Draft:

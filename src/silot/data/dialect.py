@@ -1,0 +1,301 @@
+"""How a text is a table: its encoding, what parts its fields, and which line names the columns.
+
+A dialect that is declared is the only one that is tried. Where none is, that one is taken under
+which every line at the top of the file has as many fields as the line of names; two such are
+refused. All lines are held to it, so a record more can have a table refused, and nothing else.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import IO, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from .container import Source, measure, open_bytes, text_of
+from .foreign import COLUMNS, ROW_LETTERS, UnfitError, check_count
+
+# Lines from which a dialect is recognised.
+_SAMPLE = 100
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
+_SEPARATORS = (",", ";", "\t", "|")
+# The first line of a table that Excel is to read: it names the separator.
+_NAMED = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE).fullmatch
+# Rows that are texts of Python before they are columns, and fields of a block.
+_ROWS, _CELLS = 8192, 1 << 22
+
+
+class Dialect(BaseModel):
+    """How a text is a table, where that is declared.
+
+    Attributes
+    ----------
+    encoding
+        As Python calls it: ``"cp1252"``, ``"utf-16-le"``, ``"shift_jis"``. A text that begins with
+        a byte order mark says it itself; others are UTF-8.
+    separator
+        What stands between fields.
+    quote
+        What stands about a field in which the separator is no separator.
+    header
+        The line, from 1, that names the columns.
+    comment
+        Lines that begin with it are none.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    encoding: str = ""
+    separator: Literal["", ",", ";", "\t", "|", " ", ":"] = ""
+    quote: Literal['"', "'"] = '"'
+    header: int = Field(default=0, ge=0)
+    comment: str = Field(default="", max_length=4)
+
+    @field_validator("encoding")
+    @classmethod
+    def _check(cls, name: str) -> str:
+        try:
+            # Codecs that are no encoding of text, such as zlib, have the same register.
+            "".encode(name or "utf-8")
+        except (LookupError, ValueError):
+            raise ValueError("it is no encoding of text; take one such as cp1252") from None
+        return name
+
+
+class _Lines:
+    """Lines of a text for a reader of rows, which sets ``row`` to 0 after each of them.
+
+    A row ends within a bound, even if its text has no line break, or a break in every field.
+    """
+
+    def __init__(self, text: IO[str], comment: str) -> None:
+        self._text, self._comment = text, comment
+        self.ahead: list[str] = []
+        # Letters of the row that is read, where it starts, and the last line that was read.
+        self.row = self.start = self.number = 0
+
+    def look(self) -> list[str]:
+        """Return the first lines, which are read again."""
+        size = 0
+        while len(self.ahead) < _SAMPLE and size < ROW_LETTERS:
+            line = self._text.readline(ROW_LETTERS)
+            if not line:
+                break
+            size += len(line)
+            self.ahead.append(line)
+        return self.ahead
+
+    def skip(self, count: int) -> None:
+        """Leave out lines at the top, which were looked at."""
+        del self.ahead[:count]
+        self.number += count
+
+    def __iter__(self) -> Iterator[str]:
+        read = self._text.readline
+        rest_of_text = iter(lambda: read(ROW_LETTERS), "")
+        for line in chain(self.ahead, rest_of_text):
+            self.number += 1
+            if self.row == 0:
+                self.start = self.number
+                if self._comment and line.startswith(self._comment):
+                    continue
+            self.row += len(line)
+            if self.row >= ROW_LETTERS:
+                raise UnfitError(f"line {self.start} has {ROW_LETTERS:,} characters or more")
+            yield line
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a text: names of columns, and fields that are as many in every row."""
+
+    names: Sequence[str]
+    header: int
+    """The line of the names, from 1."""
+    _lines: _Lines
+    _reader: Iterator[list[str]]
+    share: Callable[[], float]
+    """How much of the file has been read."""
+
+    def blocks(self) -> Iterator[tuple[list[tuple[str, ...]], list[int]]]:
+        """Yield some thousand rows at a time, by columns, and the line of each."""
+        rows, places, blank = list[list[str]](), list[int](), 0
+        width = len(self.names)
+        most = max(1, min(_ROWS, _CELLS // width))
+        for row in self._reader:
+            if len(row) != width or blank:
+                # Blank lines may end a file.
+                if not row:
+                    blank = blank or self._lines.start
+                    continue
+                self._refuse(row, blank)
+            rows.append(row)
+            places.append(self._lines.start)
+            if len(rows) == most:
+                yield list(zip(*rows, strict=True)), places
+                rows, places = [], []
+        if rows:
+            yield list(zip(*rows, strict=True)), places
+
+    def _refuse(self, row: Sequence[str], blank: int) -> None:
+        if blank:
+            raise UnfitError(f"line {blank} is blank, and records follow: delete it")
+        many, width = len(row), len(self.names)
+        line = self._lines.start
+        words = (
+            f"line {line} has {many} field{'s' * (many != 1)}, and the names of columns, in line "
+            f"{self.header}, are {width}"
+        )
+        if many > width and line < self.header + 4:
+            cure = f"file: {{header: {line}}}"
+            words += f": if that line has the names, say so in a site file: {cure}"
+        raise UnfitError(words)
+
+
+@contextmanager
+def open_rows(source: Source, dialect: Dialect, *, is_measured: bool = True) -> Iterator[Rows]:
+    """Open a text as rows.
+
+    A packed one is unpacked twice: once to measure it, for what follows reads more slowly.
+    """
+    if is_measured:
+        measure(source)
+    size = max(source.file.stat().st_size, 1)
+    with source.file.open("rb") as packed, open_bytes(source, packed) as stream:
+        text = text_of(stream, _encoding(source, dialect))
+        lines = _Lines(text, dialect.comment)
+        try:
+            separator, first = _layout(lines.look(), dialect)
+            lines.skip(first)
+            reader = _strict(lines, separator, dialect.quote)
+            names = next(reader, None)
+            if not names or not any(name.strip() for name in names):
+                raise UnfitError(
+                    f"line {max(lines.start, 1)} has no names of columns: write them there"
+                )
+            check_count(len(names), COLUMNS, "columns")
+            yield Rows(names, lines.start, lines, reader, lambda: packed.tell() / size)
+        except UnicodeError:
+            raise UnfitError(_undecoded(source, dialect)) from None
+
+
+def _strict(lines: _Lines, separator: str, quote: str) -> Iterator[list[str]]:
+    """Read rows; a quote that is not closed must not swallow other records."""
+    try:
+        for row in csv.reader(lines, delimiter=separator, quotechar=quote, strict=True):
+            lines.row = 0
+            yield row
+    except csv.Error as error:
+        # Its words name signs and limits, and no field.
+        words = str(error).replace("unexpected end of data", "a quote is not closed")
+        raise UnfitError(f"line {lines.start}: {words}") from None
+
+
+def _encoding(source: Source, dialect: Dialect) -> str:
+    with open_bytes(source) as stream:
+        head = stream.read(512)
+    marked = next((encoding for mark, encoding in _MARKS if head.startswith(mark)), "")
+    encoding = marked or dialect.encoding or "utf-8"
+    if b"\0" in head and not encoding.startswith(("utf-16", "utf-32")):
+        raise UnfitError(
+            "it has zero bytes, and no byte order mark: if it is text in UTF-16, say so in a site "
+            "file: file: {encoding: utf-16-le}"
+        )
+    return encoding
+
+
+def _undecoded(source: Source, dialect: Dialect) -> str:
+    """Say which line is not in the encoding."""
+    encoding = dialect.encoding or "utf-8"
+    cure = "save it as UTF-8, or say its encoding in a site file: file: {encoding: cp1252}"
+    with open_bytes(source) as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(ROW_LETTERS), b""), 1):
+            try:
+                line.decode(encoding)
+            except UnicodeError:
+                return f"line {number} is not {encoding.upper()} text: {cure}"
+    return f"it is not {encoding.upper()} text: {cure}"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the first lines are parted by one separator."""
+
+    separator: str
+    header: int
+    """Lines before that of the names."""
+    width: int
+    is_even: bool
+    """Whether all rows have as many fields as there are names."""
+
+
+def _layout(lines: Sequence[str], dialect: Dialect) -> tuple[str, int]:
+    """Return the separator, and how many lines are before that of the names."""
+    named = _NAMED(lines[0]) if lines else None
+    separators = _SEPARATORS
+    if dialect.separator or named:
+        separators = (dialect.separator or (named[1] if named else ""),)
+    first = 1 if named else 0
+    if dialect.header:
+        if dialect.header > len(lines):
+            raise UnfitError(f"it has no line {dialect.header}, which is to name the columns")
+        first = dialect.header - 1
+    layouts = [_part(lines, first, separator, dialect) for separator in separators]
+    even = [layout for layout in layouts if layout.is_even and layout.width > 1]
+    if len(even) > 1:
+        ways = " or ".join(f"file: {{separator: {one.separator!r}}}" for one in even)
+        raise UnfitError(f"{len(even)} separators fit: say which in a site file, {ways}")
+    best = even[0] if even else max(layouts, key=lambda layout: layout.width)
+    return best.separator, best.header
+
+
+def _part(lines: Sequence[str], first: int, separator: str, dialect: Dialect) -> _Layout:
+    rows = list(_split(lines, first, separator, dialect))
+    header = 0
+    if not dialect.header:
+        comment = dialect.comment or "#"
+        # A line of empty names at the top is one of names that are absent, and no title.
+        header = 0 if rows and len(rows[0][1]) > 1 and not any(rows[0][1]) else next(
+            (k for k, (place, row) in enumerate(rows)
+             if may_be_names(row) and not lines[place].startswith(comment)), 0,
+        )  # fmt: skip
+        if len(rows) > header and len(rows[header][1]) < 2:
+            # One column: its name is the first line that says something.
+            header = next((k for k, (_, row) in enumerate(rows) if row), 0)
+    if not rows:
+        return _Layout(separator, first, 0, is_even=False)
+    place, names = rows[header]
+    # A last row may be cut off where the sample ends.
+    others = [row for _, row in rows[header + 1 :] if row]
+    others = others[:-1] if len(lines) >= _SAMPLE else others
+    return _Layout(separator, place, len(names), all(len(row) == len(names) for row in others))
+
+
+def _split(
+    lines: Sequence[str], first: int, separator: str, dialect: Dialect
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows and the number of lines before each; titles may have a quote of their own."""
+    reader = csv.reader(lines[first:], delimiter=separator, quotechar=dialect.quote)
+    place = first
+    try:
+        for row in reader:
+            yield place, row
+            place = first + reader.line_num
+    except csv.Error:
+        return
+
+
+def may_be_names(row: Sequence[str]) -> bool:
+    """Return whether a row may name columns: a title is a field, or one and empty ones after it."""
+    filled = [bool(text.strip()) for text in row]
+    return len(row) > 1 and any(filled) and (sum(filled) > 1 or not filled[0])
