@@ -152,7 +152,7 @@ def test_a_bad_network_is_one_line_with_a_code_and_writes_nothing(
     ("arguments", "status", "code"),
     [
         (("gone.yml",), 4, "file-missing"),
-        (("network.toml",), 4, "file-kind"),
+        (("network.toml",), 3, "holder-names"),
         (("broken.yml",), 4, "file-unreadable"),
         (("broken.json",), 4, "file-unreadable"),
         ((EXAMPLE, "--report", "no/links.html"), 4, "file-unwritable"),

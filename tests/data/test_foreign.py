@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 
 from silot import Measure, SilotError
-from silot.data import foreign
+from silot.data import columnar, foreign
+from silot.data.container import recognise
 from silot.data.documents import read_fields
 from silot.data.loading import load_measure
 from silot.data.table_files import read_blocks
@@ -320,7 +321,7 @@ def test_a_page_over_which_polars_ends_its_process_is_refused(
     pl.DataFrame({"a": [1.0, 2.0]}).write_parquet(file)
     assert len(load_measure(file).points) == 2
     # What is read once is tried no more, until it changes.
-    monkeypatch.setattr(foreign, "_TRIAL", "import os; os.abort()")
+    monkeypatch.setattr(columnar, "_TRIAL", "import os; os.abort()")
     assert len(load_measure(file).points) == 2
     pl.DataFrame({"a": [1.0, 2.0, 3.0]}).write_parquet(file)
     with pytest.raises(FileError, match="polars ends its process") as caught:
@@ -356,7 +357,8 @@ def test_what_is_large_for_a_reason_is_read(tmp_path: Path) -> None:
     """A gzip of many rows, an archive of zeros below the bound, and a document of 20,000 nodes."""
     lines = "".join(f"{k},{k % 7}\n" for k in range(300_000))
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(f"a,b\n{lines}".encode()))
-    heights = [len(block.columns["a"]) for block in read_blocks(tmp_path / "a.csv.gz", ".csv", "a")]
+    blocks = read_blocks(recognise(tmp_path / "a.csv.gz"), "a")
+    heights = [len(block.columns["a"]) for block in blocks]
     assert sum(heights) == 300_000
     np.savez_compressed(tmp_path / "a.npz", X=np.zeros((1_000_000, 7)))
     assert load_measure(tmp_path / "a.npz").points.shape == (1_000_000, 7)
@@ -367,6 +369,9 @@ def test_what_is_large_for_a_reason_is_read(tmp_path: Path) -> None:
 # Where else a library parses bytes, and why these are not foreign.
 ELSEWHERE = {
     "data/foreign.py": "the one door",
+    "data/container.py": "bytes of tables, within its guard and its bounds",
+    "data/cells.py": "workbooks, within its guard and its bounds",
+    "data/columnar.py": "columns of a type, within its guard and its bounds",
     "cli/audit.py": "what was just written",
     "cli/ledger.py": "rows of the owner's ledger, whose chain of hashes was verified",
     "errors.py": "the package's own table",
@@ -388,8 +393,6 @@ def test_there_is_no_second_door() -> None:
     doors = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*.py")
-        if PARSERS.search(path.read_text(encoding="utf-8").replace("def scan_parquet(", ""))
+        if PARSERS.search(path.read_text(encoding="utf-8"))
     }
-    assert doors - {"data/table_files.py"} == set(ELSEWHERE)
-    tables = (source / "data/table_files.py").read_text(encoding="utf-8")
-    assert not PARSERS.search(tables.replace("scan_parquet(file", ""))
+    assert doors == set(ELSEWHERE)

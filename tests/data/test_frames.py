@@ -89,10 +89,18 @@ def test_a_frame_is_read_as_its_file(make: Make, tmp_path: Any) -> None:
 def test_missing_values_of_pandas_are_missing() -> None:
     pandas = pytest.importorskip("pandas")
     whole = pandas.DataFrame({"a": pandas.array([1, None, 3], dtype="Int64"), "b": [1, 2, 3]})
-    assert_refused(lambda: silot.Measure(whole), InputError, "measure-nan", quoting="'a' (1)")
+    assert_refused(
+        lambda: silot.Measure(whole),
+        InputError,
+        "measure-nan",
+        quoting="'a' (1, the first in record ",
+    )
     kinds = pandas.DataFrame({"a": [1.0, 2.0], "kind": ["x", None]})
     assert_refused(
-        lambda: silot.Measure(kinds, labels="kind"), InputError, "labels-missing", quoting="row 1"
+        lambda: silot.Measure(kinds, labels="kind"),
+        InputError,
+        "labels-missing",
+        quoting="'kind' (1, the first in record 2)",
     )
     categories = pandas.DataFrame({"a": [1.0, 2.0], "kind": pandas.Categorical([1, 2])})
     names = silot.Measure(categories, labels="kind").names
@@ -118,8 +126,8 @@ def test_names_of_pandas_that_are_no_texts_become_texts() -> None:
         ({"a": [1.0], "w": ["x"]}, {"weights": "w"}, "weights-dtype", "'w'"),
         ({"a": [1.0]}, {"labels": "a"}, "measure-empty", "feature"),
         ({"a": []}, {}, "measure-empty", "no record"),
-        ({"a": [1.0, None], "b": [SECRET, 1.0]}, {}, "measure-nan", "'a' (1)"),
-        ({"a": [1.0, 2.0], "b": [1.0, np.inf]}, {}, "measure-infinite", "'b' (1)"),
+        ({"a": [1.0, None], "b": [SECRET, 1.0]}, {}, "measure-nan", "'a' (1, "),
+        ({"a": [1.0, 2.0], "b": [1.0, np.inf]}, {}, "measure-infinite", "'b' (1, "),
         ({"a": [1.0], "b": [[SECRET]]}, {}, "measure-dtype", "'b'"),
     ],
 )  # fmt: skip
@@ -155,7 +163,9 @@ def test_nan_in_files_names_the_columns(tmp_path: Any) -> None:
     path.write_text(f"age,dose,name\n1,,2\n2,,NA\n{SECRET},1,1\n")
     with pytest.raises(InputError) as caught:
         load_measure(path)
-    assert "'dose' (2), 'name' (1)" in caught.value.message
+    assert (
+        "'dose' (2, the first in line 2), 'name' (1, the first in line 3)" in caught.value.message
+    )
     assert SECRET_TEXT not in str(caught.value)
 
 

@@ -245,12 +245,12 @@ FAILING: list[Case] = [
     ("parquet of no rows", table("site.parquet", a=pl.Series([], dtype=pl.Float64)), {}, InputError,
      "measure-empty", "site.parquet"),
     ("blank lines", text("site.csv", "\n\n"), {}, FileError, "file-unreadable", "site.csv"),
-    ("too short a line", text("site.csv", f"a,b\n1,2\n{S}\n"), {}, InputError, "measure-nan",
-     "row 1, column 1"),
+    ("too short a line", text("site.csv", f"a,b\n1,2\n{S}\n"), {}, FileError,
+     "file-unreadable", "line 3 has 1 field,"),
     ("too short a line for its label", text("site.csv", f"a,y\n1,2\n{S}\n"),
-     {"label_column": "y"}, InputError, "labels-missing", "1 label"),
+     {"label_column": "y"}, FileError, "file-unreadable", "line 3"),
     ("too long a line", text("site.csv", f"a,b\n1,2\n{S},1,2\n"), {}, FileError,
-     "file-unreadable", "header"),
+     "file-unreadable", "line 3 has 3 fields"),
     ("text column", text("site.csv", f"a,name\n1,x{S}\n"), {}, InputError, "measure-dtype",
      "'name'"),
     ("date column", text("site.csv", "a,born\n1,2020-01-01\n"), {}, InputError, "measure-dtype",
@@ -268,34 +268,35 @@ FAILING: list[Case] = [
     ("only a label column", text("site.csv", f"a\n{S}\n"), {"label_column": "a"}, InputError,
      "measure-empty", "feature"),
     ("NaN", text("site.csv", f"a,b\n1,nan\n{S},2\n"), {}, InputError, "measure-nan",
-     "row 0, column 1"),
-    ("empty field", text("site.csv", f"a,b\n1,{S}\n2,\n"), {}, InputError, "measure-nan", "row 1"),
+     "'b' (1, the first in line 2)"),
+    ("empty field", text("site.csv", f"a,b\n1,{S}\n2,\n"), {}, InputError, "measure-nan",
+     "line 3"),
     ("infinite", text("site.csv", f"a,b\n1,{S}\n2,inf\n"), {}, InputError, "measure-infinite",
-     "row 1"),
+     "line 3"),
     ("missing spelled out", text("site.csv", f"a,b\n1,{S}\n2,NA\n"), {}, InputError, "measure-nan",
-     "row 1"),
+     "line 3"),
     ("missing label spelled out", text("site.csv", f"a,y\n1,x{S}\n2,NA\n"), {"label_column": "y"},
-     InputError, "labels-missing", "1 label"),
+     InputError, "labels-missing", "line 3"),
     ("missing text label", text("site.csv", f"a,y\n1,x{S}\n2,\n"), {"label_column": "y"},
-     InputError, "labels-missing", "1 label"),
+     InputError, "labels-missing", "line 3"),
     ("text weights", text("site.csv", f"a,w\n1,x{S}\n"), {"weight_column": "w"}, InputError,
      "weights-dtype", "'w'"),
     ("empty column in parquet", table("site.parquet", a=[SECRET], b=[None]), {}, InputError,
-     "measure-nan", "column 1"),
+     "measure-nan", "record 1"),
     ("text after a thousand numbers", text("site.csv", "a\n" + "1\n" * 1000 + f"x{S}\n"), {},
      InputError, "measure-dtype", "'a'"),
     ("null in parquet", table("site.parquet", a=[SECRET, None]), {}, InputError, "measure-nan",
-     "row 1"),
+     "record 2"),
     ("null label of a number", text("site.csv", f"a,y\n1,{S}\n2,\n"), {"label_column": "y"},
-     InputError, "labels-missing", "1 label"),
+     InputError, "labels-missing", "line 3"),
     ("NaN label of a number", text("site.csv", f"a,y\n1,{S}\n2,nan\n"), {"label_column": "y"},
-     InputError, "labels-missing", "1 label"),
+     InputError, "labels-missing", "line 3"),
     ("null label in parquet", table("site.parquet", a=[1.0, 2.0], y=[S, None]),
-     {"label_column": "y"}, InputError, "labels-missing", "1 label"),
+     {"label_column": "y"}, InputError, "labels-missing", "record 2"),
     ("negative weight in csv", text("site.csv", f"a,w\n1,{S}\n2,-1\n"), {"weight_column": "w"},
-     InputError, "weights-negative", "row 1"),
+     InputError, "weights-negative", "line 3"),
     ("null weight", text("site.csv", f"a,w\n1,{S}\n2,\n"), {"weight_column": "w"}, InputError,
-     "weights-nan", "site.csv"),
+     "weights-nan", "line 3"),
     ("two columns of one name", text("site.csv", f"a,b,a\n1,2,{S}\n"), {}, FileError,
      "file-columns", "1, 3"),
     ("two columns of the chosen name", text("site.csv", f"a,b,a\n1,2,{S}\n"), {"columns": ["a"]},
@@ -356,7 +357,12 @@ def test_a_file_that_ought_to_be_refused_is(
 
 def test_a_column_of_missing_values_is_not_called_text(tmp_path: Path) -> None:
     path = write(tmp_path / "site.csv", f"a,b\n{S},\n")
-    assert_refused(lambda: load_measure(path), InputError, "measure-nan", quoting="column 1")
+    assert_refused(
+        lambda: load_measure(path),
+        InputError,
+        "measure-nan",
+        quoting="'b' (1, the first in line 2)",
+    )
 
 
 def test_an_npz_whose_compressed_data_are_damaged_is_refused(tmp_path: Path) -> None:
@@ -408,7 +414,7 @@ def test_a_field_is_a_number_by_itself(field: str, number: float, tmp_path: Path
 @pytest.mark.parametrize("field", ["1_0", "1.5.2", "0x1", "x", "1 2", "2020-01-01"])
 def test_a_field_that_is_no_number_is_refused_with_its_row(field: str, tmp_path: Path) -> None:
     path = write(tmp_path / "site.csv", f"a\n1\n{field}\n")
-    assert_refused(lambda: load_measure(path), InputError, "measure-dtype", quoting="row 1")
+    assert_refused(lambda: load_measure(path), InputError, "measure-dtype", quoting="line 3")
 
 
 def test_the_missing_label_stands_for_empty_labels_of_any_column(tmp_path: Path) -> None:
@@ -628,7 +634,7 @@ def test_a_csv_needs_no_polars_and_a_parquet_says_which_extra_it_needs(
     import sys
 
     pl.DataFrame({"a": [1.0, 2.0]}).write_parquet(tmp_path / "x.parquet")
-    (tmp_path / "x.csv").write_text("a,b\n1,2\n3\n")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,\n")
     monkeypatch.setitem(sys.modules, "polars", None)
     found = load_measure(tmp_path / "x.csv", columns=["a"])
     assert found.points.tolist() == [[1.0], [3.0]]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import silot
 from silot import Measure, Schema, Site, load_measure, save_measure
-from silot.data import reading, table_files
+from silot.data import dialect, reading
 from silot.data.notation import possible, read_numbers
-from silot.data.reading import read_by_schema, read_frame
+from silot.data.reading import read_by_schema, read_frame, table_source
 from silot.errors import FileError, InputError, MismatchError
 from tests.lazily import package
 from tests.tiers import examples
@@ -102,11 +102,11 @@ def test_adding_a_record_changes_no_other_by_a_bit(
     whole = arrays(load_measure(table(folder / "b.csv", grown), schema=SCHEMA))
     assert whole[:place] + whole[place + 1 :] == without
     # Nor does it matter how many are read at a time.
-    kept, table_files._ROWS = table_files._ROWS, block
+    kept, dialect._ROWS = dialect._ROWS, block
     try:
         assert arrays(load_measure(folder / "b.csv", schema=SCHEMA)) == whole
     finally:
-        table_files._ROWS = kept
+        dialect._ROWS = kept
 
 
 COSTS = st.sampled_from(["1.234", "12.5", "0.125", "7", "1.000", "1.234.567", "1,5", "1,234", ""])
@@ -132,13 +132,13 @@ def test_files_and_frames_of_the_same_fields_give_the_same_coordinates(
 ) -> None:
     folder = tmp_path_factory.mktemp("tables")
     path = table(folder / "a.csv", rows)
-    loaded = read_by_schema(path, SCHEMA, check=False)
+    loaded = read_by_schema(table_source(path), SCHEMA, check=False)
     with gzip.open(folder / "a.csv.gz", "wt") as packed:
         packed.write(path.read_text())
     frame = pl.DataFrame(rows, schema=HEADER, orient="row")
     frame.write_parquet(folder / "a.parquet")
     for name in ("a.csv.gz", "a.parquet"):
-        again = read_by_schema(folder / name, SCHEMA, check=False)
+        again = read_by_schema(table_source(folder / name), SCHEMA, check=False)
         assert arrays(again.measure) == arrays(loaded.measure)
         assert again.fit.misfits == loaded.fit.misfits
 
@@ -235,7 +235,9 @@ def test_what_does_not_fit_is_refused_by_column_in_counts(
 
 
 def test_few_numbers_out_of_the_range_are_cut_to_it_and_counted(tmp_path: Path) -> None:
-    found = read_by_schema(table(tmp_path / "a.csv", put("age", "111", "-5.0")), SCHEMA)
+    found = read_by_schema(
+        table_source(table(tmp_path / "a.csv", put("age", "111", "-5.0"))), SCHEMA
+    )
     assert found.measure.points[:3, 0].tolist() == [1.0, 0.0, 70 / 110]
     assert found.fit.misfits["age"].above == found.fit.misfits["age"].below == 1
     (problem,) = [each for each in found.fit.problems if each.kind == "outside"]
@@ -259,7 +261,7 @@ def test_repeated_records_and_identifiers_are_counted(tmp_path: Path) -> None:
                                     "y": {"kind": "number", "range": [0, 9]}}})  # fmt: skip
     frame = pl.DataFrame({"id": ["a", "b", "a", "c"], "x": [1, 0, 1, 0], "y": [1.0, 2.0, 1.0, 2.5]})
     frame.write_csv(tmp_path / "a.csv")
-    fit = read_by_schema(tmp_path / "a.csv", schema).fit
+    fit = read_by_schema(table_source(tmp_path / "a.csv"), schema).fit
     assert fit.repeated == 1
     assert fit.shared_identifiers == {"id": 1}
 
@@ -272,7 +274,7 @@ def test_columns_that_are_absent_or_too_many_are_named(tmp_path: Path) -> None:
     assert caught.value.code == "schema-columns"
     frame = pl.DataFrame([GOOD], schema=HEADER, orient="row").with_columns(extra=pl.lit(1))
     frame.write_csv(path)
-    assert read_by_schema(path, SCHEMA).fit.extra == ("extra",)
+    assert read_by_schema(table_source(path), SCHEMA).fit.extra == ("extra",)
 
 
 def test_a_site_says_how_it_writes_its_columns(tmp_path: Path) -> None:
@@ -316,7 +318,7 @@ def test_a_site_says_how_it_writes_its_columns(tmp_path: Path) -> None:
 def test_public_records_need_neither_weights_nor_labels(tmp_path: Path) -> None:
     frame = pl.DataFrame([GOOD], schema=HEADER, orient="row").drop("w", "ill")
     frame.write_csv(tmp_path / "a.csv")
-    found = read_by_schema(tmp_path / "a.csv", SCHEMA, complete=False).measure
+    found = read_by_schema(table_source(tmp_path / "a.csv"), SCHEMA, complete=False).measure
     assert not found.labelled
     assert found.schema == SCHEMA
 

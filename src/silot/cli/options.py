@@ -60,7 +60,7 @@ class Columns(Flags):
 
     def note_files(self, files: Iterable[Path]) -> None:
         # A site file that no table is read by changes nothing, and the result would look proven.
-        tables = {path.name.split(".")[0] for path in files if _is_table(path)}
+        tables = {path.name.split(".")[0] for path in files if path.exists()}
         for text in self.site or ():
             name = text.rpartition("=")[0]
             if name and name not in tables:

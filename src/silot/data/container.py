@@ -383,16 +383,19 @@ def _spooled(key: str, opener: Callable[[], Any]) -> Path:
 
 def _parts_of(folder: Path) -> list[Path]:
     """Return the parquet files of a folder, as Spark, dask and duckdb write one."""
+    name = folder.resolve().name
     entries = sorted(e for e in folder.iterdir() if not e.name.startswith((".", "_")))
     for entry in entries:
         if entry.is_dir() or entry.suffix.lower() != ".parquet":
             raise FileError(
-                f"{folder.name} is a folder with {entry.name!r} in it. A folder is read if it "
-                "holds parquet files alone.",
+                f"{name} is a folder with {entry.name!r} in it. A folder is read if it holds "
+                "parquet files alone.",
                 code="file-kind",
             )
     if not entries:
-        raise FileError(f"{folder.name} is a folder without parquet files.", code="file-empty")
+        raise FileError(
+            f"{folder.resolve().name} is a folder without parquet files.", code="file-empty"
+        )
     return entries
 
 

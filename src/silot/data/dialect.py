@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from .container import Source, measure, open_bytes, text_of
 from .foreign import COLUMNS, ROW_LETTERS, UnfitError, check_count
+from .tables import may_be_value
 
 # Lines from which a dialect is recognised.
 _SAMPLE = 100
@@ -251,34 +252,48 @@ def _layout(lines: Sequence[str], dialect: Dialect) -> tuple[str, int]:
             raise UnfitError(f"it has no line {dialect.header}, which is to name the columns")
         first = dialect.header - 1
     layouts = [_part(lines, first, separator, dialect) for separator in separators]
-    even = [layout for layout in layouts if layout.is_even and layout.width > 1]
-    if len(even) > 1:
-        ways = " or ".join(f"file: {{separator: {one.separator!r}}}" for one in even)
-        raise UnfitError(f"{len(even)} separators fit: say which in a site file, {ways}")
-    best = even[0] if even else max(layouts, key=lambda layout: layout.width)
+    even = [layout for layout in layouts if layout.is_even]
+    # A table that begins at the top is none below a title; and a field alone is a column.
+    many = [one for one in even if one.width > 1]
+    top = [one for one in many if one.header == min(layout.header for layout in many)]
+    if len(top) > 1:
+        ways = " or ".join(f"file: {{separator: {one.separator!r}}}" for one in top)
+        raise UnfitError(f"{len(top)} separators fit: say which in a site file, {ways}")
+    widest = max(layouts, key=lambda layout: layout.width)
+    best = top[0] if top else widest if widest.width > 1 or not even else even[0]
     return best.separator, best.header
 
 
 def _part(lines: Sequence[str], first: int, separator: str, dialect: Dialect) -> _Layout:
     rows = list(_split(lines, first, separator, dialect))
-    header = 0
+    comment = dialect.comment or "#"
+    starts = [
+        k for k, (place, row) in enumerate(rows)
+        if any(row) and not (lines[place].startswith(comment) and not dialect.header)
+    ]  # fmt: skip
+    top = starts[0] if starts else 0
     if not dialect.header:
-        comment = dialect.comment or "#"
+        # Titles are left out where a line of names and records of as many fields are below them.
+        below = next((k for k in starts if may_be_names(rows[k][1])), top)
+        is_table = below == top or (
+            not any(text.strip() and may_be_value(text) for text in rows[below][1])
+            and _is_even(rows[below:], lines)
+            and len(rows) > below + 1
+        )
+        top = below if is_table else top
         # A line of empty names at the top is one of names that are absent, and no title.
-        header = 0 if rows and len(rows[0][1]) > 1 and not any(rows[0][1]) else next(
-            (k for k, (place, row) in enumerate(rows)
-             if may_be_names(row) and not lines[place].startswith(comment)), 0,
-        )  # fmt: skip
-        if len(rows) > header and len(rows[header][1]) < 2:
-            # One column: its name is the first line that says something.
-            header = next((k for k, (_, row) in enumerate(rows) if row), 0)
+        top = 0 if rows and len(rows[0][1]) > 1 and not any(rows[0][1]) else top
     if not rows:
         return _Layout(separator, first, 0, is_even=False)
-    place, names = rows[header]
-    # A last row may be cut off where the sample ends.
-    others = [row for _, row in rows[header + 1 :] if row]
-    others = others[:-1] if len(lines) >= _SAMPLE else others
-    return _Layout(separator, place, len(names), all(len(row) == len(names) for row in others))
+    place, names = rows[top]
+    return _Layout(separator, place, len(names), _is_even(rows[top:], lines))
+
+
+def _is_even(rows: Sequence[tuple[int, list[str]]], lines: Sequence[str]) -> bool:
+    """Return whether all rows that are not blank have as many fields as the first."""
+    # The last row may be cut off where the sample ends.
+    others = rows[1:-1] if len(lines) >= _SAMPLE else rows[1:]
+    return all(len(row) == len(rows[0][1]) for _, row in others if row)
 
 
 def _split(

@@ -347,5 +347,5 @@ def is_ambiguous(texts: Iterable[str]) -> bool:
     return pointed
 
 
-_WORD = re.compile(r"(?<=[0-9 ])[^\W\d_][^\d\s]{0,11}$").search
+_WORD = re.compile(r"(?<=[0-9 ])[^\W\d_][^\d\s.,()<>+-]{0,11}$").search
 _GROUPED = re.compile(r"\s*[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+\s*").fullmatch

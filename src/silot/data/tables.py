@@ -210,15 +210,42 @@ class Table:
         )
         self.check_numbers(names, cure)
         points = np.column_stack([self.numbers(name) for name in names])
+        cure = "Drop those records, or read the table by a schema with missing: indicator"
+        self._refuse(names, np.isnan(points), "are missing", cure, "measure-nan")
+        cure = "Drop those records, or write what is missing as NA"
+        self._refuse(names, np.isinf(points), "are infinite", cure, "measure-infinite")
         if weights is not None and (why := self.not_numbers(weights)) is not None:
             raise InputError(
                 f"weight column {weights!r} is not numeric ({why}).", code="weights-dtype"
             )
-        masses = None if weights is None else self.numbers(weights)
+        masses = None
+        if weights is not None:
+            masses = self.numbers(weights)
+            cure = "Give each record a weight of 0 or more"
+            column = masses[:, None]
+            self._refuse([weights], np.isnan(column), "are no weights", cure, "weights-nan")
+            self._refuse([weights], column < 0, "are below 0", cure, "weights-negative")
         kinds = None if labels is None else self.values(labels)
         if kinds is not None and missing_label is not None:
             kinds = [missing_label if label is None else label for label in kinds]
+        if labels is not None and kinds is not None:
+            missing = np.array([[label is None] for label in kinds], dtype=np.bool_)
+            cure = "Drop those records, or give them a class of their own"
+            self._refuse([labels], missing, "are missing", cure, "labels-missing")
         return Parts(points, masses, kinds, names)
+
+    def _refuse(
+        self, names: Sequence[str], bad: npt.NDArray[np.bool_], what: str, cure: str, code: str
+    ) -> None:
+        """Refuse fields (n, d) of columns, by the place of the first of each."""
+        if bad.any():
+            places = [
+                f"{self.called(name)} ({int(column.sum())}, the first in "
+                f"{self.place(int(np.argmax(column)))})"
+                for name, column in zip(names, bad.T, strict=True)
+                if column.any()
+            ]
+            raise InputError(f"fields {what}: {listing(places)}. {cure}.", code=code)
 
     def _feature_columns(
         self,

@@ -235,7 +235,7 @@ def test_a_draft_of_any_table_is_a_schema_that_reads_it_or_says_why_not(
 ) -> None:
     path = written(tmp_path / "north.csv", columns, mark)
     patch = pytest.MonkeyPatch()
-    patch.setattr("silot.data.table_files._ROWS", block)
+    patch.setattr("silot.data.dialect._ROWS", block)
     try:
         draft = draft_schema(path)
     except SilotError as error:
