@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import math
 import random
 import re
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -122,6 +125,21 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "rows.parquet": lambda: _parquet(a=np.zeros(20_000_000)),
     "texts.parquet": lambda: _parquet(a=["x" * 30_000] * 10_000),
     "footer.parquet": lambda: b"PAR1" + bytes(50) + struct.pack("<I", 2**31 - 1) + b"PAR1",
+    "rows.csv.xz": lambda: lzma.compress(b"a,b\n" + b"0,0\n" * 20_000_000, preset=0),
+    "rows.csv.bz2": lambda: bz2.compress(b"a,b\n" + b"0,0\n" * 20_000_000, 1),
+    "rows.csv.zst": lambda: package("zstandard").compress(b"a,b\n" + b"0,0\n" * 20_000_000),
+    "rows.zip": lambda: _npz([("a.csv", b"a,b\n" + b"0,0\n" * 20_000_000)]),
+    "rows.arrow": lambda: _arrow(np.zeros(20_000_000)),
+    "cells.xlsx": lambda: _xlsx("<row><c><v>1</v></c></row>" * 3_000_000),
+    "far.xlsx": lambda: _xlsx('<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'),
+    "entities.xlsx": lambda: _xlsx("&b;", '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'),
+    "deep.xlsx": lambda: _xlsx("<row>" * 100_000),
+    "repeated.ods": lambda: _ods('<table:table-row table:number-rows-repeated="1048576">'
+        '<table:table-cell office:value-type="float" office:value="1" '
+        'table:number-columns-repeated="16384"/></table:table-row>'),
+    "generated.sqlite": lambda: _sqlite(
+        "CREATE TABLE t(a, b AS (hex(zeroblob(400000000))))", "INSERT INTO t(a) VALUES (1)"),
+    "wide.sqlite": lambda: _sqlite("CREATE TABLE t(a)", "INSERT INTO t VALUES (x'00')"),
     "lists.transcript": lambda: b"\xdd\x00\x0f\xff\xff" * 200_000,
     "maps.transcript": lambda: b"\xdd" + struct.pack(">I", 9_000_000) + b"\x80" * 9_000_000,
     "claim.transcript": lambda: b"\xdd\xff\xff\xff\xff",
@@ -156,6 +174,50 @@ def _npz(entries: list[tuple[str, bytes]], packing: int = zipfile.ZIP_DEFLATED) 
     with zipfile.ZipFile(buffer, "w", packing) as archive:
         for name, data in entries:
             archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def _xlsx(rows: str, head: str = "") -> bytes:
+    kinds = "http://schemas.openxmlformats.org/"
+    main = f'xmlns="{kinds}spreadsheetml/2006/main"'
+    relations = f'xmlns:r="{kinds}officeDocument/2006/relationships"'
+    return _npz([
+        ("_rels/.rels", '<Relationships><Relationship Id="r1" Target="xl/workbook.xml" '
+         f'Type="{kinds}officeDocument/2006/relationships/officeDocument"/></Relationships>'
+         .encode()),
+        ("xl/workbook.xml", f'<workbook {main} {relations}><sheets><sheet name="one" sheetId="1" '
+         'r:id="r1"/></sheets></workbook>'.encode()),
+        ("xl/_rels/workbook.xml.rels", b'<Relationships><Relationship Id="r1" '
+         b'Target="worksheets/sheet1.xml" Type="http://schemas.openxmlformats.org/'
+         b'officeDocument/2006/relationships/worksheet"/></Relationships>'),
+        ("xl/worksheets/sheet1.xml",
+         f"{head}<worksheet {main}><sheetData>{rows}</sheetData></worksheet>".encode()),
+    ])  # fmt: skip
+
+
+def _ods(rows: str) -> bytes:
+    names = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table")
+    )
+    return _npz([
+        ("mimetype", b"application/vnd.oasis.opendocument.spreadsheet"),
+        ("content.xml",
+         f'<x{names}><table:table table:name="one">{rows}</table:table></x>'.encode()),
+    ])  # fmt: skip
+
+
+def _sqlite(*statements: str) -> bytes:
+    base = sqlite3.connect(":memory:")
+    for statement in statements:
+        base.execute(statement)
+    base.commit()
+    return base.serialize()
+
+
+def _arrow(values: Any) -> bytes:
+    buffer = io.BytesIO()
+    pl.DataFrame({"a": values}).write_ipc(buffer, compression="zstd")
     return buffer.getvalue()
 
 
@@ -217,7 +279,8 @@ for name in sys.argv[1:]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_bombs_take_little_memory(tmp_path: Path) -> None:
     names = ["lists.yml", "zeros.npz", "quotes.json", "rows.csv.gz", "rows.parquet",
-             "lists.transcript", "empties.json", "short.csv"]  # fmt: skip
+             "lists.transcript", "empties.json", "short.csv", "cells.xlsx", "repeated.ods",
+             "generated.sqlite", "rows.csv.zst", "rows.arrow"]  # fmt: skip
     for name in names:
         (tmp_path / name).write_bytes(BOMBS[name]())
     command = [sys.executable, "-c", _MEASURE, *(str(tmp_path / name) for name in names)]
@@ -240,6 +303,14 @@ def _good(folder: Path) -> dict[str, bytes]:
         "a.npz": archive.getvalue(),
         "a.csv": table,
         "a.csv.gz": gzip.compress(table),
+        "a.xlsx": _xlsx(
+            "".join(
+                f"<row>{''.join(f'<c><v>{k}</v></c>' for k in range(3))}</row>" for _ in range(9)
+            )
+        ),
+        "a.sqlite": _sqlite("CREATE TABLE t(a, b)", "INSERT INTO t VALUES (1, 2), (3, 4)"),
+        "a.arrow": _arrow(np.arange(9.0)),
+        "a.zip": _npz([("a.csv", table)]),
         "a.checkpoint": (folder / "good").read_bytes(),
         "a.transcript": (folder / "t").read_bytes(),
     }
@@ -276,7 +347,20 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
 
 @pytest.mark.all_cases
 @pytest.mark.parametrize(
-    "name", ["a.yml", "a.json", "a.npz", "a.csv", "a.csv.gz", "a.checkpoint", "a.transcript"]
+    "name",
+    [
+        "a.yml",
+        "a.json",
+        "a.npz",
+        "a.csv",
+        "a.csv.gz",
+        "a.checkpoint",
+        "a.transcript",
+        "a.xlsx",
+        "a.sqlite",
+        "a.arrow",
+        "a.zip",
+    ],
 )
 def test_a_damaged_file_is_read_or_refused(tmp_path: Path, name: str) -> None:
     data, rng, refused = _good(tmp_path)[name], random.Random(name), 0

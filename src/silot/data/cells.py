@@ -107,6 +107,8 @@ def _workbook(source: Source) -> Cells:
         name = one_of(source, source.part, [*sheets], "sheet")
         scan: _Scan = walk(archive, sheets[name])
     scan.check(name)
+    # An object of Python takes up to 64 bytes.
+    check_unpacked(64 * scan.rows * scan.columns, source.file.stat().st_size)
     with closing(python_calamine.load_workbook(str(source.file))) as workbook:
         rows = workbook.get_sheet_by_name(name).to_python(skip_empty_area=False)
     return _table(rows, scan, name)

@@ -143,17 +143,18 @@ class Source:
 
     def fail(self, why: str) -> FileError:
         """Build the error of a file whose bytes cannot be read."""
-        cure = {
+        cures = {
             "parquet": "Write it anew, with its records as rows and one type a column.",
             "arrow": "Write it anew, with its records as rows and one type a column.",
             "arrays": "Write it with numpy.savez(path, X=..., y=..., w=...), without object "
             "arrays.",
-            "text": "Export it anew, or get it anew if it was cut off on its way."
-            if self.packing
-            else "",
-        }.get(self.kind, "")
+            "sqlite": "Correct it there, or export the table as csv.",
+            "xlsx": "Correct it there, or save the sheet as csv.",
+            "ods": "Correct it there, or save the sheet as csv.",
+            "text": "Correct it there, or export it anew.",
+        }
         text = f"{self.name} cannot be read as {self.called} ({why})."
-        return FileError(f"{text} {cure}".rstrip(), code="file-unreadable")
+        return FileError(f"{text} {cures[self.kind]}", code="file-unreadable")
 
     @property
     def called(self) -> str:

@@ -110,7 +110,7 @@ def _typed_numbers(
     column: nw.Series[Any], sentinels: Collection[str], notation: Notation
 ) -> Numbers:
     kind = column.dtype
-    if kind == nw.String:
+    if is_textual(kind):
         read = read_numbers(texts_of(column), notation, sentinels)
         return Numbers.of(read.values, read.unread)
     if kind == nw.Boolean or (kind.is_numeric() and kind != nw.Decimal):

@@ -113,11 +113,13 @@ def _reason(error: BaseException) -> str:
         case EOFError():
             return "it is cut off"
         case zlib.error() | lzma.LZMAError() | zipfile.BadZipFile() | gzip.BadGzipFile():
-            return "it is damaged"
+            return "its bytes are damaged"
         case MemoryError():
             return "it needs more memory than there is"
-        case _:
+        case OSError():
             return type(error).__name__
+        case _:
+            return f"its bytes are damaged: {type(error).__name__}"
 
 
 def check_count(count: int, most: int, things: str) -> None:
