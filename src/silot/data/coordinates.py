@@ -98,12 +98,16 @@ class Misfits:
 
 @dataclass(frozen=True, eq=False)
 class EncodedColumn:
-    """Coordinates (n, k) of a column, what did not fit, what was missing, and uncut numbers."""
+    """Coordinates (n, k) of a column, what did not fit, what was missing, and uncut numbers.
+
+    ``unread`` says which fields the plain notation does not read, where none is declared.
+    """
 
     coordinates: Array
     misfits: Misfits
     missing: Bools
     numbers: Array | None = None
+    unread: Bools | None = None
 
 
 def coordinate_names(name: str, column: Feature) -> tuple[str, ...]:
@@ -181,7 +185,8 @@ def _encode_numbers(column: Number, fields: Fields, writing: Writing) -> Encoded
     # Codes are recognised as the site writes them, before conversion.
     coded = sum(value == 0 or is_missing_code(value) for value in read.values[outside].tolist())
     misfits += Misfits(fraction=fraction, coded=coded)
-    return EncodedColumn(coordinates, misfits, missing, values)
+    unread = None if writing.notation else read.unread
+    return EncodedColumn(coordinates, misfits, missing, values, unread)
 
 
 def stand_in(column: Number) -> float:

@@ -147,12 +147,13 @@ class Signs:
     is_unsure: bool = True
     """Whether every point so far may part thousands."""
 
-    def add(self, column: Fields) -> None:
-        """Look at the fields of a block."""
+    def add(self, column: Fields, unread: Bools | None = None) -> None:
+        """Look at the fields of a block; which are no plain numbers may be passed on."""
         if isinstance(column, nw.Series) and not is_textual(column.dtype):
             return
         texts = texts_of(column)
-        unread = read_numbers(texts).unread
+        if unread is None:
+            unread = read_numbers(texts).unread
         for row in np.flatnonzero(unread).tolist():
             if len(self.odd) < _MOST_SIGNS:
                 self.odd[texts[row]] = None

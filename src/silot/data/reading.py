@@ -43,10 +43,14 @@ class _Rows:
         self._buffer = np.empty((0, width))
         self.size = 0
 
-    def add(self, rows: Array) -> None:
+    def add(self, rows: Array, share: float = 1.0) -> None:
+        """Add rows; with them a share of all that come has come."""
         size = self.size + len(rows)
+        if self.size == 0:
+            # Memory that no row is written to is not taken.
+            self._buffer = np.empty((int(1.02 * size / max(share, 1e-6)) + 1, rows.shape[1]))
         if size > len(self._buffer):
-            capacity = max(size, len(self._buffer) + len(self._buffer) // 2)
+            capacity = max(size, len(self._buffer) + len(self._buffer) // 16)
             # In place, since a copy would need the memory twice; no other array shares it.
             self._buffer.resize((capacity, self._buffer.shape[1]), refcheck=False)
         self._buffer[self.size : size] = rows
@@ -79,7 +83,7 @@ class _Sample:
         return self._numbers[np.isfinite(self._numbers)]
 
 
-def _row_hashes(points: Array) -> npt.NDArray[np.uint64]:
+def _row_hashes(points: Array) -> npt.NDArray[Any]:
     """Return a number for each row, which others than equal rows share once in 2^64."""
     odd = np.random.default_rng(0).integers(0, 1 << 63, points.shape[1], dtype=np.uint64) | 1
     # Adding zero turns -0.0 into 0.0.
@@ -90,8 +94,11 @@ def _row_hashes(points: Array) -> npt.NDArray[np.uint64]:
     return hashes
 
 
-def _count_repeated(hashes: npt.NDArray[Any]) -> int:
-    return len(hashes) - len(np.unique(hashes))
+def _count_repeated(blocks: list[npt.NDArray[Any]]) -> int:
+    """Count the hashes that an earlier one is equal to."""
+    hashes = np.concatenate(blocks)
+    hashes.sort()
+    return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
 
 
 Tell = Callable[[float], None]
@@ -264,6 +271,7 @@ class _Reader:
         self._signs = {name: Signs() for name in self._numeric}
         self._samples = {name: _Sample() for name in self._numeric}
         self._strays = {name: _Rows(1) for name in self._numeric}
+        self._records: list[npt.NDArray[Any]] = []
         self._hashes: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in identifiers}
 
     def _find_sources(self) -> dict[str, str]:
@@ -297,12 +305,13 @@ class _Reader:
             self._extra,
             {name: sample.numbers for name, sample in self._samples.items()},
             {name: strays.array[:, 0] for name, strays in self._strays.items()},
-            _count_repeated(_row_hashes(points)),
-            {name: _count_repeated(np.concatenate(parts)) for name, parts in self._hashes.items()},
+            _count_repeated(self._records),
+            {name: _count_repeated(parts) for name, parts in self._hashes.items()},
             frozenset(name for name, column in self._site.columns.items() if column.unit),
             {name: signs.reading() for name, signs in self._signs.items()},
             frozenset(n for n, writing in self._writings.items() if writing.notation),
         )
+        self._records.clear()
         if check:
             fit.check()
         measure = Measure(
@@ -326,14 +335,17 @@ class _Reader:
             encoded = encode(column, columns[name], self._writings[name])
             self._misfits[name] += encoded.misfits
             if encoded.numbers is not None and isinstance(column, Number):
-                self._signs[name].add(columns[name])
+                if encoded.unread is not None:
+                    self._signs[name].add(columns[name], encoded.unread)
                 self._samples[name].add(encoded.numbers)
                 low, high = column.range
                 outside = (encoded.numbers < low) | (encoded.numbers > high)
                 # All of them, since few in another unit may be in no sample.
                 self._strays[name].add(encoded.numbers[outside, None])
             parts.append(encoded.coordinates)
-        self._rows.add(np.hstack(parts))
+        rows = np.hstack(parts)
+        self._rows.add(rows, block.share)
+        self._records.append(_row_hashes(rows))
         if self._label is not None:
             name = self._label.column
             texts, misfits = _labels(columns[name], self._label, self._site.columns.get(name))
