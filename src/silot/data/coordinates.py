@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -74,6 +74,8 @@ class Misfits:
         Fractions among whole numbers.
     coded
         Values out of the range that often stand for missing ones: 0, -999, 1900-01-01.
+    first
+        By kind, the line of its first field: in what ``of`` returns the row of a block, from 0.
     """
 
     missing: int = 0
@@ -85,10 +87,28 @@ class Misfits:
     other: int = 0
     fraction: int = 0
     coded: int = 0
+    first: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
+
+    @classmethod
+    def of(cls, **kinds: npt.ArrayLike) -> Misfits:
+        """Count the fields of a block (n,) that are of each kind."""
+        masks = {kind: np.asarray(mask, dtype=np.bool_) for kind, mask in kinds.items()}
+        first = {kind: int(np.argmax(mask)) for kind, mask in masks.items() if mask.any()}
+        return cls(**{kind: int(mask.sum()) for kind, mask in masks.items()}, first=first)
+
+    def at(self, lines: Sequence[int]) -> Misfits:
+        """Return the same with lines for rows."""
+        return replace(self, first={kind: lines[row] for kind, row in self.first.items()})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return the number of fields by kind."""
+        return {kind: count for kind, count in vars(self).items() if kind != "first"}
 
     def __add__(self, other: Misfits) -> Misfits:
-        mine, others = vars(self), vars(other)
-        return Misfits(**{name: mine[name] + others[name] for name in mine})
+        mine, others = self.counts, other.counts
+        first = {**other.first, **self.first}
+        return Misfits(**{kind: mine[kind] + others[kind] for kind in mine}, first=first)
 
     @property
     def outside(self) -> int:
@@ -174,17 +194,18 @@ def encode(column: Feature, fields: Fields, writing: Writing) -> EncodedColumn:
 def _encode_numbers(column: Number, fields: Fields, writing: Writing) -> EncodedColumn:
     read = as_numbers(fields, (*column.sentinels, *writing.sentinels), writing.notation or PLAIN)
     values = read.values
-    fraction = 0
-    if column.kind == "integer":
-        fraction = int(np.count_nonzero(values != np.floor(values)) - np.isnan(values).sum())
+    fraction = (values != np.floor(values)) & ~np.isnan(values) & (column.kind == "integer")
     if (writing.factor, writing.offset) != (1.0, 0.0):
         values = writing.factor * values + writing.offset
     cut, missing, misfits = _cut(Numbers(values, read.unread), column, *column.range)
     coordinates = _coordinates(column, np.where(np.isnan(cut), stand_in(column), cut))
     outside = (values < column.range[0]) | (values > column.range[1])
     # Codes are recognised as the site writes them, before conversion.
-    coded = sum(value == 0 or is_missing_code(value) for value in read.values[outside].tolist())
-    misfits += Misfits(fraction=fraction, coded=coded)
+    coded = np.zeros(len(outside), dtype=np.bool_)
+    for row in np.flatnonzero(outside):
+        value = float(read.values[row])
+        coded[row] = value == 0 or is_missing_code(value)
+    misfits += Misfits.of(fraction=fraction, coded=coded)
     unread = None if writing.notation else read.unread
     return EncodedColumn(coordinates, misfits, missing, values, unread)
 
@@ -256,8 +277,8 @@ def _encode_dates(column: Date, fields: Fields, writing: Writing) -> EncodedColu
         coordinates = _circle(_turns(values, column.period), column.weight)
     else:
         coordinates = column.weight * ((np.minimum(values, last) - first) / (last - first))[:, None]
-    outside = np.floor(read.values[(days < first) | (days > last)]).tolist()
-    misfits += Misfits(coded=sum(day in _NO_DAYS for day in outside))
+    is_outside = (days < first) | (days > last)
+    misfits += Misfits.of(coded=is_outside & np.isin(np.floor(read.values), [*_NO_DAYS]))
     return EncodedColumn(coordinates, misfits, missing)
 
 
@@ -287,12 +308,7 @@ def _cut(
     if column.outside == "missing":
         empty |= below | above
         cut[below | above] = np.nan
-    misfits = Misfits(
-        missing=int(empty.sum()),
-        unread=int(numbers.unread.sum()),
-        below=int(below.sum()),
-        above=int(above.sum()),
-    )
+    misfits = Misfits.of(missing=empty, unread=numbers.unread, below=below, above=above)
     return cut, empty, misfits
 
 
@@ -307,12 +323,12 @@ def _encode_categories(
         (*column.sentinels, *writing.sentinels),
     )
     missing, other = codes == EMPTY, codes == UNREAD
-    alike, unknown = int((codes == ALIKE).sum()), int(other.sum())
-    misfits = Misfits(missing=int(missing.sum()), unknown=unknown, alike=alike)
+    alike = codes == ALIKE
+    misfits = Misfits.of(missing=missing, unknown=other, alike=alike)
     if isinstance(column, YesNo):
-        misfits = Misfits(missing=misfits.missing, unread=unknown + alike)
+        misfits = Misfits.of(missing=missing, unread=other | alike)
     elif isinstance(column, Category) and column.other:
-        misfits = Misfits(missing=misfits.missing, other=unknown, alike=alike)
+        misfits = Misfits.of(missing=missing, other=other, alike=alike)
         codes = np.where(other, count, codes)
         count += 1
     if isinstance(column.missing, Value):

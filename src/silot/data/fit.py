@@ -30,6 +30,10 @@ _MOST_OTHER = 0.25
 _FAR, _NARROW = 4.0, 0.05
 
 
+# Kinds of misfits that problems of other names are about.
+_KINDS = {"filled": ("missing",), "sentinel": ("coded",), "outside": ("below", "above")}
+
+
 def _entry(name: str, notation: Notation) -> str:
     """Return the entry of a site file, to paste."""
     return f"columns: {{{name}: {{notation: {notation}}}}}"
@@ -88,6 +92,8 @@ class Fit:
         By column of numbers, the notations that its texts may have.
     declared
         Columns whose notation schema or site file say.
+    line
+        What the lines of the table are called.
     """
 
     schema: Contract = field(repr=False)
@@ -101,6 +107,7 @@ class Fit:
     stated: frozenset[str] = frozenset()
     readings: Mapping[str, Reading] = field(default_factory=dict[str, Reading], repr=False)
     declared: frozenset[str] = frozenset()
+    line: str = "line"
 
     @property
     def problems(self) -> list[Problem]:
@@ -139,7 +146,10 @@ class Fit:
     def _problem(
         self, name: str, kind: str, count: int, sentence: str, *, refused: bool = True
     ) -> Problem:
-        words = f"Column {name!r}: {count} of {self.records} {sentence}"
+        first = self.misfits[name].first if name in self.misfits else {}
+        lines = [first[kind] for kind in _KINDS.get(kind, (kind,)) if kind in first]
+        place = f" The first is in {self.line} {min(lines)}." if lines else ""
+        words = f"Column {name!r}: {count} of {self.records} {sentence}{place}"
         return Problem(name, kind, count, words, refused)
 
     def _of_column(self, name: str, part: Feature | Label) -> Iterator[Problem]:

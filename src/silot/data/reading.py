@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,6 +266,7 @@ class _Reader:
         self._extra = tuple(name for name in names if name not in sources)
         self._rows, self._masses = _Rows(len(schema.features)), _Rows(1)
         self._labels: list[str] = []
+        self._line = "line"
         self._misfits = {name: Misfits() for name in (*schema.used, *_roles(schema))}
         self._signs = {name: Signs() for name in self._numeric}
         self._samples = {name: _Sample() for name in self._numeric}
@@ -292,6 +292,7 @@ class _Reader:
     ) -> Reading:
         """Read all blocks, one after another."""
         for block in blocks:
+            self._line = block.line
             self._add(block)
             if tell is not None:
                 tell(min(block.share, 1.0))
@@ -310,6 +311,7 @@ class _Reader:
             frozenset(name for name, column in self._site.columns.items() if column.unit),
             {name: signs.reading() for name, signs in self._signs.items()},
             frozenset(n for n, writing in self._writings.items() if writing.notation),
+            self._line,
         )
         self._records.clear()
         if check:
@@ -333,7 +335,7 @@ class _Reader:
         parts: list[Array] = []
         for name, column in self._schema.used.items():
             encoded = encode(column, columns[name], self._writings[name])
-            self._misfits[name] += encoded.misfits
+            self._misfits[name] += encoded.misfits.at(block.lines)
             if encoded.numbers is not None and isinstance(column, Number):
                 if encoded.unread is not None:
                     self._signs[name].add(columns[name], encoded.unread)
@@ -350,12 +352,12 @@ class _Reader:
             name = self._label.column
             texts, misfits = _labels(columns[name], self._label, self._site.columns.get(name))
             self._labels += texts
-            self._misfits[name] += misfits
+            self._misfits[name] += misfits.at(block.lines)
         if self._weight is not None:
             name = self._weight.column
             masses, misfits = _masses(columns[name], self._weight, self._site.notation or PLAIN)
-            self._masses.add(masses[:, None])
-            self._misfits[name] += misfits
+            self._masses.add(masses[:, None], block.share)
+            self._misfits[name] += misfits.at(block.lines)
         for name, blocks in self._hashes.items():
             blocks.append(hashes(columns[name]))
 
@@ -372,31 +374,30 @@ def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list
     sentinels = tuple(canonical(label_name(value)) for value in written.sentinels)
     classes = {name: name for name in label.classes}
     names = as_names(column, (*MISSING, *sentinels))
-    absent = sum(name is None for name in names)
-    fallback = label.missing or ""
-    texts: list[str] = []
-    alike, odd = Alike({*classes, *codes}), Counter[str]()
-    for name in names:
-        text = fallback if name is None else classes.get(codes.get(name, name))
-        if text is None:
-            odd[name or ""] += 1
-            text = "other"
-        texts.append(text)
-    like = sum(count for name, count in odd.items() if alike(name))
-    unlike = odd.total() - like
-    if label.other:
-        return texts, Misfits(missing=absent, other=unlike, alike=like)
-    return texts, Misfits(missing=absent, unknown=unlike, alike=like)
+    words: dict[str | None, str | None] = {None: label.missing or ""}
+    for name in set(names) - {None}:
+        words[name] = classes.get(codes.get(str(name), str(name)))
+    alike = Alike({*classes, *codes})
+    like = {name for name, text in words.items() if text is None and alike(str(name))}
+    texts = [words[name] or ("" if name is None else "other") for name in names]
+    misfits = Misfits.of(
+        missing=[name is None for name in names],
+        alike=[name in like for name in names],
+        **{"other" if label.other else "unknown": [
+            words[name] is None and name not in like for name in names
+        ]},
+    )  # fmt: skip
+    return texts, misfits
 
 
 def _masses(column: Fields, weight: Weight, notation: Notation) -> tuple[Array, Misfits]:
     """Return weights cut to their public limit, and what does not fit."""
     read = as_numbers(column, notation=notation)
     values = read.values
-    misfits = Misfits(
-        missing=int((np.isnan(values) & ~read.unread).sum()),
-        unread=int(read.unread.sum()),
-        below=int((values < 0).sum()),
-        above=int((values > weight.limit).sum()),
+    misfits = Misfits.of(
+        missing=np.isnan(values) & ~read.unread,
+        unread=read.unread,
+        below=values < 0,
+        above=values > weight.limit,
     )
     return np.clip(np.nan_to_num(values), 0.0, weight.limit), misfits

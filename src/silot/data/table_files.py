@@ -90,12 +90,13 @@ def _places(names: Sequence[str], *, alone: bool) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some records of a table: fields by column, their lines, and the share that was read."""
+    """Some records of a table: fields by column, the share that was read, and their lines."""
 
     columns: Mapping[str, Sequence[str]] | Mapping[str, nw.Series[Any]] = field(repr=False)
     height: int
     share: float = 1.0
     lines: Sequence[int] = field(default=(), repr=False)
+    line: str = "line"
 
     @property
     def named(self) -> bool:
@@ -134,7 +135,7 @@ def _columnar_blocks(source: Source, wanted: Collection[str]) -> Iterator[Block]
         size = min(_SLICE, height - start)
         columns = {name: frame.get_column(name) for name in names}
         lines = range(start + 1, start + size + 1)
-        yield Block(columns, size, (start + size) / height, lines)
+        yield Block(columns, size, (start + size) / height, lines, "record")
 
 
 def _cell_blocks(source: Source, cells: Cells, wanted: Collection[str]) -> Iterator[Block]:
@@ -142,7 +143,7 @@ def _cell_blocks(source: Source, cells: Cells, wanted: Collection[str]) -> Itera
     first = cells.first
     while rows := list(islice(cells.rows, _SLICE)):
         columns = {n: column for n, column in _columns(names, rows).items() if n in wanted}
-        yield Block(columns, len(rows), 1.0, range(first, first + len(rows)))
+        yield Block(columns, len(rows), 1.0, range(first, first + len(rows)), "row")
         first += len(rows)
 
 
@@ -154,4 +155,4 @@ def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, A
 
 def frame_block(table: Table) -> Block:
     """A table that is in memory, in one block."""
-    return Block(table.columns, table.height, lines=range(1, table.height + 1))
+    return Block(table.columns, table.height, lines=range(1, table.height + 1), line="record")

@@ -53,7 +53,7 @@ def _check(
         return SchemaCheck(schema, 0, tuple(absent), {}, source)
     fit = read(part, way).fit
     counts = {
-        name: {kind: count for kind, count in vars(misfits).items() if count}
+        name: {kind: count for kind, count in misfits.counts.items() if count}
         for name, misfits in fit.misfits.items()
     }
     problems = sorted([*absent, *fit.problems], key=lambda problem: not problem.refused)
