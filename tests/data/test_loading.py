@@ -297,9 +297,9 @@ FAILING: list[Case] = [
     ("null weight", text("site.csv", f"a,w\n1,{S}\n2,\n"), {"weight_column": "w"}, InputError,
      "weights-nan", "site.csv"),
     ("two columns of one name", text("site.csv", f"a,b,a\n1,2,{S}\n"), {}, FileError,
-     "file-columns", "1, 3"),
+     "file-columns", "1 and 3"),
     ("two columns of the chosen name", text("site.csv", f"a,b,a\n1,2,{S}\n"), {"columns": ["a"]},
-     FileError, "file-columns", "1, 3"),
+     FileError, "file-columns", "1 and 3"),
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from ..api.distill import MEMORY, Distill
+from ..data.column_kinds import Named
 from ..data.documents import complaint, read_fields
 from ..distillation import Fit, LabelSpace
 from ..distillation.labels import Metric
@@ -89,14 +90,17 @@ def _declare_keys(kind: type[Options], at_once: Collection[str] = ()) -> type[_S
     return create_model(kind.__name__, __base__=_Strict, **keys)
 
 
+_Column = Annotated[str, Named]
+
+
 class Columns(_Strict):
     """Columns of tables; ``.npz`` files name their arrays X and y instead."""
 
-    text_column: str | None = None
-    premise_column: str | None = None
-    hypothesis_column: str | None = None
-    label_column: str | None = None
-    feature_columns: tuple[str, ...] | None = None
+    text_column: _Column | None = None
+    premise_column: _Column | None = None
+    hypothesis_column: _Column | None = None
+    label_column: _Column | None = None
+    feature_columns: tuple[_Column, ...] | None = None
 
 
 class FileSource(Columns):

@@ -19,7 +19,7 @@ from .files import known_file, naming_file
 from .fit import Fit
 from .label_names import label_name
 from .measure import Measure
-from .names import canonical, listing
+from .names import listing, similar
 from .notation import MISSING, PLAIN, Notation
 from .schema import Contract
 from .site import Site, SiteColumn, writing_of
@@ -238,10 +238,12 @@ class _Reader:
         if self._label and not complete and self._sources[self._label.column] not in names:
             self._label = None
         needed = [*schema.used, *(part.column for part in (self._label, self._weight) if part)]
-        absent = [repr(self._sources[name]) for name in needed if self._sources[name] not in names]
+        absent = [self._sources[name] for name in needed if self._sources[name] not in names]
         if absent:
+            near = {name: similar(name, names) for name in absent}
+            texts = [repr(n) + f" (there is {hint})" * bool(hint) for n, hint in near.items()]
             raise InputError(
-                f"the schema needs columns that the table has not: {listing(absent)}. Say what "
+                f"the schema needs columns that the table has not: {listing(texts)}. Say what "
                 "they are called here in a site file (columns: NAME: from: ...).",
                 code="schema-columns",
             )
@@ -355,10 +357,9 @@ def _roles(schema: Contract) -> list[str]:
 def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
     """Return labels among the public classes, and what does not fit."""
     written = SiteColumn() if site is None else site
-    codes = {canonical(label_name(k)): canonical(label_name(v)) for k, v in written.codes.items()}
-    sentinels = tuple(canonical(label_name(value)) for value in written.sentinels)
+    codes = {code: label_name(value) for code, value in written.codes.items()}
     classes = {name: name for name in label.classes}
-    names = as_names(column, (*MISSING, *sentinels))
+    names = as_names(column, (*MISSING, *written.sentinels))
     absent = sum(name is None for name in names)
     fallback = label.missing or ""
     texts: list[str] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from .foreign import (
     parquet_names,
     scan_parquet,
 )
-from .names import listing
+from .names import header_names
 from .tables import Table, Texts, may_be_value, named, table_of
 
 # What may part fields; of two that part a header into as many, the first.
@@ -60,7 +59,7 @@ def read_names(file: Path, kind: str) -> list[str]:
     """Read the names of the columns of a table."""
     with _reading(file, kind):
         if kind == ".parquet":
-            return parquet_names(file)
+            return header_names(parquet_names(file))
         with _rows(file, is_measured=False) as rows:
             return _header(file, rows)
 
@@ -147,14 +146,7 @@ def _header(file: Path, rows: _Rows) -> list[str]:
             "there. Put a line of names first.",
             code="file-header",
         )
-    counts = Counter(names)
-    doubled = [str(place + 1) for place, name in enumerate(names) if counts[name] > 1]
-    if doubled:
-        raise FileError(
-            f"{file.name} has columns of one name: no. {listing(doubled)}. Rename them.",
-            code="file-columns",
-        )
-    return names
+    return header_names(names)
 
 
 def _places(names: Sequence[str], *, alone: bool) -> bool:
@@ -196,11 +188,13 @@ def _text_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
 
 
 def _parquet_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
-    lazy, names, height = scan_parquet(file, wanted, _SLICE)
+    raw = parquet_names(file)
+    plain = dict(zip(raw, header_names(raw), strict=True))
+    lazy, names, height = scan_parquet(file, {n for n in raw if plain[n] in wanted}, _SLICE)
     for start in range(0, height, _SLICE):
         frame = nw.from_native(collect_parquet(lazy.slice(start, _SLICE), file))
         size = min(_SLICE, height - start)
-        columns = {name: frame.get_column(name) for name in names}
+        columns = {plain[name]: frame.get_column(name) for name in names}
         yield Block(columns, size, share=(start + size) / height)
 
 
