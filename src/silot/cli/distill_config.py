@@ -19,8 +19,7 @@ from pydantic import (
 )
 
 from ..api.distill import MEMORY, Distill
-from ..data.column_kinds import Named
-from ..data.documents import complaint, read_fields
+from ..data.documents import Plain, complaint, read_fields
 from ..distillation import Fit, LabelSpace
 from ..distillation.labels import Metric
 from ..errors import InputError, SilotError
@@ -90,17 +89,14 @@ def _declare_keys(kind: type[Options], at_once: Collection[str] = ()) -> type[_S
     return create_model(kind.__name__, __base__=_Strict, **keys)
 
 
-_Column = Annotated[str, Named]
-
-
 class Columns(_Strict):
     """Columns of tables; ``.npz`` files name their arrays X and y instead."""
 
-    text_column: _Column | None = None
-    premise_column: _Column | None = None
-    hypothesis_column: _Column | None = None
-    label_column: _Column | None = None
-    feature_columns: tuple[_Column, ...] | None = None
+    text_column: Plain | None = None
+    premise_column: Plain | None = None
+    hypothesis_column: Plain | None = None
+    label_column: Plain | None = None
+    feature_columns: tuple[Plain, ...] | None = None
 
 
 class FileSource(Columns):

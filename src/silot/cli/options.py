@@ -312,10 +312,7 @@ class Outputs(Results):
 
 
 def stem_of(path: Path) -> str:
-    """Return what a holder is called by its file: its name up to the first dot.
-
-    Some systems write letters with their marks apart.
-    """
+    """Return what a holder is called by its file: its name up to the first dot."""
     return canonical(path.name.split(".")[0])
 
 

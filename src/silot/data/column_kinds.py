@@ -8,42 +8,18 @@ from functools import partial
 from typing import Annotated, Any, Literal, Self, Union
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from ..errors import FileError, InputError
+from ..errors import InputError
+from .documents import LONGEST, Name
 from .label_names import label_name
-from .names import canonical, header_names
 from .notation import Notation
 
 # More coordinates than this are no table that people wrote a contract for.
 _MOST_CATEGORIES = 10_000
-LONGEST = 200
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-# Written as people see it before its length is checked: one of blanks alone is empty.
-Named = BeforeValidator(lambda name: canonical(name) if isinstance(name, str) else name)
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST), Named]
-
-
-def _distinct(columns: Any) -> Any:
-    """Refuse two columns whose names look the same: of one mapping the second would win."""
-    try:
-        header_names(columns if isinstance(columns, Mapping) else ())
-    except FileError as error:
-        raise ValueError(error.message) from None
-    return columns
-
-
-DistinctNames = BeforeValidator(_distinct)
 
 
 class Part(BaseModel):

@@ -104,13 +104,11 @@ _ALIKE: dict[int, str] = {
 _KINDS = {"Pd": "-", "Zs": " ", "Cc": " ", "Cf": ""}
 # Their compatible forms look different: 10 to the power of 3 is not 103.
 _APART = ("<super>", "<sub>", "<circle>")
-# Letters of Cyrillic and Greek, and the Latin ones that they look like.
+# Letters of Cyrillic, and the Latin ones that they look like.
 _LATIN = str.maketrans(
     "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0430\u0435\u043e\u0440"
-    "\u0441\u0443\u0445\u0456\u0391\u0392\u0395\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4"
-    "\u03a7\u03bf",
-    "ABEKMHOPCTXaeopcyxiABEHIKMNOPTXo",
-)
+    "\u0441\u0443\u0445\u0456", "ABEKMHOPCTXaeopcyxi",
+)  # fmt: skip
 
 
 def canonical(name: str) -> str:
@@ -125,30 +123,19 @@ def canonical(name: str) -> str:
     """
     if name.isascii() and name.isprintable():
         return " ".join(name.replace("`", "'").split())
-    text = "".join(
-        sign
-        if unicodedata.decomposition(sign).startswith(_APART)
-        else unicodedata.normalize("NFKC", sign)
-        for sign in name.translate(_ALIKE)
-    )
+    text = "".join(map(_compatible, name.translate(_ALIKE)))
     signs = "".join(_KINDS.get(unicodedata.category(sign), sign) for sign in text)
     # Marks may stand next to their letters only now.
     return " ".join(unicodedata.normalize("NFC", signs.translate(_ALIKE)).split())
 
 
+def _compatible(sign: str) -> str:
+    is_apart = unicodedata.decomposition(sign).startswith(_APART)
+    return sign if is_apart else unicodedata.normalize("NFKC", sign)
+
+
 def header_names(names: Iterable[object]) -> list[str]:
-    r"""Return the names of the columns of a table as they are compared.
-
-    Raises
-    ------
-    FileError
-        ``file-columns``: two columns whose names are one, or look it, by their numbers.
-
-    Examples
-    --------
-    >>> header_names(["age ", 3, "covid\u201319"])
-    ['age', '3', 'covid-19']
-    """
+    """Return names of columns as they are compared; refuse two that look the same."""
     places: dict[str, tuple[int, str]] = {}
     for place, raw in enumerate(map(str, names), start=1):
         first, other = places.setdefault(canonical(raw), (place, raw))
@@ -162,36 +149,24 @@ def header_names(names: Iterable[object]) -> list[str]:
 
 
 def similar(name: str, names: Iterable[str]) -> str:
-    r"""Return in quotes the one of other names that looks like a name, empty if none does.
+    """Return in quotes the one of other names that looks like a name, or nothing."""
 
-    It comes with the code points that differ, where they are all that does.
+    def key(text: str) -> str:
+        plain = unicodedata.normalize("NFKD", text.translate(_LATIN)).casefold()
+        return re.sub(r"[\W_]+", "", plain) or text
 
-    Examples
-    --------
-    >>> similar("age", ["Age", "dose"]), similar("age", ["\u0430ge"]).isascii()
-    ("'Age'", False)
-    """
-    key = _key(name)
-    other = next((text for text in names if text != name and _key(text) == key), None)
-    if other is None:
-        return ""
+    other = next((text for text in names if text != name and key(text) == key(name)), "")
     is_one = other.translate(_LATIN) == name.translate(_LATIN)
-    return f"{other!r}{_differing(other, name) if is_one else ''}"
-
-
-def _key(name: str) -> str:
-    """Return what is left of a name without case, marks and signs."""
-    text = unicodedata.normalize("NFKD", name.translate(_LATIN)).casefold()
-    return re.sub(r"[\W_]+", "", text) or name
+    return repr(other) + _differing(other, name) * is_one if other else ""
 
 
 def _differing(first: str, second: str) -> str:
     """Return the code points that one of two names has alone, in brackets."""
     sides = [
-        " ".join(f"U+{ord(sign):04X}" for sign in (Counter(one) - Counter(two)))
+        " ".join(f"U+{ord(sign):04X}" for sign in (Counter(one) - Counter(two))) or "nothing"
         for one, two in ((first, second), (second, first))
     ]
-    return f" ({' against '.join(side or 'nothing' for side in sides)})" if any(sides) else ""
+    return f" ({' against '.join(sides)})" if first != second else ""
 
 
 def listing(texts: Sequence[str], most: int = 12) -> str:

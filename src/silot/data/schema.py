@@ -7,14 +7,14 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from .column_kinds import LONGEST, Column, DistinctNames, Feature, Label, LeftOut, Name, Weight
-from .documents import Document, neat
+from .column_kinds import Column, Feature, Label, LeftOut, Weight
+from .documents import LONGEST, ByName, Document, neat
 from .files import write_whole
 from .names import listing
 
@@ -34,7 +34,7 @@ class Contract(Document):
     silot: Literal["schema"] = "schema"
     version: Literal[1] = 1
     name: str = Field(default="", max_length=LONGEST)
-    columns: Annotated[Mapping[Name, Column], DistinctNames] = Field(min_length=1)
+    columns: ByName[Column] = Field(min_length=1)
     label: Label | None = None
     weight: Weight | None = None
     read_off: tuple[str, ...] = ()

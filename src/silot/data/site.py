@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..errors import InputError
-from .column_kinds import (
-    Category,
-    Date,
-    DistinctNames,
-    Feature,
-    Name,
-    Named,
-    Number,
-    Ordered,
-    Sentinels,
-    YesNo,
-)
+from .column_kinds import Category, Date, Feature, Number, Ordered, Sentinels, YesNo
 from .conversion import conversion
 from .coordinates import Writing
-from .documents import Document
+from .documents import ByName, Document, Plain
 from .label_names import label_name
 from .notation import Notation
 
@@ -32,7 +21,7 @@ class SiteColumn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    source: Annotated[str, Named] = Field(default="", alias="from")
+    source: Plain = Field(default="", alias="from")
     unit: str = ""
     codes: Mapping[Any, Any] = Field(default_factory=dict)
     format: str = ""
@@ -70,7 +59,7 @@ class Site(Document):
     wrong: ClassVar = "site-invalid"
 
     silot: Literal["site"] = "site"
-    columns: Annotated[Mapping[Name, SiteColumn], DistinctNames] = Field(default_factory=dict)
+    columns: ByName[SiteColumn] = Field(default_factory=dict)
     decimal: Literal[".", ","] | None = None
     group: Literal["", ".", ",", " ", "'"] = ""
 

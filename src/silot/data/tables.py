@@ -345,10 +345,10 @@ def frame_table(data: object) -> Table | None:
                 code="frame-lazy",
             )
         return table_of(frame) if isinstance(frame, nw.DataFrame) else None
-    except (nw.exceptions.DuplicateError, *errors_of_polars()) as error:
-        why = f"the columns cannot be read ({type(error).__name__}). Give each a name of its own."
     except FileError as error:
         why = error.message
+    except (nw.exceptions.DuplicateError, *errors_of_polars()) as error:
+        why = f"the columns cannot be read ({type(error).__name__}). Give each a name of its own."
     raise InputError(why, code="frame-columns")
 
 
@@ -370,27 +370,16 @@ def _of_stream(data: Any) -> nw.DataFrame[Any]:
 
 
 def align(records: object, fields: T, what: str) -> T:
-    """Return fields in the order of the records that they belong to.
-
-    Only pandas has an index: where both have one, it says which field belongs to which record.
-    All else is by position.
-
-    Raises
-    ------
-    MismatchError
-        ``frame-index``: of two different indices neither says what belongs together.
-    """
-    if "pandas" not in sys.modules:
+    """Return fields in the order of their records: by the index where both are of pandas."""
+    sides = _native(records), _native(fields)
+    if not all(isinstance(side, nw.DataFrame | nw.Series) for side in sides):
         return fields
-    own, other = (_native(side) for side in (records, fields))
-    if not all(isinstance(side, nw.DataFrame | nw.Series) for side in (own, other)):
+    own, other = map(nw.maybe_get_index, sides)
+    # Another number of them is refused elsewhere.
+    if own is None or other is None or own.equals(other) or len(own) != len(other):
         return fields
-    index, given = nw.maybe_get_index(own), nw.maybe_get_index(other)
-    # Whoever has fewer or more is told so elsewhere.
-    if index is None or given is None or index.equals(given) or len(index) != len(given):
-        return fields
-    if index.is_unique and given.is_unique and given.isin(index).all():
-        return nw.maybe_align_index(other, own).to_native()
+    if own.is_unique and other.is_unique and other.isin(own).all():
+        return nw.maybe_align_index(*reversed(sides)).to_native()
     raise MismatchError(
         f"the index of {what} is not that of the records. If their rows are in the same order, "
         f"give {what}.to_numpy(), or call .reset_index(drop=True) on both; else set the same "
