@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,13 @@ import numpy.typing as npt
 from ..errors import FileError, InputError
 from .column_kinds import Label, Number, Weight
 from .coordinates import Misfits, encode
-from .fields import Alike, Fields, Signs, as_names, as_numbers, hashes
+from .fields import ALIKE, EMPTY, UNREAD, Fields, Signs, as_codes, as_numbers, hashes
 from .files import known_file, naming_file
 from .fit import Fit
 from .label_names import label_name
 from .measure import Measure
 from .names import listing, similar
-from .notation import MISSING, PLAIN, Notation
+from .notation import PLAIN, Notation
 from .schema import Contract
 from .site import Site, SiteColumn, writing_of
 from .table_files import Block, frame_block, read_blocks, read_names
@@ -357,24 +356,14 @@ def _roles(schema: Contract) -> list[str]:
 def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
     """Return labels among the public classes, and what does not fit."""
     written = SiteColumn() if site is None else site
-    codes = {code: label_name(value) for code, value in written.codes.items()}
-    classes = {name: name for name in label.classes}
-    names = as_names(column, (*MISSING, *written.sentinels))
-    absent = sum(name is None for name in names)
-    fallback = label.missing or ""
-    texts: list[str] = []
-    alike, odd = Alike({*classes, *codes}), Counter[str]()
-    for name in names:
-        text = fallback if name is None else classes.get(codes.get(name, name))
-        if text is None:
-            odd[name or ""] += 1
-            text = "other"
-        texts.append(text)
-    like = sum(count for name, count in odd.items() if alike(name))
-    unlike = odd.total() - like
-    if label.other:
-        return texts, Misfits(missing=absent, other=unlike, alike=like)
-    return texts, Misfits(missing=absent, unknown=unlike, alike=like)
+    classes = {name: place for place, name in enumerate(label.classes)}
+    own = {code: classes.get(label_name(name), UNREAD) for code, name in written.codes.items()}
+    codes = as_codes(column, classes | own, written.sentinels)
+    missing, unlike, alike = (int((codes == code).sum()) for code in (EMPTY, UNREAD, ALIKE))
+    # Negative codes count from the end.
+    texts = (*label.classes, "other", "other", label.missing or "")
+    other = {"other" if label.other else "unknown": unlike}
+    return [texts[code] for code in codes], Misfits(missing=missing, alike=alike, **other)
 
 
 def _masses(column: Fields, weight: Weight, notation: Notation) -> tuple[Array, Misfits]:

@@ -152,11 +152,9 @@ class Table:
             notation = self.readings[name].notation
             assert notation is not None
             return read_numbers(column, notation).values
-        if column.dtype == nw.Object:
-            return read_numbers(list(map(written, fields_of(column)))).values
-        if column.dtype == nw.Decimal:
+        if column.dtype == nw.Object or column.dtype == nw.Decimal:
             # By their texts: dividing by the power of ten of the column may round otherwise.
-            column = column.cast(nw.String)
+            return read_numbers(list(map(written, fields_of(column)))).values
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
     def values(self, name: str) -> list[Any]:
