@@ -1,6 +1,7 @@
 """Commands that read raw tables by a schema: the example's five hospitals."""
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_a_site_file_for_a_table_that_is_not_there_is_refused() -> None:
 
 
 def test_columns_are_named_as_the_table_names_them(tmp_path: Path) -> None:
-    names = ["age", "weight, kg", "BMI "]
+    names = ["age", "weight, kg", "BMI"]
     lines = ['age,"weight, kg",BMI ', *(f"{k},{k * k},{-k}" for k in range(20))]
     (tmp_path / "a.csv").write_text("\n".join(lines))
     (tmp_path / "b.csv").write_text("\n".join(lines[:15]))
@@ -155,3 +156,28 @@ def test_nothing_is_written_over_what_a_file_names(tmp_path: Path) -> None:
     command = ["adapt", *files, "--report", str(tmp_path / "a.test.npz")]
     assert "file-twice" in str(CliRunner().invoke(app, command).exception)
     assert not (tmp_path / "a.test.npz").read_bytes()
+
+
+def test_names_on_the_command_line_are_those_of_files_and_columns(tmp_path: Path) -> None:
+    """Some systems write the names of files with accents apart; people type dashes as they can."""
+    names = [unicodedata.normalize(form, "M\u00fcller.csv") for form in ("NFD", "NFC")]
+    for name, dash, label in zip(names, "\u2013-", ("covid\u201319", "covid-19"), strict=True):
+        folder = tmp_path / dash
+        folder.mkdir()
+        rows = "".join(f"{label if k % 2 else 'well'},{k},{k * k}\n" for k in range(30))
+        (folder / name).write_text(f"d{dash}x,a{dash}1,b\n{rows}")
+    files = [str(tmp_path / dash / name) for name, dash in zip(names, "\u2013-", strict=True)]
+    options = ["--labels", "--label-column", "d\u2212x", "--columns", "a\u20101, b ", "--json"]
+    done = CliRunner().invoke(app, ["distance", *files, *options])
+    assert done.exit_code == 0, done.output
+    body = json.loads(done.stdout)
+    assert body["value"] == 0.0 and "class" not in body["status"]
+    (tmp_path / "s.yml").write_text("columns: {x: {kind: number, range: [0, 900]}}")
+    (tmp_path / "site.yml").write_text("columns: {x: {from: b}}")
+    (tmp_path / "other.csv").write_text("x\n" + "".join(f"{k * k}\n" for k in range(30)))
+    words = ["--schema", str(tmp_path / "s.yml"), "--site", f"{names[1][:-4]}={tmp_path}/site.yml"]
+    done = CliRunner().invoke(
+        app, ["distance", files[0], str(tmp_path / "other.csv"), *words, "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["value"] == 0.0

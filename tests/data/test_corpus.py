@@ -357,7 +357,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str, str]] = {
     "text behind a quote": (lambda t: [*t[:5], '"1"x;2', *t[6:]], "file-unreadable", "line 6"),
     "a note at the end": (lambda t: [*t, "12 records"], "file-unreadable", "line 14 has 1 field"),
     "a comment inside": (lambda t: [*t[:5], "# checked", *t[5:]], "file-unreadable", "line 6"),
-    "names twice": (lambda t: ["a;a", *t[1:]], "file-columns", "1, 2"),
+    "names twice": (lambda t: ["a;a", *t[1:]], "file-columns", "no. 1 and 2"),
     "no names": (lambda t: t[1:], "file-header", "line 1"),
     "empty names": (lambda t: [";", *t[1:]], "file-unreadable", "line 1 has no names"),
     "no records": (lambda t: t[:1], "measure-empty", "no record"),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
+import narwhals
 import numpy as np
 import pytest
 
 import silot
 from silot import Holder, LocalFederation, Measure, Policy
 from silot.data.loading import load_measure
-from silot.errors import InputError, MismatchError
+from silot.errors import ExtraError, InputError, MismatchError
 from silot.federation import Transcript
 from tests.lazily import package
 from tests.problems import SECRET, SECRET_TEXT, assert_refused
@@ -45,6 +47,174 @@ def frame(make: Make, points: Any, order: tuple[str, ...] = NAMES, **more: Any) 
 
 def labels_of(points: Any) -> list[str]:
     return ["high" if age > 0.5 else "low" for age in points[:, 0]]
+
+
+# The index of pandas: which field belongs to which record.
+
+
+def by_index(values: Any, index: Any) -> Any:
+    return pytest.importorskip("pandas").Series(values, index=list(index))
+
+
+TURN = [2, 0, 3, 1]
+KINDS, MASS = np.array(["p", "q", "r", "s"]), np.array([1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "index", [[10, 11, 12, 13], list("wxyz"), [(1, "a"), (1, "b"), (2, "a"), (2, "b")]]
+)
+def test_fields_in_another_order_are_matched_by_their_index(index: list[Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    index = (
+        pandas.MultiIndex.from_tuples(index) if isinstance(index[0], tuple) else pandas.Index(index)
+    )
+    data = pandas.DataFrame({"a": MASS}, index=index)
+    turned = [by_index(part[TURN], index[TURN]) for part in (KINDS, MASS)]
+    found = silot.Measure(data, labels=turned[0], weights=turned[1])
+    assert found.names is not None and found.names.tolist() == KINDS.tolist()
+    assert found.masses.tolist() == MASS.tolist()
+
+
+@pytest.mark.parametrize("what", ["labels", "weights"])
+@pytest.mark.parametrize(
+    ("own", "other", "fits"),
+    [
+        ("wxyz", "wxyz", True), ("wxyz", range(4), False), (range(4), range(1, 5), False),
+        (range(4), range(4), True), ("wwyz", "wwyz", True), ("wwyz", "wywz", False),
+        ("wxyz", "wxyy", False), (["0", "1", "2", "3"], range(4), False),
+    ],
+)  # fmt: skip
+def test_fields_of_another_index_are_refused(what: str, own: Any, other: Any, fits: bool) -> None:
+    data = pandas_frame({"a": MASS}).set_axis(list(own))
+    field = by_index(KINDS if what == "labels" else MASS, other)
+
+    def read(value: Any) -> silot.Measure:
+        return silot.Measure(data, **{what: value})
+
+    if not fits:
+        cure = f"{what}.to_numpy()"
+        assert_refused(lambda: read(field), MismatchError, "frame-index", quoting=cure)
+    # Without an index the place of a field says whose it is.
+    for value in (field.to_numpy(), field.tolist(), pl.Series(field.to_numpy())):
+        assert (read(value).masses if what == "weights" else read(value).names).tolist() == (
+            field.tolist()
+        )
+    if fits:
+        assert read(field).size == 4
+
+
+def test_labels_and_weights_are_matched_with_one_another() -> None:
+    labels, weights = by_index(KINDS, "wxyz"), by_index(MASS[TURN], "ywzx")
+    found = silot.Measure(MASS[:, None], labels=labels, weights=weights)
+    assert found.masses.tolist() == MASS.tolist()
+
+
+def test_fewer_fields_are_refused_as_ever() -> None:
+    labels = by_index(KINDS[:3], range(3))
+    assert_refused(
+        lambda: silot.Measure(pandas_frame({"a": MASS}), labels=labels),
+        MismatchError, "labels-shape",
+    )  # fmt: skip
+
+
+# Tables of other libraries keep their names.
+
+
+class Stream:
+    """A relation of duckdb, or of whoever hands on its table by the protocol of Arrow."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
+class Dataset:
+    """What is used of a data set of Hugging Face."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self._columns = columns
+
+    def with_format(self, form: str) -> Any:
+        assert form == "arrow"
+        return _Rows(self._columns)
+
+
+class _Rows:
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self._columns = columns
+
+    def __getitem__(self, rows: slice) -> Any:
+        return arrow_table(self._columns)
+
+
+Dataset.__module__ = "datasets.arrow_dataset"
+
+
+@pytest.mark.parametrize("backend", ["polars", "pyarrow"])
+def test_a_stream_of_arrow_keeps_its_names(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = narwhals.from_arrow
+
+    def only(data: Any, backend: str, allowed: str = backend) -> Any:
+        if backend != allowed:
+            raise ModuleNotFoundError(backend)
+        return read(data, backend=backend)
+
+    monkeypatch.setattr(narwhals, "from_arrow", only)
+    one, two = (Stream(frame(pl.DataFrame, X, order)) for order in (NAMES, OTHER))
+    assert silot.Measure(one).columns == NAMES
+    assert silot.distance(one, two).value == 0.0
+    twice = Stream(pytest.importorskip("pyarrow").table([[1.0], [2.0]], names=["a", "a"]))
+    assert_refused(lambda: silot.Measure(twice), InputError, "frame-columns")
+
+
+def test_a_stream_without_a_library_to_read_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ModuleNotFoundError
+
+    monkeypatch.setattr(narwhals, "from_arrow", fail)
+    data = Stream(frame(pl.DataFrame, X))
+    assert_refused(lambda: silot.Measure(data), ExtraError, "extra-parquet", quoting="Stream")
+
+
+def test_a_data_set_keeps_its_names() -> None:
+    one, two = (
+        Dataset({name: X[:, NAMES.index(name)] for name in order}) for order in (NAMES, OTHER)
+    )
+    assert silot.Measure(one).columns == NAMES
+    assert silot.distance(one, two).value == 0.0
+
+
+def test_numbers_of_any_type_of_pandas_are_numbers() -> None:
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    data = pandas.DataFrame(
+        {
+            "Int64": pandas.array([1, 2], dtype="Int64"),
+            "boolean": pandas.array([True, False], dtype="boolean"),
+            "Float32": pandas.array([0.5, 2], dtype="Float32"),
+            "arrow": pandas.array([1, 2], dtype=pandas.ArrowDtype(arrow.int8())),
+            "decimal": pandas.array(
+                [Decimal("1.1"), Decimal("2.2")], dtype=pandas.ArrowDtype(arrow.decimal128(5, 1))
+            ),
+            "object": pandas.Series([Decimal("1.1"), 7], dtype=object),
+        }
+    )
+    rows = [[1, 1, 0.5, 1, 1.1, 1.1], [2, 0, 2, 2, 2.2, 7]]
+    assert silot.Measure(data).points.tolist() == rows
+    for odd in (["1", 2], [Decimal(1), 10**400], [{}, 1]):
+        mixed = pandas.DataFrame({"a": pandas.Series(odd, dtype=object)})
+        assert_refused(lambda data=mixed: silot.Measure(data), InputError, "measure-dtype")
+    missing = pandas.DataFrame({"a": pandas.Series([Decimal(1), None], dtype=object)})
+    assert_refused(lambda: silot.Measure(missing), InputError, "measure-nan")
+
+
+def test_columns_in_two_levels_are_called_by_both() -> None:
+    pandas = pytest.importorskip("pandas")
+    levels = pandas.MultiIndex.from_tuples([("a", "b"), ("a", "c")])
+    data = pandas.DataFrame(np.eye(2), columns=levels)
+    assert silot.Measure(data).columns == ("('a', 'b')", "('a', 'c')")
+    assert silot.distance(data, data[[("a", "c"), ("a", "b")]]).value == 0.0
 
 
 # Reading.

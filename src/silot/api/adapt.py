@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..data.measure import Data, Measure
+from ..data.names import canonical
 from ..data.preflight import Preflight
 from ..distances.sketches.release_options import Private
 from ..errors import InputError, MismatchError, SilotError
@@ -185,6 +186,7 @@ def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) 
     """Read data frames as measures, with their labels where they have any."""
     from ..data.tables import frame_table
 
+    labels = canonical(labels)
     tables = {name: frame_table(data) for name, data in devices.items()}
     frames = {name: table for name, table in tables.items() if table is not None}
     if frames and not any(labels in table.names for table in frames.values()):

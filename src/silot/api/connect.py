@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ..data.names import canonical
 from ..data.reading import Schema
 from ..errors import FileError, InputError, MismatchError, SilotError, WaitingError
 from ..federation.answer import Failure
@@ -120,7 +121,8 @@ def open_connection(
 ) -> Connection:
     """Open a connection for a new run, of a command line or not, or resume one."""
     loaded = Kit.load(kit, Role.ASKER)
-    chosen = loaded.project.sites if names is None else tuple(names)
+    sites = {canonical(name): name for name in loaded.project.sites}
+    chosen = tuple(sites.get(canonical(name), name) for name in (sites if names is None else names))
     unknown = [name for name in chosen if name not in loaded.project.sites]
     if unknown:
         raise MismatchError(

@@ -32,7 +32,7 @@ from .console import (
     write_report,
 )
 from .generate import Flags, argument, command, flag
-from .options import ColumnsOption, LabelColumnOption, Outputs, Results, Tables
+from .options import ColumnsOption, LabelColumnOption, Outputs, Results, Tables, stem_of
 from .sites import Where
 
 _TEST = ".test."
@@ -120,11 +120,11 @@ def evaluation_files(
     Those are files of the same names in a folder, or ``NAME.test.npz`` beside ``NAME.npz``.
     """
     devices = [path for path in paths if _TEST not in path.name]
-    stems = [path.name.split(".")[0] for path in devices]
+    stems = list(map(stem_of, devices))
     evaluation: dict[str, Path] = {}
     for stem, path in zip(stems, devices, strict=True):
-        end = path.name.removeprefix(stem)
-        beside = path.with_name(f"{stem}.test{end}") if folder is None else folder / path.name
+        begin, dot, end = path.name.partition(".")
+        beside = path.with_name(f"{begin}.test{dot}{end}") if folder is None else folder / path.name
         if beside.is_file():
             evaluation[stem if stems.count(stem) == 1 else str(path)] = beside
     if folder is not None and not evaluation:

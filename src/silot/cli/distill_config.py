@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from ..api.distill import MEMORY, Distill
-from ..data.documents import complaint, read_fields
+from ..data.documents import Plain, complaint, read_fields
 from ..distillation import Fit, LabelSpace
 from ..distillation.labels import Metric
 from ..errors import InputError, SilotError
@@ -92,11 +92,11 @@ def _declare_keys(kind: type[Options], at_once: Collection[str] = ()) -> type[_S
 class Columns(_Strict):
     """Columns of tables; ``.npz`` files name their arrays X and y instead."""
 
-    text_column: str | None = None
-    premise_column: str | None = None
-    hypothesis_column: str | None = None
-    label_column: str | None = None
-    feature_columns: tuple[str, ...] | None = None
+    text_column: Plain | None = None
+    premise_column: Plain | None = None
+    hypothesis_column: Plain | None = None
+    label_column: Plain | None = None
+    feature_columns: tuple[Plain, ...] | None = None
 
 
 class FileSource(Columns):

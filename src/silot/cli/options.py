@@ -14,6 +14,7 @@ from ..data.container import recognise
 from ..data.loading import column_names, load_measure
 from ..data.matching import match_columns
 from ..data.measure import Covariance, Measure
+from ..data.names import canonical
 from ..data.reading import Schema, read_by_schema, table_source
 from ..data.site import Site
 from ..errors import InputError
@@ -60,9 +61,9 @@ class Columns(Flags):
 
     def note_files(self, files: Iterable[Path]) -> None:
         # A site file that no table is read by changes nothing, and the result would look proven.
-        tables = {path.name.split(".")[0] for path in files if path.exists()}
+        tables = {stem_of(path) for path in files if path.exists()}
         for text in self.site or ():
-            name = text.rpartition("=")[0]
+            name = canonical(text.rpartition("=")[0])
             if name and name not in tables:
                 raise InputError(
                     f"--site {text[:80]}: no table that is read here is called {name[:40]!r}. NAME "
@@ -84,12 +85,12 @@ class Columns(Flags):
     def sites(self) -> dict[str, Site]:
         """Load by the site's name how it writes its columns; ``""`` stands for all others."""
         parted = [text.rpartition("=") for text in self.site or ()]
-        return {name: Site.load(path) for name, _, path in parted}
+        return {canonical(name): Site.load(path) for name, _, path in parted}
 
     def site_of(self, path: Path, *, is_public: bool = False) -> Site | None:
         """Return how the site of a file writes it, if a flag says so."""
         sites = self.sites()
-        return sites.get(path.name.split(".")[0], None if is_public else sites.get(""))
+        return sites.get(stem_of(path), None if is_public else sites.get(""))
 
     def by_schema(self, path: Path, schema: Schema, *, complete: bool = True) -> Measure:
         """Read records of one file by a schema, and report its problems on stderr."""
@@ -114,16 +115,15 @@ class Columns(Flags):
         """Return the columns of a table that are features; ``None`` for all."""
         if self.columns is None:
             return None
-        names = column_names(path)
-        plain = [name if name in names else name.strip() for name in self.columns.split(",")]
-        if set(plain) <= set(names):
+        plain = list(map(canonical, self.columns.split(",")))
+        if set(plain) <= set(column_names(path)):
             return plain
         # Names with commas are quoted, as in the table.
         try:
             quoted = next(csv.reader([self.columns], skipinitialspace=True, strict=True), [])
         except csv.Error:
             quoted = plain
-        return [name if name in names else name.strip() for name in quoted] or plain
+        return quoted or plain
 
     def measure(self, path: Path, *, weights: bool = True) -> Measure:
         """Load records of one file; public ones have no ``weights``."""
@@ -173,7 +173,7 @@ class Tables(Columns):
             )
         unlabelled = set[Path]()
         if missing_label is not None and self.label_column is not None:
-            unlabelled = _without(self.label_column, paths)
+            unlabelled = _without(canonical(self.label_column), paths)
         # Where no table has it the name is wrong: whoever reads the first table says so.
         column = self.identifiers
         identified = {path for path in paths if column and column in column_names(path)} or paths
@@ -222,7 +222,7 @@ class NamedTables(Tables):
 
     @property
     def identifiers(self) -> str | None:
-        return self.id_column
+        return None if self.id_column is None else canonical(self.id_column)
 
 
 class Spending(Flags):
@@ -317,12 +317,17 @@ class Outputs(Results):
         super().finish(result, **how)
 
 
+def stem_of(path: Path) -> str:
+    """Return what a holder is called by its file: its name up to the first dot."""
+    return canonical(path.name.split(".")[0])
+
+
 def _is_table(path: Path) -> bool:
     return recognise(path).is_table
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    stems = [path.name.split(".")[0] for path in paths]
+    stems = list(map(stem_of, paths))
     names = [
         stem if stems.count(stem) == 1 and stem not in RESERVED else str(path)
         for stem, path in zip(stems, paths, strict=True)

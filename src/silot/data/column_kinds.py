@@ -11,17 +11,15 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..errors import InputError
+from .documents import LONGEST, Name
 from .label_names import label_name
-from .names import canonical
 from .notation import Notation
 
 # More coordinates than this are no table that people wrote a contract for.
 _MOST_CATEGORIES = 10_000
-LONGEST = 200
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 
 
 class Part(BaseModel):
@@ -40,7 +38,7 @@ def _named(values: tuple[Any, ...], what: str) -> tuple[str, ...]:
         if not isinstance(value, str | int | float):
             raise ValueError(f"one of the {what} is neither text nor number; put it in quotes")
     try:
-        names = tuple(canonical(label_name(value)) for value in values)
+        names = tuple(map(label_name, values))
     except InputError as error:
         raise ValueError(error.message) from None
     if "" in names:

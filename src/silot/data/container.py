@@ -252,11 +252,13 @@ def _packed(source: Source) -> Source:
     """Look into a packed file: workbooks and archives of arrays are zips too."""
     if source.packing == "zip":
         members = _members(source)
+        if not members:
+            raise FileError(f"{source.name} is an archive with nothing in it.", code="file-empty")
         if any(member == "xl/workbook.xml" for member in members):
             return Source(source.file, source.name, "xlsx", part=source.part)
         if "content.xml" in members and "mimetype" in members:
             return Source(source.file, source.name, "ods", part=source.part)
-        if members and not source.part and all(member.endswith(".npy") for member in members):
+        if not source.part and all(member.endswith(".npy") for member in members):
             return Source(source.file, source.name, "arrays")
         source = Source(source.file, source.name, "text", "zip", _member(source, members))
     with guard(source.fail), open_bytes(source) as stream:

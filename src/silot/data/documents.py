@@ -5,15 +5,35 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, overload
+from typing import Annotated, Any, ClassVar, Self, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..errors import FileError, InputError
 from .foreign import JSON_BYTES, guard, parse_json, parse_yaml, read_bytes
+from .names import canonical, header_names
 
 EXACT = 2.0**53
 """Larger numbers have no exact text and no steps of one."""
+LONGEST = 200
+"""Letters of a name or a unit."""
+
+
+def _distinct(columns: Any) -> Any:
+    """Refuse two columns whose names look the same: the second would replace the first."""
+    try:
+        header_names(columns if isinstance(columns, Mapping) else ())
+    except FileError as error:
+        raise ValueError(error.message) from None
+    return columns
+
+
+# As people see it, before its length is checked: a name of blanks alone is empty.
+_plain = BeforeValidator(lambda text: canonical(text) if isinstance(text, str) else text)
+Plain = Annotated[str, _plain]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST), _plain]
+V = TypeVar("V")
+ByName = Annotated[Mapping[Name, V], BeforeValidator(_distinct)]
 _KINDS = (".json", ".yml", ".yaml")
 _TYPES = {
     "bool": "true or false",

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from decimal import Decimal
-from numbers import Integral
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -28,7 +26,7 @@ from .notation import (
     possible,
     read_numbers,
 )
-from .tables import fields_of
+from .tables import NO_NAME, fields_of, written
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -38,8 +36,6 @@ Fields = Sequence[str] | nw.Series[Any]
 """A column of a csv, whose fields are texts, or of a type."""
 
 _SECONDS = 86_400.0
-# What no category, and no number, is called.
-_NO_NAME = "\0"
 # Numbers that stand for what is none of the names, among codes: like one of them, another, missing.
 ALIKE, UNREAD, EMPTY = -3, -2, -1
 # Fields that are kept to tell a notation by.
@@ -118,20 +114,8 @@ def _typed_numbers(
         return Numbers.of(values, np.zeros(len(values), dtype=np.bool_))
     # By their texts, each as if it were alone: which type a column has follows from all its
     # fields, and a decimal divided by the power of ten of its column may round otherwise.
-    read = read_numbers([_written(value) for value in _values(column)], PLAIN, sentinels)
+    read = read_numbers([written(value, text=True) for value in _values(column)], PLAIN, sentinels)
     return Numbers.of(read.values, read.unread)
-
-
-def _written(value: Any) -> str:
-    """What a field of any type is as the text of a number; of no number where it is none."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if not isinstance(value, np.bool_ | Integral | float | np.floating | Decimal):
-        return _NO_NAME
-    try:
-        return repr(float(value))
-    except (OverflowError, ValueError):
-        return _NO_NAME
 
 
 @dataclass(eq=False)
@@ -249,13 +233,11 @@ def _name(value: Any) -> str | None:
     """What a field is called, ``None`` where nothing is there."""
     if value is None or (isinstance(value, float | np.floating) and value != value):
         return None
-    if isinstance(value, str):
-        value = canonical(value)
     try:
         return label_name(value)
     except (InputError, ValueError):
         # Of a kind that has no name, or a number that has no text.
-        return _NO_NAME
+        return NO_NAME
 
 
 def _day(value: Any, form: str, missing: Collection[str]) -> float:

@@ -7,10 +7,11 @@ from numbers import Integral
 import numpy as np
 
 from ..errors import InputError
+from .names import canonical
 
 
 def label_name(label: object) -> str:
-    """Return the name of a label: the text by which holders agree on a class.
+    r"""Return the name of a label: the text by which holders agree on a class.
 
     It follows from the label alone, and not from the common type of its column: a label has one
     name as an integer, as a float among fractions, and as the text that Python, numpy or polars
@@ -20,8 +21,9 @@ def label_name(label: object) -> str:
     ----------
     label
         A number that is whole is written without a point, a fraction as Python writes it, and
-        truth values are 1 and 0. Bytes are UTF-8 text. A text stays as it is, except where it is
-        what Python, numpy or polars write for a float or a truth value: then it is that number.
+        truth values are 1 and 0. Bytes are UTF-8 text. Texts that look the same are one
+        (``names.canonical``); one that Python, numpy or polars write for a float or a truth value
+        is that number.
 
     Raises
     ------
@@ -34,13 +36,13 @@ def label_name(label: object) -> str:
     --------
     >>> [label_name(label) for label in (3, 3.0, "3", "3.0", "3e+00", True, "false", 2.5, "2.5")]
     ['3', '3', '3', '3', '3', '1', '0', '2.5', '2.5']
-    >>> [label_name(label) for label in ("007", "1e3", "250.00", "+1", " x")]
-    ['007', '1e3', '250.00', '+1', ' x']
+    >>> [label_name(label) for label in ("007", "1e3", "250.00", "+1", " covid\u201319")]
+    ['007', '1e3', '250.00', '+1', 'covid-19']
     """
     if isinstance(label, bytes):
         label = label.decode(errors="backslashreplace")
     if isinstance(label, str):
-        return _text_name(str(label))
+        return _text_name(canonical(label))
     if isinstance(label, Integral | np.bool_):
         return str(int(label))
     if not isinstance(label, float | np.floating):

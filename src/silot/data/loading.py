@@ -17,6 +17,7 @@ from .files import write_whole
 from .foreign import parse_json
 from .matching import check_schemas
 from .measure import Measure
+from .names import canonical
 from .reading import Schema, read_by_schema
 from .site import Site
 from .table_files import read_names, read_table
@@ -161,8 +162,9 @@ def load_identifiers(path: str | Path, column: str) -> list[str]:
         )
     with source.naming():
         table = read_table(source)
-        table.check_names([column])
-        return [text or "" for text in table.texts(column)]
+        name = canonical(column)
+        table.check_names([name])
+        return [text or "" for text in table.texts(name)]
 
 
 def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import MismatchError
-from .names import listing
+from .names import listing, similar
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -42,7 +42,9 @@ def match_columns(
             )
             if own
         )
+        near = next((hint for name in order if (hint := similar(name, columns))), "")
         if only:
+            only += f"{near} looks like one of them; " if near else ""
             raise MismatchError(
                 f"{lead!r} and {other!r} have other columns: {only}"
                 "rename them, or choose the features that both have.",

@@ -16,7 +16,7 @@ from silot_transport.moments import Embedding, centred_root, thin_root
 
 from ..errors import FileError, InputError, MismatchError
 from .label_names import label_name
-from .names import listing
+from .names import canonical, listing
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
@@ -30,6 +30,8 @@ Covariance = Literal["diagonal", "diagonal-of-root", "full"]
 
 Codes = npt.NDArray[np.int64]
 
+# What has no index; of it most labels and weights are.
+_PLAIN = (np.ndarray, list, tuple, str, type(None))
 # Largest embedded array, in float64 entries (1 GiB).
 _LARGEST_EMBEDDING = 1 << 27
 
@@ -103,6 +105,8 @@ class Measure:
     ) -> None:
         points, weights, labels, columns = _split_frame(points, weights, labels, columns)
         named = None if columns is None else tuple(columns)
+        if named is not None and schema is None and all(isinstance(name, str) for name in named):
+            named = tuple(map(canonical, named))
         cloud = _as_cloud(points, named)
         cloud = cloud.copy() if copy else cloud.view()
         masses = as_weights(weights, len(cloud))
@@ -354,6 +358,12 @@ def _split_frame(
 ) -> tuple[Any, Any, Any, Sequence[str] | None]:
     """Return the arguments of a measure, the columns of a data frame as arrays."""
     mass, label = (name if isinstance(name, str) else None for name in (weights, labels))
+    if not isinstance(labels, _PLAIN) or not isinstance(weights, _PLAIN):
+        from .tables import align
+
+        labels = align(points, labels, "labels")
+        # Labels may have an index where points have none.
+        weights = align(labels, align(points, weights, "weights"), "weights")
     table = None
     # Arrays and lists, which are most data, need not wait for the import.
     if not isinstance(points, np.ndarray | list | tuple):

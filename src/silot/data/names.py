@@ -1,11 +1,14 @@
-"""Read units and public limits from the names of columns, and list names in a sentence."""
+"""Compare names as people see them, and read units and public limits from those of columns."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+
+from ..errors import FileError
 
 Quartiles = tuple[float, float, float]
 
@@ -90,13 +93,22 @@ _NUMBERED = {
 }  # fmt: skip
 
 
-# Quotes and a sign of subtraction, which no form of Unicode makes one.
-_QUOTES: dict[int, str] = {
+# Signs that look the same, which no form of Unicode makes one: quotes, a minus, the wave of
+# Japanese encodings. Fillers and selectors of variants are not seen at all.
+_ALIKE: dict[int, str] = {
     **dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u00b4`\u2032"), "'"),
     **dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033"), '"'),
-    ord("\u2212"): "-",
-}
+    **dict.fromkeys((0x34F, 0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10)), ""),
+    ord("\u2212"): "-", ord("\u301c"): "~", ord("\u2016"): "\u2225",
+}  # fmt: skip
 _KINDS = {"Pd": "-", "Zs": " ", "Cc": " ", "Cf": ""}
+# Their compatible forms look different: 10 to the power of 3 is not 103.
+_APART = ("<super>", "<sub>", "<circle>")
+# Letters of Cyrillic, and the Latin ones that they look like.
+_LATIN = str.maketrans(
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0430\u0435\u043e\u0440"
+    "\u0441\u0443\u0445\u0456", "ABEKMHOPCTXaeopcyxi",
+)  # fmt: skip
 
 
 def canonical(name: str) -> str:
@@ -110,10 +122,51 @@ def canonical(name: str) -> str:
     (True, True)
     """
     if name.isascii() and name.isprintable():
-        return name.strip()
-    text = unicodedata.normalize("NFKC", name.translate(_QUOTES))
-    signs = (_KINDS.get(unicodedata.category(sign), sign) for sign in text)
-    return " ".join("".join(signs).translate(_QUOTES).split())
+        return " ".join(name.replace("`", "'").split())
+    text = "".join(map(_compatible, name.translate(_ALIKE)))
+    signs = "".join(_KINDS.get(unicodedata.category(sign), sign) for sign in text)
+    # Marks may stand next to their letters only now.
+    return " ".join(unicodedata.normalize("NFC", signs.translate(_ALIKE)).split())
+
+
+def _compatible(sign: str) -> str:
+    is_apart = unicodedata.decomposition(sign).startswith(_APART)
+    return sign if is_apart else unicodedata.normalize("NFKC", sign)
+
+
+def header_names(names: Iterable[object]) -> list[str]:
+    """Return names of columns as they are compared; refuse two that look the same."""
+    places: dict[str, tuple[int, str]] = {}
+    for place, raw in enumerate(map(str, names), start=1):
+        first, other = places.setdefault(canonical(raw), (place, raw))
+        if first != place:
+            why = "have one name" if raw == other else "have names that look the same"
+            raise FileError(
+                f"columns no. {first} and {place} {why}{_differing(other, raw)}. Rename one.",
+                code="file-columns",
+            )
+    return list(places)
+
+
+def similar(name: str, names: Iterable[str]) -> str:
+    """Return in quotes the one of other names that looks like a name, or nothing."""
+
+    def key(text: str) -> str:
+        plain = unicodedata.normalize("NFKD", text.translate(_LATIN)).casefold()
+        return re.sub(r"[\W_]+", "", plain) or text
+
+    other = next((text for text in names if text != name and key(text) == key(name)), "")
+    is_one = other.translate(_LATIN) == name.translate(_LATIN)
+    return repr(other) + _differing(other, name) * is_one if other else ""
+
+
+def _differing(first: str, second: str) -> str:
+    """Return the code points that one of two names has alone, in brackets."""
+    sides = [
+        " ".join(f"U+{ord(sign):04X}" for sign in (Counter(one) - Counter(two))) or "nothing"
+        for one, two in ((first, second), (second, first))
+    ]
+    return f" ({' against '.join(sides)})" if first != second else ""
 
 
 def listing(texts: Sequence[str], most: int = 12) -> str:

@@ -14,12 +14,12 @@ from ..errors import FileError, InputError
 from .column_kinds import Label, Number, Weight
 from .container import Source, recognise
 from .coordinates import Misfits, encode
-from .fields import Alike, Fields, Signs, as_names, as_numbers, hashes
+from .fields import ALIKE, EMPTY, UNREAD, Fields, Signs, as_codes, as_numbers, hashes
 from .fit import Fit
 from .label_names import label_name
 from .measure import Measure
-from .names import canonical, listing
-from .notation import MISSING, PLAIN, Notation
+from .names import listing, similar
+from .notation import PLAIN, Notation
 from .schema import Contract
 from .site import Site, SiteColumn, writing_of
 from .table_files import Block, frame_block, read_blocks, read_names
@@ -245,10 +245,12 @@ class _Reader:
         if self._label and not complete and self._sources[self._label.column] not in names:
             self._label = None
         needed = [*schema.used, *(part.column for part in (self._label, self._weight) if part)]
-        absent = [repr(self._sources[name]) for name in needed if self._sources[name] not in names]
+        absent = [self._sources[name] for name in needed if self._sources[name] not in names]
         if absent:
+            near = {name: similar(name, names) for name in absent}
+            texts = [repr(n) + f" (there is {hint})" * bool(hint) for n, hint in near.items()]
             raise InputError(
-                f"the schema needs columns that the table has not: {listing(absent)}. Say what "
+                f"the schema needs columns that the table has not: {listing(texts)}. Say what "
                 "they are called here in a site file (columns: NAME: from: ...).",
                 code="schema-columns",
             )
@@ -370,24 +372,14 @@ def _roles(schema: Contract) -> list[str]:
 def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
     """Return labels among the public classes, and what does not fit."""
     written = SiteColumn() if site is None else site
-    codes = {canonical(label_name(k)): canonical(label_name(v)) for k, v in written.codes.items()}
-    sentinels = tuple(canonical(label_name(value)) for value in written.sentinels)
-    classes = {name: name for name in label.classes}
-    names = as_names(column, (*MISSING, *sentinels))
-    words: dict[str | None, str | None] = {None: label.missing or ""}
-    for name in set(names) - {None}:
-        words[name] = classes.get(codes.get(str(name), str(name)))
-    alike = Alike({*classes, *codes})
-    like = {name for name, text in words.items() if text is None and alike(str(name))}
-    texts = [words[name] or ("" if name is None else "other") for name in names]
-    misfits = Misfits.of(
-        missing=[name is None for name in names],
-        alike=[name in like for name in names],
-        **{"other" if label.other else "unknown": [
-            words[name] is None and name not in like for name in names
-        ]},
-    )  # fmt: skip
-    return texts, misfits
+    classes = {name: place for place, name in enumerate(label.classes)}
+    own = {code: classes.get(label_name(name), UNREAD) for code, name in written.codes.items()}
+    codes = as_codes(column, classes | own, written.sentinels)
+    other = {"other" if label.other else "unknown": codes == UNREAD}
+    misfits = Misfits.of(missing=codes == EMPTY, alike=codes == ALIKE, **other)
+    # Negative codes count from the end.
+    texts = (*label.classes, "other", "other", label.missing or "")
+    return [texts[code] for code in codes], misfits
 
 
 def _masses(column: Fields, weight: Weight, notation: Notation) -> tuple[Array, Misfits]:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from .column_kinds import LONGEST, Column, Feature, Label, LeftOut, Name, Weight
-from .documents import Document, neat
+from .column_kinds import Column, Feature, Label, LeftOut, Weight
+from .documents import LONGEST, ByName, Document, neat
 from .files import write_whole
 from .names import listing
 
@@ -34,7 +34,7 @@ class Contract(Document):
     silot: Literal["schema"] = "schema"
     version: Literal[1] = 1
     name: str = Field(default="", max_length=LONGEST)
-    columns: Mapping[Name, Column] = Field(min_length=1)
+    columns: ByName[Column] = Field(min_length=1)
     label: Label | None = None
     weight: Weight | None = None
     read_off: tuple[str, ...] = ()

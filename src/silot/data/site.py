@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..errors import InputError
-from .column_kinds import Category, Date, Feature, Number, Ordered, YesNo
+from .column_kinds import Category, Date, Feature, Number, Ordered, Sentinels, YesNo
 from .conversion import conversion
 from .coordinates import Writing
 from .dialect import Dialect
-from .documents import Document
+from .documents import ByName, Document, Plain
 from .label_names import label_name
-from .names import canonical
 from .notation import Notation
 
 
@@ -23,12 +22,21 @@ class SiteColumn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    source: str = Field(default="", alias="from")
+    source: Plain = Field(default="", alias="from")
     unit: str = ""
     codes: Mapping[Any, Any] = Field(default_factory=dict)
     format: str = ""
-    sentinels: tuple[Any, ...] = ()
+    sentinels: Sentinels = ()
     notation: Notation | None = None
+
+    @field_validator("codes")
+    @classmethod
+    def _name_codes(cls, codes: Mapping[Any, Any]) -> Mapping[str, Any]:
+        """Codes by the rule of labels; of two that are one, the second would win."""
+        names = {label_name(code): value for code, value in codes.items()}
+        if len(names) < len(codes):
+            raise ValueError("two of the codes are one")
+        return names
 
 
 class Site(Document):
@@ -53,7 +61,7 @@ class Site(Document):
     wrong: ClassVar = "site-invalid"
 
     silot: Literal["site"] = "site"
-    columns: Mapping[str, SiteColumn] = Field(default_factory=dict)
+    columns: ByName[SiteColumn] = Field(default_factory=dict)
     decimal: Literal[".", ","] | None = None
     group: Literal["", ".", ",", " ", "'"] = ""
     file: Dialect = Field(default_factory=Dialect)
@@ -100,11 +108,8 @@ def writing_of(name: str, column: Feature, site: Site) -> Writing:
         )
     if notation is None and isinstance(column, Number):
         notation = column.notation
-    codes = {
-        canonical(label_name(text)): _target(name, column, v) for text, v in entry.codes.items()
-    }
-    sentinels = tuple(canonical(label_name(value)) for value in entry.sentinels)
-    return Writing(factor, offset, codes, entry.format, sentinels, notation)
+    codes = {code: _target(name, column, value) for code, value in entry.codes.items()}
+    return Writing(factor, offset, codes, entry.format, entry.sentinels, notation)
 
 
 def _target(name: str, column: Feature, value: Any) -> str:
@@ -116,7 +121,7 @@ def _target(name: str, column: Feature, value: Any) -> str:
         # YAML reads yes and no as true and false.
         if isinstance(value, bool):
             value = yes[0] if value else no[0]
-    word = canonical(label_name(value))
+    word = label_name(value)
     if word not in names:
         raise InputError(
             f"the site file maps a code of {name!r} to something that is none of its categories "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -16,7 +15,7 @@ from .columnar import collect_columns, names_of_columns, scan_columns
 from .container import Source
 from .dialect import Dialect, open_rows
 from .foreign import check_count, guard
-from .names import listing
+from .names import header_names
 from .tables import Table, Texts, may_be_value, named, table_of
 
 # Rows of columns with a type, and of cells, that are held at a time.
@@ -50,7 +49,7 @@ def read_names(source: Source, dialect: Dialect = _UNDECLARED) -> list[str]:
     """Read the names of the columns of a table."""
     with guard(source.fail):
         if source.kind in ("parquet", "arrow"):
-            return names_of_columns(source)
+            return header_names(names_of_columns(source))
         if source.kind != "text":
             cells = read_cells(source)
             return _header(source, cells.names, cells.first - 1)
@@ -70,14 +69,7 @@ def _header(source: Source, names: Sequence[str], line: int) -> list[str]:
             f"there. {cure}.",
             code="file-header",
         )
-    counts = Counter(names)
-    doubled = [str(place + 1) for place, name in enumerate(names) if counts[name] > 1]
-    if doubled:
-        raise FileError(
-            f"{source.name} has columns of one name: no. {listing(doubled)}. Rename them.",
-            code="file-columns",
-        )
-    return list(names)
+    return header_names(names)
 
 
 def _places(names: Sequence[str], *, alone: bool) -> bool:
@@ -128,12 +120,13 @@ def _text_blocks(source: Source, wanted: Collection[str], dialect: Dialect) -> I
 
 
 def _columnar_blocks(source: Source, wanted: Collection[str]) -> Iterator[Block]:
-    names_of_columns(source)
-    lazy, names, height = scan_columns(source, wanted, _SLICE)
+    raw = names_of_columns(source)
+    plain = dict(zip(raw, header_names(raw), strict=True))
+    lazy, names, height = scan_columns(source, {n for n in raw if plain[n] in wanted}, _SLICE)
     for start in range(0, height, _SLICE):
         frame = nw.from_native(collect_columns(lazy.slice(start, _SLICE), source))
         size = min(_SLICE, height - start)
-        columns = {name: frame.get_column(name) for name in names}
+        columns = {plain[name]: frame.get_column(name) for name in names}
         lines = range(start + 1, start + size + 1)
         yield Block(columns, size, (start + size) / height, lines, "record")
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
-from typing import Any, NamedTuple, cast, overload
+from numbers import Integral
+from typing import Any, NamedTuple, TypeVar, cast, overload
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import FileError, InputError
-from .names import listing
+from ..errors import ExtraError, FileError, InputError, MismatchError
+from .names import canonical, header_names, listing, similar
 from .notation import (
     MISSING,
     PLAIN,
@@ -27,6 +30,10 @@ from .notation import (
     possible,
     read_numbers,
 )
+
+T = TypeVar("T")
+# What no category, and no number, is called.
+NO_NAME = "\0"
 
 
 class Texts(Sequence[str]):
@@ -103,6 +110,10 @@ class Table:
         if not isinstance(column, Texts):
             # A column of missing values only has no type; its NaN are reported as such.
             is_numeric = column.dtype.is_numeric() or column.dtype == nw.Boolean
+            if column.dtype == nw.Object:
+                # Decimals of pandas, or numbers of several types. A text is none of them.
+                texts = list(map(written, fields_of(column)))
+                is_numeric = not read_numbers(texts).unread.any()
             # What stands in brackets is left out: categories are values of the data.
             odd = not is_numeric and column.null_count() < len(column)
             return str(column.dtype).split("(")[0] if odd else None
@@ -144,16 +155,16 @@ class Table:
             notation = self.readings[name].notation
             assert notation is not None
             return read_numbers(column, notation).values
-        if column.dtype == nw.Decimal:
+        if column.dtype == nw.Object or column.dtype == nw.Decimal:
             # By their texts: dividing by the power of ten of the column may round otherwise.
-            column = column.cast(nw.String)
+            return read_numbers(list(map(written, fields_of(column)))).values
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
     def values(self, name: str) -> list[Any]:
         """Fields of a column one by one, ``None`` where missing."""
         column = self.columns[name]
         if isinstance(column, Texts):
-            return [None if value in MISSING else value for value in column]
+            return [None if canonical(value) in MISSING else value for value in column]
         fields = fields_of(column)
         if column.dtype.is_float():
             # In the type of the column: to a float32, Python gives digits it does not have.
@@ -178,9 +189,12 @@ class Table:
         """Raise where a column is named that is not there."""
         absent = [name for name in wanted if name not in self.columns]
         if absent:
+            hint = similar(absent[0], self.columns) if named(self.columns) else ""
             names = listing([self.called(name) for name in self.columns])
-            text = f"there is no column {absent[0]!r}; there is {names}."
-            raise FileError(text, code="file-columns")
+            cure = f"{hint}: write it so" if hint else names
+            raise FileError(
+                f"there is no column {absent[0]!r}; there is {cure}.", code="file-columns"
+            )
 
     def parts(
         self,
@@ -203,7 +217,11 @@ class Table:
             Label of records whose field in the label column is empty; by default there may be
             none.
         """
-        names = self._feature_columns(features, labels, weights, identifiers)
+        labels, weights, identifiers = (
+            None if name is None else canonical(name) for name in (labels, weights, identifiers)
+        )
+        chosen = list(map(canonical, features or ()))
+        names = self._feature_columns(chosen, labels, weights, identifiers)
         cure = (
             "Name the columns of features, or of the labels, or read the table by a schema, which "
             "takes words and dates too (`silot schema draft FILE`)"
@@ -249,14 +267,14 @@ class Table:
 
     def _feature_columns(
         self,
-        features: Sequence[str] | None,
+        features: Sequence[str],
         labels: str | None,
         weights: str | None,
         identifiers: str | None,
     ) -> list[str]:
         """Columns of features: those that were named, or those that are nothing else."""
         others = [name for name in (labels, weights, identifiers) if name is not None]
-        chosen = list(features or ())
+        chosen = list(features)
         self.check_names([*chosen, *others])
         if len(set(chosen)) < len(chosen):
             raise InputError("a feature column is named twice.", code="option-columns")
@@ -342,33 +360,84 @@ def frame_table(data: object) -> Table | None:
     # Arrays and lists, which are most data, need not wait for an import.
     if isinstance(data, np.ndarray | list | tuple):
         return None
-    if type(data).__name__ == "RecordBatch" and hasattr(data, "__arrow_c_stream__"):
-        # Of pyarrow, which narwhals knows as a table alone.
-        data = nw.from_arrow(cast("Any", data), backend="pyarrow")
     try:
-        frame = nw.from_native(data, pass_through=True)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    except nw.exceptions.DuplicateError:
-        raise InputError("two columns have one name. Rename them.", code="frame-columns") from None
-    if isinstance(frame, nw.LazyFrame):
-        raise InputError(
-            "the data are a query that was not run. Give its result: frame.collect().",
-            code="frame-lazy",
-        )
-    return table_of(frame) if isinstance(frame, nw.DataFrame) else None
+        if type(data).__module__ == "datasets.arrow_dataset":
+            # Of Hugging Face, which hands on no stream, and may have chosen rows of its table.
+            data = cast("Any", data).with_format("arrow")[:]
+        frame = _native(data)
+        if hasattr(data, "__arrow_c_stream__") and not isinstance(frame, nw.DataFrame | nw.Series):
+            frame = _of_stream(data)
+        if isinstance(frame, nw.LazyFrame):
+            raise InputError(
+                "the data are a query that was not run. Give its result: frame.collect().",
+                code="frame-lazy",
+            )
+        return table_of(frame) if isinstance(frame, nw.DataFrame) else None
+    except FileError as error:
+        why = error.message
+    except (nw.exceptions.DuplicateError, *errors_of_polars()) as error:
+        why = f"the columns cannot be read ({type(error).__name__}). Give each a name of its own."
+    raise InputError(why, code="frame-columns")
+
+
+def _native(data: object) -> Any:
+    """Return what narwhals makes of data, themselves where it knows no such kind."""
+    return nw.from_native(cast("Any", data), allow_series=True, pass_through=True)
+
+
+def _of_stream(data: Any) -> nw.DataFrame[Any]:
+    """Read a table that Arrow hands on, such as a batch of pyarrow or a relation of duckdb."""
+    for backend in ("polars", "pyarrow"):
+        with suppress(ImportError):
+            return nw.from_arrow(data, backend=backend)
+    raise ExtraError(
+        f"a {type(data).__name__} is read with polars or pyarrow. Run: pip install "
+        "'silot[parquet]', or give a data frame.",
+        code="extra-parquet",
+    )
+
+
+def align(records: object, fields: T, what: str) -> T:
+    """Return fields in the order of their records: by the index where both are of pandas."""
+    sides = _native(records), _native(fields)
+    if not all(isinstance(side, nw.DataFrame | nw.Series) for side in sides):
+        return fields
+    own, other = map(nw.maybe_get_index, sides)
+    # Another number of them is refused elsewhere.
+    if own is None or other is None or own.equals(other) or len(own) != len(other):
+        return fields
+    if own.is_unique and other.is_unique and other.isin(own).all():
+        return nw.maybe_align_index(*reversed(sides)).to_native()
+    raise MismatchError(
+        f"the index of {what} is not that of the records. If their rows are in the same order, "
+        f"give {what}.to_numpy(), or call .reset_index(drop=True) on both; else set the same "
+        "index, without repetitions, on both.",
+        code="frame-index",
+    )
 
 
 def table_of(frame: nw.DataFrame[Any]) -> Table:
     """A data frame as a table."""
-    columns = {str(name): frame.get_column(name) for name in frame.columns}
-    if len(columns) < len(frame.columns):
-        raise InputError("two columns have one name. Rename them.", code="frame-columns")
-    return Table(columns)
+    names = header_names(frame.columns)
+    return Table({n: frame.get_column(raw) for n, raw in zip(names, frame.columns, strict=True)})
 
 
 def fields_of(column: nw.Series[Any]) -> list[Any]:
     """Return the fields of a column, ``None`` where the library has a missing value."""
     missing = column.is_null().to_list()
     return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
+
+
+def written(value: Any, *, text: bool = False) -> str:
+    """Return a field of any type as the text of a number, or as that of no number."""
+    if value is None or (text and isinstance(value, str)):
+        return value or ""
+    if not isinstance(value, np.bool_ | Integral | float | np.floating | Decimal):
+        return NO_NAME
+    try:
+        return repr(float(value))
+    except (OverflowError, ValueError):
+        return NO_NAME
 
 
 def may_be_value(name: str) -> bool:

@@ -9,6 +9,8 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.tables import align
+
 
 def _has(method: str) -> Any:
     """Whether the classifier has a method; its own error says that it has not."""
@@ -45,6 +47,11 @@ class WrappingClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Any:  # noqa: N803
         """Its decision function, (n,) or (n, C)."""
         return self._delegate("decision_function", X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Share of records whose class is predicted, by weight."""
+        weights = align(X, sample_weight, "sample_weight")
+        return float(super().score(X, align(X, y, "y"), weights))
 
     def _delegate(self, method: str, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import column_or_1d, has_fit_parameter, validate_d
 from silot_transport import exact_plan
 from silot_transport._check import as_points
 
+from ..data.tables import align
 from ..errors import InputError, MismatchError
 from ..options import word
 from ._checks import check_level, check_option, names_of, seed_of
@@ -144,6 +145,7 @@ class DomainAdapter(WrappingClassifier):
         """
         check_option(word("leave", "transport"), self.otherwise, "otherwise")
         check_level(self.level, "level")
+        y, sample_domain = align(X, y, "y"), align(X, sample_domain, "sample_domain")
         points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         labels = column_or_1d(labels, warn=True)
         of_source = _sources(sample_domain, len(labels))

@@ -13,6 +13,7 @@ from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from ..data.tables import align
 from ..errors import InputError, MismatchError
 from ._wrapping import WrappingClassifier
 from .screener import RecordScreener
@@ -106,6 +107,8 @@ class CleanedClassifier(WrappingClassifier):
         CleanedClassifier
             This one.
         """
+        y, trusted = align(X, y, "y"), align(X, trusted, "trusted")
+        fit_params = {name: align(X, value, name) for name, value in fit_params.items()}
         validate_data(self, X, y, skip_check_array=True)
         size = len(y) if hasattr(y, "__len__") else 0
         sure = _mask(trusted, size)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..api.records import value_records
 from ..data.measure import Measure
+from ..data.tables import align
 from ..distances.questions import decode_classes
 from ..errors import InputError
 from ..federation.party import Own
@@ -142,7 +143,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
                 code="labels-absent",
             )
         self._seed = seed_of(self.random_state)
-        self._trusted = Own(self._measure(points, y))
+        self._trusted = Own(self._measure(points, align(X, y, "y")))
         self._screen, _, classes = fitted(self._trusted, labels=labels, seed=self._seed)
         self.classes_ = np.array(decode_classes(classes) if labels else [], dtype=np.str_)
         sound = sound_odds(self._screen, labels=labels)
@@ -172,7 +173,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         """
         check_is_fitted(self)
         points = self._points(X, reset=False)
-        return -odds(self._screen, points, self._codes(points, y))[0]
+        return -odds(self._screen, points, self._codes(points, align(X, y, "y")))[0]
 
     def decision_function(self, X: Any, y: Any = None) -> Array:  # noqa: N803
         """``score_samples`` less ``offset_`` (n,): below 0 for records that are called broken."""
@@ -233,7 +234,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         check_is_fitted(self)
         if self.labels and y is None:
             raise InputError("labels are to be judged. Give y.", code="labels-absent")
-        data = self._measure(self._points(X, reset=False), y)
+        data = self._measure(self._points(X, reset=False), align(X, y, "y"))
         return value_records(
             data, self._trusted, labels=self.labels, seed=self._seed, fdr=self.fdr, name="records"
         )

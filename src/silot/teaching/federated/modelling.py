@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from silot_transport._check import integer
 
+from ...data.label_names import label_name
 from ...distances.questions import decode_classes, encode_classes
 from ...distances.shared_options import seed_option
 from ...distances.sides import agree_on_dimension
@@ -286,10 +287,10 @@ def codes_of(failures: Mapping[str, Failure]) -> dict[str, str]:
 def _classes(value: Any, *_: str) -> tuple[str, ...]:
     """Names of classes: two or more different texts."""
     names = tuple(value)
-    texts: list[Any] = [name for name in names if isinstance(name, str)]
-    if isinstance(value, str) or len(set(texts)) != len(names) or len(names) < 2:
+    texts = {label_name(name) for name in names if isinstance(name, str)}
+    if isinstance(value, str) or len(texts) != len(names) or len(names) < 2:
         raise InputError("classes must be two or more different texts.", code="option-classes")
-    return names
+    return tuple(map(label_name, names))
 
 
 def _unlabelled(value: Any, *_: str) -> str:
@@ -298,7 +299,7 @@ def _unlabelled(value: Any, *_: str) -> str:
             "unlabelled is no text; give the label that stands for none.",
             code="option-unlabelled",
         )
-    return value
+    return label_name(value)
 
 
 class Labelled(Options):
