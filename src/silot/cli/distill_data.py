@@ -119,7 +119,7 @@ def _read_table(
     pair = (columns.premise_column, columns.hypothesis_column)
     texts = [name for name in (columns.text_column, *pair) if name]
     label = columns.label_column
-    table = read_table(file)
+    table = read_table(file, texts=(*texts, label))
     if table.height == 0:
         raise InputError("the table has a header and no record.", code="measure-empty")
     if space is not None and label is None:

@@ -126,33 +126,39 @@ class Signs:
     part thousands.
     """
 
-    odd: dict[str, None] = field(default_factory=dict[str, None])
-    pointed: dict[str, None] = field(default_factory=dict[str, None])
+    odd: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """By field the row of the first, and how many there are."""
+    pointed: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     is_unsure: bool = True
     """Whether every point so far may part thousands."""
+    rows: int = 0
 
     def add(self, column: Fields, unread: Bools | None = None) -> None:
         """Look at the fields of a block; which are no plain numbers may be passed on."""
+        first, self.rows = self.rows, self.rows + len(column)
         if isinstance(column, nw.Series) and not is_textual(column.dtype):
             return
         texts = texts_of(column)
         if unread is None:
             unread = read_numbers(texts).unread
         for row in np.flatnonzero(unread).tolist():
-            if len(self.odd) < _MOST_SIGNS:
-                self.odd[texts[row]] = None
+            self._keep(self.odd, texts[row], first + row)
         if self.is_unsure:
-            plain = [
-                text for text, odd in zip(texts, unread, strict=True) if "." in text and not odd
-            ]
-            self.is_unsure = not plain or is_ambiguous(plain)
-            self.pointed |= dict.fromkeys(plain[:_MOST_SIGNS])
+            plain = [row for row, text in enumerate(texts) if "." in text and not unread[row]]
+            self.is_unsure = not plain or is_ambiguous(texts[row] for row in plain)
+            for row in plain:
+                self._keep(self.pointed, texts[row], first + row)
 
-    def reading(self, sentinels: Collection[str] = ()) -> Reading:
+    def _keep(self, of: dict[str, tuple[int, int]], text: str, row: int) -> None:
+        if text in of or len(of) < _MOST_SIGNS:
+            place, count = of.get(text, (row, 0))
+            of[text] = place, count + 1
+
+    def reading(self, sentinels: Collection[str] = (), marks: str = ".,") -> Reading:
         """Return the notations that remain, of all fields that were gathered."""
         if not self.odd and not (self.pointed and self.is_unsure):
-            return Reading((PLAIN,))
-        return possible([*self.odd, *self.pointed], sentinels=sentinels)
+            return Reading((PLAIN,), is_marked=bool(self.pointed))
+        return possible({**self.pointed, **self.odd}, marks, sentinels)
 
 
 def is_textual(kind: Any) -> bool:

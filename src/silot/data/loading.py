@@ -113,7 +113,7 @@ def load_measure(
     with source.naming():
         if not source.is_table:
             return _from_npz(source)
-        parts = read_table(source, site.file).parts(
+        parts = read_table(source, site.file, (label_column, id_column)).parts(
             columns or None,
             labels=label_column or None,
             weights=weight_column or None,
@@ -161,7 +161,7 @@ def load_identifiers(path: str | Path, column: str) -> list[str]:
             code="file-columns",
         )
     with source.naming():
-        table = read_table(source)
+        table = read_table(source, texts=[column])
         name = canonical(column)
         table.check_names([name])
         return [text or "" for text in table.texts(name)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -254,30 +254,35 @@ class Reading:
         return self.notations[0] if len(self.notations) == 1 else None
 
 
-def possible(texts: Iterable[str], marks: str = ".,", sentinels: Collection[str] = ()) -> Reading:
+def possible(
+    texts: Iterable[str] | Mapping[str, tuple[int, int]],
+    marks: str = ".,",
+    sentinels: Collection[str] = (),
+) -> Reading:
     """Find the notations in which every field of a column is a number.
 
     Parameters
     ----------
     texts
-        Fields.
+        Fields; or by field the row of the first, and how many there are.
     marks
         Marks that decimals may have, by what other columns of the table show.
     sentinels
         Texts that stand for missing values.
     """
-    rows: dict[str, int] = {}
-    counts: dict[str, int] = {}
-    for row, text in enumerate(texts):
-        rows.setdefault(text, row)
-        counts[text] = counts.get(text, 0) + 1
+    rows: dict[str, tuple[int, int]] = {}
+    if not isinstance(texts, Mapping):
+        for row, text in enumerate(texts):
+            place, count = rows.get(text, (row, 0))
+            rows[text] = place, count + 1
+        texts = rows
     first: dict[str, int] = {}
     weights: dict[str, int] = {}
-    for text, row in rows.items():
+    for text, (row, count) in texts.items():
         if not is_missing(text, sentinels) and text.strip().lower() not in _TRUTH:
             folded = fold(text)
             first[folded] = min(first.get(folded, row), row)
-            weights[folded] = weights.get(folded, 0) + counts[text]
+            weights[folded] = weights.get(folded, 0) + count
     # Fields with many signs first: they take most notations away.
     fields = sorted(first, key=lambda text: (text.isdigit(), -len(text)))
     notations = list(_candidates(fields, marks))

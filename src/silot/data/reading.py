@@ -23,7 +23,7 @@ from .notation import PLAIN, Notation
 from .schema import Contract
 from .site import Site, SiteColumn, writing_of
 from .table_files import Block, frame_block, read_blocks, read_names
-from .tables import frame_table
+from .tables import Rows, frame_table
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
@@ -33,31 +33,6 @@ Array = npt.NDArray[np.float64]
 
 # Numbers of a column from which its unit is judged.
 _SAMPLE = 1 << 15
-
-
-class _Rows:
-    """Rows of an array that grows in place."""
-
-    def __init__(self, width: int) -> None:
-        self._buffer = np.empty((0, width))
-        self.size = 0
-
-    def add(self, rows: Array, share: float = 1.0) -> None:
-        """Add rows; with them a share of all that come has come."""
-        size = self.size + len(rows)
-        if self.size == 0:
-            # Memory that no row is written to is not taken.
-            self._buffer = np.empty((int(1.02 * size / max(share, 1e-6)) + 1, rows.shape[1]))
-        if size > len(self._buffer):
-            capacity = max(size, len(self._buffer) + len(self._buffer) // 16)
-            # In place, since a copy would need the memory twice; no other array shares it.
-            self._buffer.resize((capacity, self._buffer.shape[1]), refcheck=False)
-        self._buffer[self.size : size] = rows
-        self.size = size
-
-    @property
-    def array(self) -> Array:
-        return self._buffer[: self.size]
 
 
 class _Sample:
@@ -266,13 +241,13 @@ class _Reader:
         self.wanted = {self._sources[name] for name in (*needed, *identifiers)}
         sources = set(self._sources.values())
         self._extra = tuple(name for name in names if name not in sources)
-        self._rows, self._masses = _Rows(len(schema.features)), _Rows(1)
+        self._rows, self._masses = Rows(len(schema.features)), Rows(1)
         self._labels: list[str] = []
         self._line = "line"
         self._misfits = {name: Misfits() for name in (*schema.used, *_roles(schema))}
         self._signs = {name: Signs() for name in self._numeric}
         self._samples = {name: _Sample() for name in self._numeric}
-        self._strays = {name: _Rows(1) for name in self._numeric}
+        self._strays = {name: Rows(1) for name in self._numeric}
         self._records: list[npt.NDArray[Any]] = []
         self._hashes: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in identifiers}
 

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 from ..errors import FileError
 from .cells import Cells, column_of, read_cells
 from .columnar import collect_columns, names_of_columns, scan_columns
 from .container import Source
 from .dialect import Dialect, open_rows
+from .fields import Signs
 from .foreign import check_count, guard
-from .names import header_names
-from .tables import Table, Texts, may_be_value, named, table_of
+from .names import canonical, header_names
+from .notation import PLAIN, Reading, read_numbers
+from .tables import Rows, Table, Texts, may_be_value, named, table_of
 
 # Rows of columns with a type, and of cells, that are held at a time.
 _SLICE = 1 << 17
 _UNDECLARED = Dialect()
 
 
-def read_table(source: Source, dialect: Dialect = _UNDECLARED) -> Table:
-    """Read a table of records."""
+def read_table(
+    source: Source, dialect: Dialect = _UNDECLARED, texts: Collection[str | None] = ()
+) -> Table:
+    """Read a table of records, of which some columns are texts even if they are numbers too."""
     with guard(source.fail):
         if source.kind in ("parquet", "arrow"):
             names_of_columns(source)
@@ -34,15 +40,63 @@ def read_table(source: Source, dialect: Dialect = _UNDECLARED) -> Table:
             cells = read_cells(source)
             rows = list(cells.rows)
             columns = _columns(_header(source, cells.names, cells.first - 1), rows)
-            return Table(columns, range(cells.first, cells.first + len(rows)), "row")
-        with open_rows(source, dialect) as rows:
-            texts = {name: Texts() for name in _header(source, rows.names, rows.header)}
-            lines: list[int] = []
-            for block, places in rows.blocks():
-                lines += places
-                for column, part in zip(texts.values(), block, strict=True):
-                    column.extend(part)
-            return Table(texts, lines)
+            signs = {name: Signs() for name in columns if isinstance(columns[name], Texts)}
+            for name, column in signs.items():
+                column.add(columns[name])
+            lines = range(cells.first, cells.first + len(rows))
+            return Table(columns, lines, "row", _readings(signs))
+        return _read_text(source, dialect, {canonical(name) for name in texts if name})
+
+
+def _read_text(source: Source, dialect: Dialect, texts: Collection[str]) -> Table:
+    """Read plain numbers at once, and other columns when their notation is clear."""
+    lines = array("q")
+    with open_rows(source, dialect) as rows:
+        names = _header(source, rows.names, rows.header)
+        signs = {name: Signs() for name in names}
+        plain: dict[str, int] = {}
+        matrix, is_named = Rows(0), False
+        for block, places in rows.blocks():
+            read = [read_numbers(part) for part in block]
+            if not lines:
+                is_named = named(dict(zip(names, block, strict=True)))
+                numeric = [k for k, numbers in enumerate(read) if not numbers.unread.any()]
+                plain = {names[k]: k for k in numeric if names[k] not in texts}
+                matrix = Rows(len(plain))
+            for name, part, numbers in zip(names, block, read, strict=True):
+                signs[name].add(part, numbers.unread)
+            matrix.add(np.column_stack([read[k].values for k in plain.values()])
+                       if plain else np.empty((len(places), 0)), rows.share())  # fmt: skip
+            lines.extend(places)
+    readings = _readings(signs)
+    columns: dict[str, Any] = {name: Texts() for name in names}
+    kept = {name: k for k, name in enumerate(plain) if readings[name].notation == PLAIN}
+    columns |= {name: matrix.array[:, k] for name, k in kept.items()}
+    if len(kept) < len(names):
+        with open_rows(source, dialect, is_measured=False) as rows:
+            for block, _ in rows.blocks():
+                for name, part in zip(names, block, strict=True):
+                    if name not in kept:
+                        columns[name].extend(part)
+    is_regular = bool(lines) and lines[-1] - lines[0] + 1 == len(lines)
+    return Table(
+        columns, range(lines[0], lines[-1] + 1) if is_regular else lines, "line", readings,
+        is_named, matrix.array if len(kept) == len(plain) else None,
+    )  # fmt: skip
+
+
+def _readings(signs: Mapping[str, Signs]) -> dict[str, Reading]:
+    """Return in which notations each column of texts is one of numbers."""
+    readings = {name: column.reading() for name, column in signs.items()}
+    unsure = [name for name, reading in readings.items() if len(reading.notations) > 1]
+    # One table has one mark for decimals, if columns that say which agree.
+    marks = {
+        reading.notation.decimal
+        for reading in readings.values() if reading.notation and reading.is_marked
+    }  # fmt: skip
+    if unsure and len(marks) == 1:
+        readings |= {name: signs[name].reading(marks="".join(marks)) for name in unsure}
+    return readings
 
 
 def read_names(source: Source, dialect: Dialect = _UNDECLARED) -> list[str]:
@@ -148,4 +202,5 @@ def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, A
 
 def frame_block(table: Table) -> Block:
     """A table that is in memory, in one block."""
-    return Block(table.columns, table.height, lines=range(1, table.height + 1), line="record")
+    columns: Any = table.columns
+    return Block(columns, table.height, lines=range(1, table.height + 1), line="record")

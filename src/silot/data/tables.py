@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
-from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from numbers import Integral
 from typing import Any, NamedTuple, TypeVar, cast, overload
@@ -22,16 +21,14 @@ from ..errors import ExtraError, FileError, InputError, MismatchError
 from .names import canonical, header_names, listing, similar
 from .notation import (
     MISSING,
-    PLAIN,
     Reading,
-    is_ambiguous,
     is_missing,
     number_of,
-    possible,
     read_numbers,
 )
 
 T = TypeVar("T")
+Array = npt.NDArray[np.float64]
 # What no category, and no number, is called.
 NO_NAME = "\0"
 
@@ -69,6 +66,31 @@ class Texts(Sequence[str]):
         return self._letters[self._ends[k] : self._ends[k + 1]].decode()
 
 
+class Rows:
+    """Rows of an array that grows in place."""
+
+    def __init__(self, width: int) -> None:
+        self._buffer = np.empty((0, width))
+        self.size = 0
+
+    def add(self, rows: Array, share: float = 1.0) -> None:
+        """Add rows; with them a share of all that come has come."""
+        size = self.size + len(rows)
+        if self.size == 0:
+            # Memory that no row is written to is not taken.
+            self._buffer = np.empty((int(1.02 * size / max(share, 1e-6)) + 1, rows.shape[1]))
+        if size > len(self._buffer):
+            capacity = max(size, len(self._buffer) + len(self._buffer) // 16)
+            # In place, since a copy would need the memory twice; no other array shares it.
+            self._buffer.resize((capacity, self._buffer.shape[1]), refcheck=False)
+        self._buffer[self.size : size] = rows
+        self.size = size
+
+    @property
+    def array(self) -> Array:
+        return self._buffer[: self.size]
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Records by rows, fields by named columns.
@@ -79,16 +101,26 @@ class Table:
     Attributes
     ----------
     columns
-        The columns by name; those of a csv are texts, as they are written.
+        The columns by name; those of a text are numbers that are read, or texts as they are
+        written.
     lines
         The line of each record in its file, where it has lines.
     line
         What a line is called: that of a workbook is a row.
+    readings
+        In which notations each column of texts is one of numbers.
+    is_named
+        Whether the columns have names for sure: the first line of a csv may be a record.
+    matrix
+        The columns that are arrays, side by side.
     """
 
-    columns: Mapping[str, nw.Series[Any]] | Mapping[str, Texts] = field(repr=False)
+    columns: Mapping[str, nw.Series[Any] | Texts | Array] = field(repr=False)
     lines: Sequence[int] = ()
     line: str = "line"
+    readings: Mapping[str, Reading] = field(default_factory=dict[str, Reading], repr=False)
+    is_named: bool = True
+    matrix: Array | None = field(default=None, repr=False)
 
     @property
     def names(self) -> list[str]:
@@ -102,12 +134,12 @@ class Table:
 
     def called(self, name: str) -> str:
         """A column in words: its name, or its place where that may be a value of the data."""
-        return repr(name) if named(self.columns) else f"no. {self.names.index(name) + 1}"
+        return repr(name) if self.is_named else f"no. {self.names.index(name) + 1}"
 
     def not_numbers(self, name: str) -> str | None:
         """Why a column is not one of numbers, ``None`` if it is; without any value of it."""
         column = self.columns[name]
-        if not isinstance(column, Texts):
+        if isinstance(column, nw.Series):
             # A column of missing values only has no type; its NaN are reported as such.
             is_numeric = column.dtype.is_numeric() or column.dtype == nw.Boolean
             if column.dtype == nw.Object:
@@ -133,24 +165,11 @@ class Table:
         """Where a record stands, in words."""
         return f"{self.line} {self.lines[row]}" if self.lines else f"record {row + 1}"
 
-    @cached_property
-    def readings(self) -> Mapping[str, Reading]:
-        """In which notations each column of texts is one of numbers."""
-        texts = {n: column for n, column in self.columns.items() if isinstance(column, Texts)}
-        readings = {name: _reading(column) for name, column in texts.items()}
-        unsure = [name for name, reading in readings.items() if len(reading.notations) > 1]
-        # One table has one mark for decimals, if columns that say which agree.
-        marks = {
-            reading.notation.decimal
-            for reading in readings.values() if reading.notation and reading.is_marked
-        }  # fmt: skip
-        if unsure and len(marks) == 1:
-            readings |= {name: possible(texts[name], "".join(marks)) for name in unsure}
-        return readings
-
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
         """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
         column = self.columns[name]
+        if isinstance(column, np.ndarray):
+            return column
         if isinstance(column, Texts):
             notation = self.readings[name].notation
             assert notation is not None
@@ -165,6 +184,8 @@ class Table:
         column = self.columns[name]
         if isinstance(column, Texts):
             return [None if canonical(value) in MISSING else value for value in column]
+        # What is asked for as texts is kept as such.
+        assert isinstance(column, nw.Series)
         fields = fields_of(column)
         if column.dtype.is_float():
             # In the type of the column: to a float32, Python gives digits it does not have.
@@ -177,6 +198,7 @@ class Table:
         column = self.columns[name]
         if isinstance(column, Texts):
             return [text or None for text in column]
+        assert isinstance(column, nw.Series)
         try:
             return fields_of(column.cast(nw.String))
         except (*errors_of_polars(), ValueError, TypeError, NotImplementedError):
@@ -189,7 +211,7 @@ class Table:
         """Raise where a column is named that is not there."""
         absent = [name for name in wanted if name not in self.columns]
         if absent:
-            hint = similar(absent[0], self.columns) if named(self.columns) else ""
+            hint = similar(absent[0], self.columns) if self.is_named else ""
             names = listing([self.called(name) for name in self.columns])
             cure = f"{hint}: write it so" if hint else names
             raise FileError(
@@ -227,11 +249,17 @@ class Table:
             "takes words and dates too (`silot schema draft FILE`)"
         )
         self.check_numbers(names, cure)
-        points = np.column_stack([self.numbers(name) for name in names])
+        arrays = [name for name, column in self.columns.items() if isinstance(column, np.ndarray)]
+        if self.matrix is not None and names == arrays:
+            points = self.matrix
+        else:
+            points = np.column_stack([self.numbers(name) for name in names])
         cure = "Drop those records, or read the table by a schema with missing: indicator"
-        self._refuse(names, np.isnan(points), "are missing", cure, "measure-nan")
-        cure = "Drop those records, or write what is missing as NA"
-        self._refuse(names, np.isinf(points), "are infinite", cure, "measure-infinite")
+        # Both are seen in one pass, and no mask of all fields is made of a table without them.
+        if not np.isfinite([points.min(), points.max()]).all():
+            self._refuse(names, np.isnan(points), "are missing", cure, "measure-nan")
+            cure = "Drop those records, or write what is missing as NA"
+            self._refuse(names, np.isinf(points), "are infinite", cure, "measure-infinite")
         if weights is not None and (why := self.not_numbers(weights)) is not None:
             raise InputError(
                 f"weight column {weights!r} is not numeric ({why}).", code="weights-dtype"
@@ -319,14 +347,6 @@ class Table:
         if reading is None or reading.notation is None or not reading.is_marked:
             return ""
         return reading.notation.decimal
-
-
-def _reading(column: Texts) -> Reading:
-    """Find the notations of a column; most have the one of programs, which takes one pass."""
-    numbers = read_numbers(column)
-    if not numbers.unread.any() and not is_ambiguous(column):
-        return Reading((PLAIN,), is_marked=any("." in text for text in column))
-    return possible(column)
 
 
 def _mixed(
