@@ -188,10 +188,6 @@ def read_by_schema(
 
     Parameters
     ----------
-    path
-        A .csv, .csv.gz or .parquet.
-    schema, site
-        The contract, and how this site writes its columns.
     complete
         Whether labels and weights that the schema names must be there. Without, weights are left
         out, and labels where the table has none: public records.
