@@ -121,7 +121,7 @@ def adapt(
     if source is not None:
         named = {**named, COORDINATOR: source}
     if labels is not None:
-        named = _labelled_frames(named, labels, how.unlabelled)
+        named = _labelled_frames(named, canonical(labels), how.unlabelled)
     test_of = {name: f"evaluation of {name}" for name in truth}
     tests = {test_of[name]: read_measure(name, data, labels) for name, data in truth.items()}
     if tests:
@@ -186,7 +186,6 @@ def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) 
     """Read data frames as measures, with their labels where they have any."""
     from ..data.tables import frame_table
 
-    labels = canonical(labels)
     tables = {name: frame_table(data) for name, data in devices.items()}
     frames = {name: table for name, table in tables.items() if table is not None}
     if frames and not any(labels in table.names for table in frames.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,11 +120,9 @@ class Columns(Flags):
         if set(plain) <= set(column_names(path)):
             return plain
         # Names with commas are quoted, as in the table.
-        try:
-            quoted = next(csv.reader([self.columns], skipinitialspace=True, strict=True), [])
-        except csv.Error:
-            quoted = plain
-        return quoted or plain
+        with suppress(csv.Error, StopIteration):
+            return next(csv.reader([self.columns], skipinitialspace=True, strict=True)) or plain
+        return plain
 
     def measure(self, path: Path, *, weights: bool = True) -> Measure:
         """Load records of one file; public ones have no ``weights``."""
@@ -341,7 +340,6 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 def _without(label_column: str, paths: Sequence[Path]) -> set[Path]:
     """Return tables without the label column, where another has it."""
-    tables = {path: column_names(path) for path in paths}
-    tables = {path: names for path, names in tables.items() if names}
+    tables = {path: names for path in paths if (names := column_names(path))}
     absent = {path for path, names in tables.items() if label_column not in names}
     return absent if len(absent) < len(tables) else set()

@@ -75,8 +75,8 @@ _OTHERS = (
     (0, b"Rar!", "a rar archive", "Unpack it, or pack it as zip."),
     (257, b"ustar", "a tar archive", "Unpack it, or pack its table as zip."),
     (0, b"version https://git-lfs", "a pointer of Git LFS", "Fetch the file itself: git lfs pull."),
-    (0, b"\x80\x04\x95", "a Python pickle", "Write the table as csv or parquet."),
-    (0, b"\x80\x05\x95", "a Python pickle", "Write the table as csv or parquet."),
+    (0, b"\x80\x04\x95", "a file of Python objects", "Write its table as csv or parquet."),
+    (0, b"\x80\x05\x95", "a file of Python objects", "Write its table as csv or parquet."),
 )  # fmt: skip
 """What is recognised and not read: where its mark stands, the mark, its name, and what to do."""
 _MARKED_UP = (

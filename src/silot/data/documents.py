@@ -67,14 +67,7 @@ _BOUNDS = {
 
 
 def read_fields(path: Path) -> dict[str, Any]:
-    """Read a mapping of fields from a ``.yml``, ``.yaml`` or ``.json`` file.
-
-    Raises
-    ------
-    FileError
-        A file that is missing (``file-missing``), of another kind (``file-kind``), or none that
-        can be read, gives a field twice, or is no mapping (``file-unreadable``).
-    """
+    """Read a mapping of fields from a ``.yml``, ``.yaml`` or ``.json`` file."""
     kind = path.suffix.lower()
     if kind not in _KINDS:
         raise FileError(

@@ -74,17 +74,7 @@ def plain(text: str) -> str | float:
 def as_numbers(
     column: Fields, sentinels: Collection[str] = (), notation: Notation = PLAIN
 ) -> Numbers:
-    """Fields as numbers.
-
-    Parameters
-    ----------
-    column
-        Fields.
-    sentinels
-        What else stands for a missing value; numbers are compared as numbers.
-    notation
-        How texts write numbers.
-    """
+    """Read fields as numbers; sentinels, too, are compared as numbers."""
     if isinstance(column, nw.Series):
         numbers = _typed_numbers(column, frozenset(sentinels), notation)
     else:

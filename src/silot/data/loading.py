@@ -124,26 +124,9 @@ def load_measure(
 
 
 def load_identifiers(path: str | Path, column: str) -> list[str]:
-    r"""What a holder calls its records: one column of a table as texts.
+    r"""Return what a holder calls its records: one column of a table as texts.
 
-    Parameters
-    ----------
-    path
-        A table, as for ``load_measure``.
-    column
-        Its name; ``load_measure(..., id_column=column)`` leaves it out of the features.
-
-    Returns
-    -------
-    list of str
-        One text a record, as it is written; empty where there is nothing. They may be equal.
-
-    Raises
-    ------
-    FileError
-        As ``load_measure``; ``file-columns`` for an ``.npz`` too, which has no columns.
-    InputError
-        ``measure-dtype``: a column that is no text and has none.
+    One text a record, as it is written; empty where there is nothing. They may be equal.
 
     Examples
     --------
@@ -168,25 +151,9 @@ def load_identifiers(path: str | Path, column: str) -> list[str]:
 
 
 def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any] | None:
-    """Records of an ``.npz`` file as images, for thumbnails.
+    """Return records of an ``.npz`` as images (n, h, w) or (n, h, w, 3), ``None`` if they are none.
 
-    Parameters
-    ----------
-    path
-        As ``load_measure``.
-    shape
-        Shape of one image, (h, w) or (h, w, 3); by default that of the stored array.
-
-    Returns
-    -------
-    numpy.ndarray or None
-        Shape (n, h, w) or (n, h, w, 3); ``None`` when the records are no images and ``shape``
-        was not given, or the file is a table.
-
-    Raises
-    ------
-    FileError, InputError
-        As ``load_measure``; a shape that does not fit the records.
+    The shape of one image is by default that of the stored array.
 
     Examples
     --------
@@ -216,26 +183,7 @@ def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.N
 
 
 def column_names(path: str | Path) -> list[str]:
-    r"""Names of the columns of a table, ``[]`` for an ``.npz``, in the order of the file.
-
-    Parameters
-    ----------
-    path
-        As ``load_measure``.
-
-    Raises
-    ------
-    FileError
-        As ``load_measure``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> name = tempfile.mkdtemp() + "/wards.csv"
-    >>> _ = Path(name).write_text("age,dose\n70,2\n")
-    >>> column_names(name)
-    ['age', 'dose']
-    """
+    """Return the names of the columns of a table, in the order of the file; none for an npz."""
     source = recognise(path)
     return read_names(source) if source.is_table else []
 

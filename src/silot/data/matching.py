@@ -20,12 +20,6 @@ def match_columns(
 
     Columns of measures without column names count by their place. The measures of ``last`` come
     after all others in this choice: they belong to no holder.
-
-    Raises
-    ------
-    MismatchError
-        Columns that one measure has and another has not, or other orders of columns where a
-        measure has no names to say which is meant.
     """
     ranked = sorted(measures, key=lambda name: (name in last, name))
     check_schemas({name: measures[name].schema for name in ranked})
@@ -61,13 +55,7 @@ def match_columns(
 
 
 def check_schemas(schemas: Mapping[str, Contract | None]) -> None:
-    """Refuse data that were read by two schemas, or by one and by none.
-
-    Raises
-    ------
-    MismatchError
-        ``schema-mismatch``, with the columns that differ.
-    """
+    """Refuse data that were read by two schemas, or by one and by none."""
     lead, first = next(((n, s) for n, s in schemas.items() if s is not None), ("", None))
     if first is None:
         return

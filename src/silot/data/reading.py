@@ -170,10 +170,6 @@ def read_by_schema(
 
     Parameters
     ----------
-    source
-        A table in a file.
-    schema, site
-        The contract, and how this site writes its columns.
     complete
         Whether labels and weights that the schema names must be there. Without, weights are left
         out, and labels where the table has none: public records.

@@ -211,12 +211,10 @@ class Table:
         """Raise where a column is named that is not there."""
         absent = [name for name in wanted if name not in self.columns]
         if absent:
-            hint = similar(absent[0], self.columns) if self.is_named else ""
+            near = similar(absent[0], self.columns) if self.is_named else ""
             names = listing([self.called(name) for name in self.columns])
-            cure = f"{hint}: write it so" if hint else names
-            raise FileError(
-                f"there is no column {absent[0]!r}; there is {cure}.", code="file-columns"
-            )
+            text = f"there is no column {absent[0]!r}; there is {near or names}"
+            raise FileError(text + (": write it so." if near else "."), code="file-columns")
 
     def parts(
         self,
@@ -227,18 +225,7 @@ class Table:
         identifiers: str | None = None,
         missing_label: str | None = None,
     ) -> Parts:
-        """What a measure is made of, by the names of columns.
-
-        Parameters
-        ----------
-        features
-            Columns of features, in this order; by default every other column.
-        labels, weights, identifiers
-            Columns that are not features.
-        missing_label
-            Label of records whose field in the label column is empty; by default there may be
-            none.
-        """
+        """Return what a measure is made of; features are by default the columns not named."""
         labels, weights, identifiers = (
             None if name is None else canonical(name) for name in (labels, weights, identifiers)
         )
@@ -369,14 +356,7 @@ class Parts(NamedTuple):
 
 
 def frame_table(data: object) -> Table | None:
-    """The table that a data frame is, ``None`` where data are no frame.
-
-    Parameters
-    ----------
-    data
-        A frame of any library that narwhals knows, such as pandas, polars and pyarrow. Names
-        that are no texts become texts.
-    """
+    """Return a data frame of any library as a table, ``None`` where data are no frame."""
     # Arrays and lists, which are most data, need not wait for an import.
     if isinstance(data, np.ndarray | list | tuple):
         return None
