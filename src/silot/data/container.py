@@ -188,7 +188,7 @@ def recognise(path: str | Path) -> Source:
     file, part = _existing(name)
     if file.is_dir():
         return Source(file, file.name or name, "parquet", part=part)
-    name = file.name
+    name = f"{file.name}#{part}" if part else file.name
     if str(path) == "-" or not stat.S_ISREG(file.stat().st_mode):
         name = "standard input" if str(path) == "-" else file.name
         file = _spooled(str(path), lambda: sys.stdin.buffer if name == "standard input"
@@ -293,8 +293,9 @@ def one_of(source: Source, part: str, names: list[str], what: str) -> str:
     if part or len(names) != 1:
         listed = listing([repr(name) for name in names]) or "none"
         why = f"has no {what} {part!r}" if part else f"has {len(names)} {what}s"
+        stem = source.name.removesuffix(f"#{part}")
         raise FileError(
-            f"{source.name} {why}: {listed}. Name one: {source.name}#{(names or ['NAME'])[0]}.",
+            f"{stem} {why}: {listed}. Name one: {stem}#{(names or ['NAME'])[0]}.",
             code="file-part",
         )
     return names[0]
