@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,6 +174,42 @@ class Document(BaseModel):
             return cls.of(fields)
         except InputError as error:
             raise InputError(f"{file.name}: {error.message}", code=error.code) from None
+
+    @classmethod
+    def confirmed(cls, path: str | Path, by: str) -> str:
+        """Return the text of a drafted file with the name of who has looked at all its entries.
+
+        Raises
+        ------
+        FileError, InputError
+            As ``load``; also for no name, and for a file with no line to write it in.
+        """
+        file = Path(path)
+        fields, name = read_fields(file), by.strip()
+
+        def fail(why: str) -> InputError:
+            return InputError(
+                f"{file.name}: no name can be written into it ({why}). Write confirmed_by: "
+                "YOUR NAME into it by hand.",
+                code=cls.wrong,
+            )
+
+        if file.suffix.lower() == ".json":
+            text = json.dumps({**fields, "confirmed_by": name}, indent=2, ensure_ascii=False)
+        else:
+            # JSON is YAML too, so the name cannot be read as anything but a text.
+            line = f"confirmed_by: {json.dumps(name, ensure_ascii=False)}"
+            text = read_bytes(file, fail, JSON_BYTES).decode("utf-8-sig").rstrip()
+            place = re.compile("^confirmed_by:.*$", re.MULTILINE)
+            text = place.sub(lambda _: line, text) if place.search(text) else f"{text}\n{line}"
+        body = parse_yaml(text, fail)
+        if not name or body != {**fields, "confirmed_by": name}:
+            raise fail("the name is empty" if not name else "it is not written line by line")
+        try:
+            cls.of(body)
+        except InputError as error:
+            raise InputError(f"{file.name}: {error.message}", code=error.code) from None
+        return f"{text}\n"
 
 
 def complaint(error: ValidationError, body: Any, fields: Collection[str] = ()) -> Complaint:

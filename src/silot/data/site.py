@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..errors import InputError
-from .column_kinds import Category, Date, Feature, Number, Ordered, YesNo
+from .column_kinds import LONGEST, Category, Date, Feature, Number, Ordered, YesNo
 from .conversion import conversion
 from .coordinates import Writing
 from .documents import Document
 from .label_names import label_name
-from .names import canonical
+from .names import canonical, listing
 from .notation import Notation
+
+# What a draft writes before a category that nothing but shares suggest: a person takes it away.
+GUESS = "EDIT "
 
 
 class SiteColumn(BaseModel):
@@ -37,7 +42,8 @@ class Site(Document):
     called there, ``unit`` in which unit its numbers are, ``codes`` what its categories are called
     in the schema, ``format`` how its days are written, ``sentinels`` what stands for missing
     values, ``notation`` how its numbers are written. ``decimal`` and ``group`` are the marks in
-    the numbers of all columns that have no notation of their own.
+    the numbers of all columns that have no notation of their own. ``drafted`` names the entries
+    that a draft inferred from records: no table is read by them before ``confirmed_by`` has a name.
 
     Examples
     --------
@@ -54,6 +60,9 @@ class Site(Document):
     columns: Mapping[str, SiteColumn] = Field(default_factory=dict)
     decimal: Literal[".", ","] | None = None
     group: Literal["", ".", ",", " ", "'"] = ""
+    drafted: tuple[str, ...] = ()
+    confirmed_by: str = Field(default="", max_length=LONGEST)
+    _file: str = PrivateAttr("")
 
     @property
     def notation(self) -> Notation | None:
@@ -67,7 +76,38 @@ class Site(Document):
     def _check(self) -> Self:
         if self.decimal and self.decimal == self.group:
             raise ValueError("group: it is the mark of decimals")
+        for name, entry in self.columns.items():
+            guessed = any(str(value).startswith(GUESS) for value in entry.codes.values())
+            if guessed and (self.confirmed_by or not self.drafted):
+                raise ValueError(
+                    f"columns.{name}.codes: what begins with {GUESS.strip()} is a guess of the "
+                    f"draft. Write the category of the schema in its place, without {GUESS.strip()}"
+                )
         return self
+
+    @property
+    def unconfirmed(self) -> str:
+        """Return why no table is read by this file yet, and what to type; empty if it may be."""
+        if not self.drafted or self.confirmed_by:
+            return ""
+        many = "1 entry was" if len(self.drafted) == 1 else f"{len(self.drafted)} entries were"
+        return (
+            f"{self.file or self.called}: {many} drafted from records and nobody has confirmed "
+            f"them ({listing(self.drafted, 4)}). Look at each, then type `silot schema confirm "
+            f'{self.file or "FILE"} --by "YOUR NAME"`.'
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a .yml, .yaml or .json file, and remember where it is."""
+        site = super().load(path)
+        site._file = shlex.quote(str(path))
+        return site
+
+    @property
+    def file(self) -> str:
+        """Return the path that it was read from, as a shell takes it; empty for none."""
+        return self._file
 
 
 def writing_of(name: str, column: Feature, site: Site) -> Writing:
@@ -117,7 +157,7 @@ def _target(name: str, column: Feature, value: Any) -> str:
     if word not in names:
         raise InputError(
             f"the site file maps a code of {name!r} to something that is none of its categories "
-            "in the schema.",
+            f"in the schema ({listing(names)}).",
             code="site-invalid",
         )
     return word

@@ -268,14 +268,18 @@ class Suspicion:
         Whether another explanation is unlikely.
     count
         How many numbers it is about; 0 for all.
-    unit
-        The unit that they seem to be in; empty if it is not known.
+    unit, target
+        The unit that they seem to be in, and that which is expected; empty if it is not known.
+    quantity
+        What is measured, where that is known.
     """
 
     sentence: str
     strong: bool
     count: int = 0
     unit: str = ""
+    target: str = ""
+    quantity: str = ""
 
 
 def suspect_unit(
@@ -301,7 +305,7 @@ def suspect_unit(
     >>> suspect_unit("glucose", column, (4.6, 5.9, 8.0), 0.0) is None
     True
     """
-    if not all(map(math.isfinite, quartiles)) or not _is_odd(column, quartiles[1], outside):
+    if not all(map(math.isfinite, quartiles)) or not is_odd(column, quartiles[1], outside):
         return None
     fits = [
         (not way.rule.words, distance, k, way)
@@ -317,6 +321,9 @@ def suspect_unit(
     return Suspicion(
         f"{way.step} they would fit: {way.question(column)} {cure}",
         (bool(way.rule.words) and way.rule.is_clear) or outside > _OUTSIDE,
+        unit=way.source if way.rule.words else "",
+        target=way.target if way.rule.words else "",
+        quantity=way.rule.quantity,
     )
 
 
@@ -389,7 +396,7 @@ def _leads_to_schema(way: _Way, name: str, column: Number) -> bool:
         return False
 
 
-def _is_odd(column: Number, median: float, outside: float) -> bool:
+def is_odd(column: Number, median: float, outside: float) -> bool:
     """Return whether numbers are not where the schema expects them."""
     if column.typical is None:
         return outside > _OUTSIDE

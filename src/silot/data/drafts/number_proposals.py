@@ -167,7 +167,7 @@ class _Kept:
 
 def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> Proposal:
     proposal = Proposal(name)
-    codes = _codes(name, profile)
+    codes = missing_codes(name, profile)
     kept = _Kept.of(profile, codes)
     if not kept.ends:
         proposal.note("empty", "no record has a value but codes for missing ones. It is left out.")
@@ -198,7 +198,7 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     _looks(proposal, profile, kept, integers=integers)
     unread = profile.numbers.unread - sum(profile.numbers.texts[text] for text in words)
     _unread(proposal, profile, unread, "numbers")
-    propose_missing(proposal, profile, [*words, *map(_written, sorted(codes))])
+    propose_missing(proposal, profile, [*words, *map(written, sorted(codes))])
     few = _few(name, Number.model_validate(proposal.entries), kept)
     if few is not None:
         proposal.note("unit", few.sentence, refused=few.strong and not unit)
@@ -249,7 +249,7 @@ def _looks(proposal: Proposal, profile: ColumnProfile, kept: _Kept, *, integers:
         )  # fmt: skip
 
 
-def _codes(name: str, profile: ColumnProfile) -> list[float]:
+def missing_codes(name: str, profile: ColumnProfile) -> list[float]:
     """Numbers that stand for missing values: codes in use, far from all others."""
     ends, sentinel_values = profile.numbers.ends, list[float]()
     values = profile.sample[np.isfinite(profile.sample)]
@@ -354,7 +354,7 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
     return (neat(start), neat(end)) if start < end else (low, high)
 
 
-def _written(code: float) -> float | str:
+def written(code: float) -> float | str:
     """A number as an entry; one that is too large for an exact name, as text."""
     return neat(code) if abs(code) < EXACT else repr(code)
 

@@ -60,7 +60,7 @@ class Note:
     kind
         What it is: ``"identifier"``, ``"sentinel"``, ``"constant"``, ``"duplicate"``, ``"tail"``,
         ``"rare"``, ``"unit"``, ``"date"``, ``"codes"``, ``"text"``, ``"empty"``, ``"name"``,
-        ``"order"``, ``"unread"``, ``"alike"`` or ``"header"``.
+        ``"order"``, ``"unread"``, ``"alike"``, ``"header"`` or ``"sites"``.
     sentence
         The same in words, without any value of the data.
     refused
@@ -71,6 +71,23 @@ class Note:
     kind: str
     sentence: str
     refused: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a site file.
+
+    Attributes
+    ----------
+    key, value
+        As in the file.
+    why
+        The evidence, in counts and in public words.
+    """
+
+    key: str
+    value: Any
+    why: str
 
 
 @dataclass

@@ -25,7 +25,7 @@ from ..coordinates import coordinate_names
 from ..fit import Problem
 from ..reading import Schema
 from .proposals import Note
-from .result import Draft, SchemaCheck
+from .result import Draft, SchemaCheck, SiteDraft, entry_text
 
 # Categories that are shown in a line.
 _SHOWN = 6
@@ -65,7 +65,23 @@ def draft_content(result: Draft) -> Content:
             Bullets([_marked(note) for note in result.notes]) if result.notes else None,
             [Paragraph(""), warning] if read_off else None,
         ),
+        [section("Other tables", "sites", _sites(result.sites))] if len(result.sites) > 1 else None,
     ]  # fmt: skip
+
+
+def _sites(sites: Sequence[SiteDraft]) -> Content:
+    """Return what is proposed for site files, and what still does not fit."""
+    lines: list[str] = []
+    for site in sites[1:] if not sites[0].drafted else sites:
+        lines += [
+            f"{printable(site.title)}, {printable(name) or 'all columns'}: "
+            f"{printable(entry_text(entry), 200)} ({printable(entry.why, 600)})"
+            for name, entries in site.entries.items()
+            for entry in entries
+        ]
+        lines += [] if site.drafted else [f"{printable(site.title)} is written as the schema says."]
+        lines += [f"{printable(site.title)}: {_marked(p)}" for p in site.problems if p.refused]
+    return [Paragraph(""), Bullets(lines)]
 
 
 def _coordinates(schema: Schema) -> str:
@@ -95,6 +111,15 @@ def check_content(result: SchemaCheck) -> Content:
         }),
         section("By column", "columns", _counts(result)),
         section("What to do", "problems", Paragraph(""), problems),
+        [
+            Paragraph(""),
+            Paragraph(
+                f"A site file would cure {', '.join(printable(name) for name in result.cures if name)}: "
+                "look at each entry before you paste it."
+            ),
+        ]
+        if result.cures
+        else None,
     ]  # fmt: skip
 
 

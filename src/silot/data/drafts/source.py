@@ -1,0 +1,121 @@
+"""A table that is read several times: for its notations, its columns, and by a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from ..coordinates import Writing
+from ..fields import Signs
+from ..files import naming_file
+from ..label_names import label_name
+from ..notation import PLAIN
+from ..reading import Reading, Schema, read_by_schema, read_frame, table_file
+from ..site import Site, SiteColumn
+from ..table_files import Block, frame_block, read_blocks, read_names
+from ..tables import frame_table
+from .profile import ColumnProfile, TableProfile
+from .proposals import UNKNOWN
+
+Tell = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table in a file or in memory.
+
+    Attributes
+    ----------
+    title, name
+        What it is called in sentences, and as a site.
+    names
+        Its columns.
+    blocks
+        Reads the records of some columns, block by block.
+    read
+        Reads it by a schema, whether or not it fits.
+    file
+        Where it is, if it is in a file.
+    """
+
+    title: str
+    name: str
+    names: Sequence[str]
+    blocks: Callable[[Collection[str]], Iterable[Block]]
+    read: Callable[[Schema, Site], Reading]
+    file: Path | None = None
+
+    def naming(self) -> AbstractContextManager[None]:
+        """Put the name of the file in front of errors."""
+        return nullcontext() if self.file is None else naming_file(self.file)
+
+    @classmethod
+    def of(cls, data: Any, name: str = "", tell: Tell | None = None) -> Source:
+        """Open a file, or take a data frame, which gets a ``name``."""
+        if isinstance(data, str | Path):
+            file, kind = table_file(data)
+            with naming_file(file):
+                names = read_names(file, kind)
+            return cls(
+                file.name, file.name.split(".")[0], names,
+                lambda wanted: read_blocks(file, kind, wanted),
+                lambda schema, site: read_by_schema(file, schema, site, tell=tell, check=False),
+                file,
+            )  # fmt: skip
+        table = frame_table(data)
+        if table is None:
+            raise InputError(
+                f"a schema describes columns by their names, and a {type(data).__name__} has none. "
+                "Give a data frame or a table.",
+                code="schema-columns",
+            )
+        return cls(
+            name or "the data", name, table.names, lambda _: [frame_block(table)],
+            lambda schema, site: read_frame(data, schema, site, check=False),
+        )  # fmt: skip
+
+    def profile(
+        self, columns: Mapping[str, str], site: Site, tell: Tell | None = None
+    ) -> TableProfile:
+        """Read the table twice: for its notations, and with them for all else.
+
+        ``columns`` has the names in the table by those of the profile.
+        """
+        entries = {name: site.columns.get(name, SiteColumn()) for name in columns}
+        stated = {name: entry.notation or site.notation for name, entry in entries.items()}
+        signs = {name: Signs() for name in columns if stated[name] is None}
+        wanted = set(columns.values())
+        for block in self.blocks(wanted):
+            for name, column in signs.items():
+                column.add(block.columns[columns[name]])
+            if tell is not None:
+                tell(0.5 * min(block.share, 1.0))
+        readings = {name: column.reading(UNKNOWN) for name, column in signs.items()}
+
+        def profile(name: str) -> ColumnProfile:
+            entry, reading = entries[name], readings.get(name)
+            notation = stated[name]
+            if notation is None:
+                # Units are those of the site.
+                notation = reading.notations[0] if reading and reading.notations else PLAIN
+            codes = {label_name(text): label_name(value) for text, value in entry.codes.items()}
+            sentinels = tuple(label_name(value) for value in entry.sentinels)
+            writing = Writing(
+                codes=codes, format=entry.format, sentinels=sentinels, notation=notation
+            )
+            return ColumnProfile(writing, reading, signs.get(name))
+
+        gathered = TableProfile({name: profile(name) for name in columns})
+        for block in self.blocks(wanted):
+            if not gathered.rows:
+                gathered.named = block.named
+            gathered.add({n: block.columns[s] for n, s in columns.items()}, block.height)
+            if tell is not None:
+                tell(0.5 + 0.5 * min(block.share, 1.0))
+        if not gathered.rows:
+            raise InputError("the table has names of columns and no record.", code="measure-empty")
+        return gathered
