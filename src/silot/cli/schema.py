@@ -12,6 +12,7 @@ import typer
 from ..api.schema import check_schema, draft_schema
 from ..data.documents import read_fields
 from ..data.drafts.view import difference_content, schema_content
+from ..data.files import write_whole
 from ..data.loading import save_measure
 from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
@@ -49,7 +50,7 @@ def draft_command(
     site: SiteOption = None,
     outputs: Results,
 ) -> None:
-    """Propose a schema from one site's records, and site files of others; say what tells of them."""
+    """Propose a schema from one site's records, and site files: how others write their tables."""
     with reading(tables[0]) as progress:
         draft = draft_schema(
             *tables, label=label, weight=weight, identifiers=id or (), site=Site.coerce(site),
@@ -59,14 +60,13 @@ def draft_command(
     places = {f"site file of {printable(name)}": path for name, path in files.items()}
     outputs.finish(draft, first={"schema": out, **places})
     if files and not outputs.json:
-        sites = " ".join(f"--site {shlex.quote(f'{name}={path}')}" for name, path in files.items())
-        confirmed = shlex.join(map(str, (*((out,) if out else ()), *files.values())))
+        sites = shlex.join(w for name, path in files.items() for w in ("--site", f"{name}={path}"))
         method = "distance" if len(tables) == 2 else "matrix"
         print_line("Look at each entry of these files, edit what is wrong, then type")
+        confirmed = shlex.join(map(str, (out, *files.values())))
         print_line(f'  silot schema confirm {confirmed} --by "YOUR NAME"')
-        print_line(
-            f"  silot {method} {shlex.join(map(str, tables))} --schema {shlex.quote(str(out))} {sites}"
-        )
+        read = f"{shlex.join(map(str, tables))} --schema {shlex.quote(str(out))} {sites}"
+        print_line(f"  silot {method} {read}")
 
 
 @command("schema confirm")
@@ -76,9 +76,10 @@ def confirm_command(
     by: str = flag("Who has looked at each entry.", default=...),
 ) -> None:
     """Put a name in confirmed_by of drafted files: somebody has looked at each entry."""
-    for path in files:
-        is_site = read_fields(path).get("silot") == "site"
-        (Site if is_site else Schema).confirm(path, by)
+    kinds = {path: Site if read_fields(path).get("silot") == "site" else Schema for path in files}
+    texts = {path: kind.confirmed(path, by) for path, kind in kinds.items()}
+    for path, text in texts.items():
+        write_whole(path, text.encode())
         print_line(f"{path.name} confirmed by {by}")
 
 
@@ -95,7 +96,9 @@ def check_command(
         fit = check_schema(table, Schema.load(schema), site=Site.coerce(site), tell=progress)
     outputs.finish(fit)
     if fit.cures and not outputs.json:
-        print_line(f"\n{fit.cure.rstrip()}")
+        print_line(
+            f"\nTo paste into a site file, once you have looked at each entry:\n\n{fit.cure}"
+        )
     if not fit.fits:
         raise typer.Exit(_UNFIT)
 

@@ -41,7 +41,9 @@ def entry_text(entry: Entry) -> str:
 
     is_flow = isinstance(entry.value, Mapping | list)
     text = yaml.safe_dump(entry.value, default_flow_style=is_flow, allow_unicode=True, width=10**6)
-    return f"{entry.key}: {text.removesuffix('...\n').strip()}"
+    # The end of a document, which a text alone gets.
+    text = text.removesuffix("...\n").strip()
+    return f"{entry.key}: {text}"
 
 
 def site_text(entries: Mapping[str, Sequence[Entry]]) -> str:

@@ -14,6 +14,7 @@ from ...render import (
     counts,
     facts,
     names,
+    on_page,
     plain_table,
     section,
     texts,
@@ -98,6 +99,11 @@ def check_content(result: SchemaCheck) -> Content:
     problems: Content = Paragraph("Nothing is to be said of it.")
     if result.problems:
         problems = Bullets([_marked(problem) for problem in result.problems])
+    cures = [
+        f"{printable(name)}: {printable(entry_text(entry), 600)}"
+        for name, entries in result.cures.items()
+        for entry in entries
+    ]
     return [
         Headline(
             "A table and its schema",
@@ -111,15 +117,8 @@ def check_content(result: SchemaCheck) -> Content:
         }),
         section("By column", "columns", _counts(result)),
         section("What to do", "problems", Paragraph(""), problems),
-        [
-            Paragraph(""),
-            Paragraph(
-                f"A site file would cure {', '.join(printable(name) for name in result.cures if name)}: "
-                "look at each entry before you paste it."
-            ),
-        ]
-        if result.cures
-        else None,
+        # A terminal gets the whole block, to paste.
+        on_page(section("To paste into a site file", "site", Bullets(cures))) if cures else None,
     ]  # fmt: skip
 
 
