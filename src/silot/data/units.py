@@ -305,12 +305,13 @@ def suspect_unit(
     >>> suspect_unit("glucose", column, (4.6, 5.9, 8.0), 0.0) is None
     True
     """
-    if not all(map(math.isfinite, quartiles)) or not is_odd(column, quartiles[1], outside):
+    if not all(map(math.isfinite, quartiles)):
         return None
     fits = [
         (not way.rule.words, distance, k, way)
         for k, way in enumerate(_ways_to_schema(name, column))
-        if (distance := _distance_to_schema(column, *map(way.convert, quartiles))) is not None
+        if is_odd(column, quartiles[1], outside, named=bool(way.rule.words))
+        and (distance := _distance_to_schema(column, *map(way.convert, quartiles))) is not None
     ]
     if not fits:
         return None
@@ -396,13 +397,17 @@ def _leads_to_schema(way: _Way, name: str, column: Number) -> bool:
         return False
 
 
-def is_odd(column: Number, median: float, outside: float) -> bool:
+def is_odd(column: Number, median: float, outside: float, *, named: bool = True) -> bool:
     """Return whether numbers are not where the schema expects them."""
     if column.typical is None:
         return outside > _OUTSIDE
     low, _, high = column.typical
     far = _FAR * (high - low)
-    return outside > _OUTSIDE or not low - far <= median <= high + far
+    least = low - far
+    if named and low > 0:
+        # Below, a wide column has no room but in logarithms; a factor of ten says less there.
+        least = max(least, low * (low / high) ** _FAR)
+    return outside > _OUTSIDE or not least <= median <= high + far
 
 
 def _distance_to_schema(column: Number, first: float, median: float, last: float) -> float | None:

@@ -92,7 +92,8 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
     if profile.many:
         return False
     kinds = set(profile.names)
-    if kinds == {"0", "1"}:
+    # Limits alone, such as <=50K and >50K, are names of two parts and no numbers.
+    if kinds == {"0", "1"} or all(name[:1] in "<>" for name in kinds):
         return True
     if profile.numbers.unread or not profile.numbers.all_integers or len(kinds) > MOST_CATEGORIES:
         # What has zeros in front is no number.

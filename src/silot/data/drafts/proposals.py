@@ -118,7 +118,9 @@ class Proposal:
 
 def unknown_words(counts: Mapping[str, int]) -> list[str]:
     """Which of some texts say that nothing is known."""
-    return sorted(text for text in counts if text.casefold() in UNKNOWN)
+    # Beside +, a line is a result.
+    signs = {"-"} if "+" in counts else set[str]()
+    return sorted(text for text in counts if text.casefold() in UNKNOWN - signs)
 
 
 def propose_missing(proposal: Proposal, profile: ColumnProfile, words: Sequence[Any]) -> None:

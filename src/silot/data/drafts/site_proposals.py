@@ -220,7 +220,9 @@ class SiteProposals:
             source = said
             # A name that says a unit where the schema has none: the numbers are as they are.
             goal = column.unit or (goal if suspicion and suspicion.unit == said else said)
-        if not source or not goal or (said and said == column.unit):
+        # A name that says the unit of the schema is believed but against clear factors.
+        doubted = said == column.unit != "" and not (suspicion and suspicion.strong)
+        if not source or source == goal or doubted:
             return
         substance = column.substance or (suspicion.quantity if suspicion else "")
         try:
@@ -244,8 +246,7 @@ class SiteProposals:
             f"{len(values):,} numbers looked at; median {_two(middle)} here{there}: factor "
             f"{factor:.4g}{added}"
         )
-        if source != goal or said:
-            self._enter(name, "unit", source, f"{why}{'; its name says so' if said else ''}")
+        self._enter(name, "unit", source, why + ("; its name says so" if source == said else ""))
 
     def _expected(self, column: Number, first: ColumnProfile | None) -> Number:
         """Expect the quartiles of the first table, which are nearer than rounded ones."""
