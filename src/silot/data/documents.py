@@ -169,11 +169,7 @@ class Document(BaseModel):
             What ``of`` refuses, with the name of the file.
         """
         file = Path(path)
-        fields = read_fields(file)
-        try:
-            return cls.of(fields)
-        except InputError as error:
-            raise InputError(f"{file.name}: {error.message}", code=error.code) from None
+        return cls._in_file(file, read_fields(file))
 
     @classmethod
     def confirmed(cls, path: str | Path, by: str) -> str:
@@ -182,34 +178,31 @@ class Document(BaseModel):
         Raises
         ------
         FileError, InputError
-            As ``load``; also for no name, and for a file with no line to write it in.
+            As ``load``; also for no name, and for a file without lines of YAML to write it in.
         """
         file = Path(path)
-        fields, name = read_fields(file), by.strip()
+        body = {**read_fields(file), "confirmed_by": by.strip()}
 
         def fail(why: str) -> InputError:
-            return InputError(
-                f"{file.name}: no name can be written into it ({why}). Write confirmed_by: "
-                "YOUR NAME into it by hand.",
-                code=cls.wrong,
-            )
+            words = f"{file.name}: no name can be written into it ({why}). Write it there by hand."
+            return InputError(words, code=cls.wrong)
 
-        if file.suffix.lower() == ".json":
-            text = json.dumps({**fields, "confirmed_by": name}, indent=2, ensure_ascii=False)
-        else:
-            # JSON is YAML too, so the name cannot be read as anything but a text.
-            line = f"confirmed_by: {json.dumps(name, ensure_ascii=False)}"
-            text = read_bytes(file, fail, JSON_BYTES).decode("utf-8-sig").rstrip()
-            place = re.compile("^confirmed_by:.*$", re.MULTILINE)
-            text = place.sub(lambda _: line, text) if place.search(text) else f"{text}\n{line}"
-        body = parse_yaml(text, fail)
-        if not name or body != {**fields, "confirmed_by": name}:
-            raise fail("the name is empty" if not name else "it is not written line by line")
+        # JSON is YAML too, so the name cannot be read as anything but a text.
+        line = f"confirmed_by: {json.dumps(by.strip(), ensure_ascii=False)}"
+        text = read_bytes(file, fail, JSON_BYTES).decode("utf-8-sig").rstrip()
+        place = re.compile("^confirmed_by:.*$", re.MULTILINE)
+        text = place.sub(lambda _: line, text) if place.search(text) else f"{text}\n{line}"
+        if not by.strip() or parse_yaml(text, fail) != body:
+            raise fail("it is empty" if not by.strip() else "fields are not written line by line")
+        cls._in_file(file, body)
+        return f"{text}\n"
+
+    @classmethod
+    def _in_file(cls, file: Path, body: dict[str, Any]) -> Self:
         try:
-            cls.of(body)
+            return cls.of(body)
         except InputError as error:
             raise InputError(f"{file.name}: {error.message}", code=error.code) from None
-        return f"{text}\n"
 
 
 def complaint(error: ValidationError, body: Any, fields: Collection[str] = ()) -> Complaint:

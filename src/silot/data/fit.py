@@ -286,7 +286,10 @@ class Fit:
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)).tolist()
         quartiles = (low, middle, high)
         suspicion = suspect_unit(name, part, quartiles, counts.outside / present)
-        suspicion = suspicion or suspect_unit_of_few(name, part, quartiles, strays, present)
+        if suspicion is None:
+            inside = numbers[(numbers >= part.range[0]) & (numbers <= part.range[1])]
+            every = np.concatenate([inside, strays])
+            suspicion = suspect_unit_of_few(name, part, quartiles, every, present)
         if suspicion is None:
             return None
         strong = suspicion.strong and present >= _ENOUGH and name not in self.stated

@@ -90,11 +90,10 @@ class Site(Document):
         """Return why no table is read by this file yet, and what to type; empty if it may be."""
         if not self.drafted or self.confirmed_by:
             return ""
-        many = "1 entry was" if len(self.drafted) == 1 else f"{len(self.drafted)} entries were"
         return (
-            f"{self.file or self.called}: {many} drafted from records and nobody has confirmed "
-            f"them ({listing(self.drafted, 4)}). Look at each, then type `silot schema confirm "
-            f'{self.file or "FILE"} --by "YOUR NAME"`.'
+            f"{self._file or self.called} was drafted from records, and nobody has confirmed "
+            f"{listing(self.drafted, 4)}. Look at each entry, then type `silot schema confirm "
+            f'{self._file or "FILE"} --by "YOUR NAME"`.'
         )
 
     @classmethod
@@ -103,11 +102,6 @@ class Site(Document):
         site = super().load(path)
         site._file = shlex.quote(str(path))
         return site
-
-    @property
-    def file(self) -> str:
-        """Return the path that it was read from, as a shell takes it; empty for none."""
-        return self._file
 
 
 def writing_of(name: str, column: Feature, site: Site) -> Writing:

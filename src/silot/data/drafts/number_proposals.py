@@ -224,9 +224,7 @@ def _notation(proposal: Proposal, profile: ColumnProfile) -> None:
 
 
 def _few(name: str, number: Number, kept: _Kept) -> Suspicion | None:
-    low, high = number.range
-    far = kept.sample[(kept.sample < low) | (kept.sample > high)]
-    return suspect_unit_of_few(name, number, kept.quartiles, far, len(kept.sample))
+    return suspect_unit_of_few(name, number, kept.quartiles, kept.sample, len(kept.sample))
 
 
 def _unread(proposal: Proposal, profile: ColumnProfile, count: int, what: str) -> None:

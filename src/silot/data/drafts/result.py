@@ -35,6 +35,18 @@ _SITE_HEAD = """\
 """
 
 
+def with_entries(body: dict[str, Any], entries: Mapping[str, Sequence[Entry]]) -> dict[str, Any]:
+    """Return the body of a site file with further entries."""
+    columns = {name: dict(part) for name, part in body.get("columns", {}).items()}
+    for name, parts in entries.items():
+        added = {entry.key: entry.value for entry in parts}
+        if name:
+            columns[name] = columns.get(name, {}) | added
+        else:
+            body = body | added
+    return {**body, "columns": columns}
+
+
 def entry_text(entry: Entry) -> str:
     """Return an entry of a site file in a line of YAML."""
     import yaml
@@ -66,14 +78,8 @@ def site_text(entries: Mapping[str, Sequence[Entry]]) -> str:
 class SiteDraft:
     """A site file that is proposed for a table beside that of the schema.
 
-    Attributes
-    ----------
-    name, title
-        What the site and its table are called.
-    entries
-        What is proposed, with the evidence, by column of the schema; ``""`` for the whole table.
-    problems
-        What still does not fit with them.
+    ``name`` and ``title`` are those of the site and its table; ``entries`` are by column of the
+    schema, ``""`` for the whole table, and ``problems`` what still does not fit with them.
     """
 
     name: str
@@ -84,11 +90,8 @@ class SiteDraft:
     @property
     def drafted(self) -> list[str]:
         """Return the entries, such as ``weight.unit``."""
-        return [
-            f"{name}.{entry.key}".lstrip(".")
-            for name, parts in self.entries.items()
-            for entry in parts
-        ]
+        entries = [(name, entry) for name, parts in self.entries.items() for entry in parts]
+        return [f"{name}.{entry.key}".lstrip(".") for name, entry in entries]
 
     def text(self, files: str = "SCHEMA SITE") -> str:
         """Return the site file as YAML; ``files`` are those to confirm together."""
@@ -101,9 +104,7 @@ class SiteDraft:
     @property
     def site(self) -> Site:
         """Return what the file says; nothing is read by it until it is confirmed."""
-        import yaml
-
-        return Site.of(yaml.safe_load(self.text()))
+        return Site.of(with_entries({"drafted": self.drafted}, self.entries))
 
 
 @dataclass(frozen=True)
@@ -139,21 +140,18 @@ class Draft(Shown):
         return not any(note.refused for note in self.notes)
 
     def save(self, path: str | Path) -> dict[str, Path]:
-        """Write the schema, and beside it the site files that have entries.
+        """Write the schema, and beside it the site files that have entries; return these by name.
 
-        Returns
-        -------
-        dict of str to Path
-            The site files by the names of their sites, such as ``trial.north.site.yml``.
+        That of north.csv is called ``trial.north.site.yml`` beside ``trial.yml``.
         """
         file = Path(path)
         head = "" if file.suffix.lower() == ".json" else _HEAD
         write_whole(file, (head + self.schema.text(path)).encode())
-        written = [site for site in self.sites if site.drafted]
-        files = {site.name: file.with_name(f"{file.stem}.{site.name}.site.yml") for site in written}
-        for site in written:
-            both = f"{shlex.quote(str(file))} {shlex.quote(str(files[site.name]))}"
-            write_whole(files[site.name], site.text(both).encode())
+        sites = {site.name: site for site in self.sites if site.drafted}
+        files = {name: file.with_name(f"{file.stem}.{name}.site.yml") for name in sites}
+        for name, site in sites.items():
+            both = shlex.join([str(file), str(files[name])])
+            write_whole(files[name], site.text(both).encode())
         return files
 
     def to_dict(self) -> dict[str, Any]:
@@ -166,12 +164,7 @@ class Draft(Shown):
             "notes": [vars(note) for note in self.notes],
             "readable": self.readable,
             "sites": {
-                site.name: {
-                    "table": site.title,
-                    "site": site.text(),
-                    "drafted": site.drafted,
-                    "problems": [vars(problem) for problem in site.problems],
-                }
+                site.name: {"site": site.text(), "problems": [vars(p) for p in site.problems]}
                 for site in self.sites
             },
         }

@@ -26,20 +26,10 @@ Tell = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Source:
-    """A table in a file or in memory.
+    """A table in a file or in memory: what it is called in sentences and as a site, its columns.
 
-    Attributes
-    ----------
-    title, name
-        What it is called in sentences, and as a site.
-    names
-        Its columns.
-    blocks
-        Reads the records of some columns, block by block.
-    read
-        Reads it by a schema, whether or not it fits.
-    file
-        Where it is, if it is in a file.
+    ``blocks`` reads the records of some columns, and ``read`` all by a schema, whether or not they
+    fit.
     """
 
     title: str
@@ -88,29 +78,25 @@ class Source:
         entries = {name: site.columns.get(name, SiteColumn()) for name in columns}
         stated = {name: entry.notation or site.notation for name, entry in entries.items()}
         signs = {name: Signs() for name in columns if stated[name] is None}
-        wanted = set(columns.values())
-        for block in self.blocks(wanted):
+        for block in self.blocks(set(columns.values())):
             for name, column in signs.items():
                 column.add(block.columns[columns[name]])
             if tell is not None:
                 tell(0.5 * min(block.share, 1.0))
-        readings = {name: column.reading(UNKNOWN) for name, column in signs.items()}
 
         def profile(name: str) -> ColumnProfile:
-            entry, reading = entries[name], readings.get(name)
-            notation = stated[name]
-            if notation is None:
-                # Units are those of the site.
-                notation = reading.notations[0] if reading and reading.notations else PLAIN
-            codes = {label_name(text): label_name(value) for text, value in entry.codes.items()}
-            sentinels = tuple(label_name(value) for value in entry.sentinels)
+            entry, reading = entries[name], signs[name].reading(UNKNOWN) if name in signs else None
+            # Units are those of the site.
             writing = Writing(
-                codes=codes, format=entry.format, sentinels=sentinels, notation=notation
+                codes={label_name(text): label_name(value) for text, value in entry.codes.items()},
+                format=entry.format,
+                sentinels=tuple(map(label_name, entry.sentinels)),
+                notation=stated[name] or next(iter(reading.notations if reading else ()), PLAIN),
             )
             return ColumnProfile(writing, reading, signs.get(name))
 
         gathered = TableProfile({name: profile(name) for name in columns})
-        for block in self.blocks(wanted):
+        for block in self.blocks(set(columns.values())):
             if not gathered.rows:
                 gathered.named = block.named
             gathered.add({n: block.columns[s] for n, s in columns.items()}, block.height)
