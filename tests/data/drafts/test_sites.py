@@ -48,7 +48,7 @@ def entries(site: SiteDraft) -> dict[str, Any]:
 
 
 def drafted(tmp_path: Path, mark: str = ",", **changed: Any) -> Draft:
-    """Draft of the true table, and of one whose columns were changed; ``x=("X", values)`` renames."""
+    """Draft of the true table, and of one with other columns: ``x=("X", values)`` renames one."""
     other: dict[str, list[Any]] = {}
     for name, values in TRUE.items():
         called, texts = changed.get(name, (name, values))

@@ -49,13 +49,16 @@ def with_entries(body: dict[str, Any], entries: Mapping[str, Sequence[Entry]]) -
 
 def entry_text(entry: Entry) -> str:
     """Return an entry of a site file in a line of YAML."""
+    return f"{entry.key}: {_in_line(entry.value)}"
+
+
+def _in_line(value: Any) -> str:
     import yaml
 
-    is_flow = isinstance(entry.value, Mapping | list)
-    text = yaml.safe_dump(entry.value, default_flow_style=is_flow, allow_unicode=True, width=10**6)
-    # The end of a document, which a text alone gets.
-    text = text.removesuffix("...\n").strip()
-    return f"{entry.key}: {text}"
+    # In a list, or a text alone would end with the mark of a document's end.
+    return yaml.safe_dump(
+        [value], default_flow_style=True, allow_unicode=True, width=10**6, sort_keys=False
+    )[1:-2]
 
 
 def site_text(entries: Mapping[str, Sequence[Entry]]) -> str:
@@ -69,7 +72,7 @@ def site_text(entries: Mapping[str, Sequence[Entry]]) -> str:
     columns = {name: parts for name, parts in entries.items() if name and parts}
     lines += ["columns:"] if columns else []
     for name, parts in columns.items():
-        lines.append(f"  {json.dumps(name, ensure_ascii=False)}:")
+        lines.append(f"  {_in_line(name)}:")
         lines += [line for entry in parts for line in shown(entry, "    ")]
     return "".join(f"{line}\n" for line in lines)
 
