@@ -64,7 +64,7 @@ class Source:
                 code="schema-columns",
             )
         return cls(
-            name or "the data", name, table.names, lambda _: [frame_block(table)],
+            name or "the data", name or "table1", table.names, lambda _: [frame_block(table)],
             lambda schema, site: read_frame(data, schema, site, check=False),
         )  # fmt: skip
 

@@ -26,7 +26,7 @@ from ..coordinates import coordinate_names
 from ..fit import Problem
 from ..reading import Schema
 from .proposals import Note
-from .result import Draft, SchemaCheck, SiteDraft, entry_text
+from .result import Draft, SchemaCheck, entry_text
 
 # Categories that are shown in a line.
 _SHOWN = 6
@@ -66,23 +66,22 @@ def draft_content(result: Draft) -> Content:
             Bullets([_marked(note) for note in result.notes]) if result.notes else None,
             [Paragraph(""), warning] if read_off else None,
         ),
-        [section("Other tables", "sites", _sites(result.sites))] if len(result.sites) > 1 else None,
+        _sites(result),
     ]  # fmt: skip
 
 
-def _sites(sites: Sequence[SiteDraft]) -> Content:
+def _sites(result: Draft) -> Content:
     """Return what is proposed for site files, and what still does not fit."""
     lines: list[str] = []
-    for site in sites[1:] if not sites[0].drafted else sites:
-        lines += [
-            f"{printable(site.title)}, {printable(name) or 'all columns'}: "
-            f"{printable(entry_text(entry), 200)} ({printable(entry.why, 600)})"
-            for name, entries in site.entries.items()
-            for entry in entries
-        ]
-        lines += [] if site.drafted else [f"{printable(site.title)} is written as the schema says."]
-        lines += [f"{printable(site.title)}: {_marked(p)}" for p in site.problems if p.refused]
-    return [Paragraph(""), Bullets(lines)]
+    for site in result.sites:
+        title = printable(site.title)
+        for name, entries in site.entries.items():
+            what = f"{title}, {printable(name) or 'all columns'}"
+            lines += [f"{what}: {printable(f'{entry_text(e)} ({e.why})', 600)}" for e in entries]
+        if not site.drafted and site.title != result.source:
+            lines.append(f"{title} is written as the schema says.")
+        lines += [f"{title}: {_marked(problem)}" for problem in site.problems if problem.refused]
+    return section("Site files", "sites", Paragraph(""), Bullets(lines)) if lines else None
 
 
 def _coordinates(schema: Schema) -> str:
