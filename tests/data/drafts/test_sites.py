@@ -267,7 +267,12 @@ def test_a_check_says_what_to_paste_and_with_it_the_table_fits(tmp_path: Path) -
     site = Site.of(yaml.safe_load(check.cure))
     assert site.columns["weight"].source == "Weight (lb)" and site.columns["dose"].sentinels
     assert check_schema(tmp_path / "b.csv", draft.schema, site=site).fits
-    # What a site file says already is not proposed again.
+    # What a site file says already is not proposed again, and stays where something is added.
+    half = Site.of({**yaml.safe_load(check.cure), "columns": {
+        **yaml.safe_load(check.cure)["columns"], "sex": {"codes": {"m": "male"}},
+    }})  # fmt: skip
+    more = yaml.safe_load(check_schema(tmp_path / "b.csv", draft.schema, site=half).cure)
+    assert more == {"columns": {"sex": {"codes": {"m": "male", "f": "female"}}}}
     assert check_schema(tmp_path / "b.csv", draft.schema, site=site).cure == ""
     assert check_schema(tmp_path / "a.csv", draft.schema).cure == ""
 
@@ -286,3 +291,12 @@ def test_a_few_numbers_in_another_unit_are_noticed_within_the_range(
         assert bool(said) == expected and not any(p.refused for p in said)
         notes = draft_schema(frame.rename({"weight": "weight_kg"})).notes
         assert any("[lb_av]" in note.sentence for note in notes) == expected
+
+
+def test_a_heavy_tail_is_no_other_unit() -> None:
+    schema = Schema.of({"columns": {"weight": {"kind": "number", "unit": "kg",
+                                               "range": [0.01, 90_000]}}})  # fmt: skip
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        frame = pl.DataFrame({"weight": 75 * np.exp(rng.laplace(0, 0.2, 4000))})
+        assert not [p for p in check_schema(frame, schema).problems if p.kind == "unit"]

@@ -13,9 +13,8 @@ from .result import SchemaCheck
 from .site_proposals import SiteProposals
 from .source import Source
 
-# What a site file may cure.
-_CURABLE = {"absent", "unread", "notation", "unknown", "alike", "other", "sentinel", "outside"}
-_CURABLE |= {"unit"}
+# Of columns, what no site file cures.
+_INCURABLE = ("missing", "filled", "fraction", "repeated")
 
 
 def check(source: Source, schema: Schema, site: Site, *, is_cured: bool = True) -> SchemaCheck:
@@ -27,7 +26,7 @@ def check(source: Source, schema: Schema, site: Site, *, is_cured: bool = True) 
         for name, misfits in (fit.misfits if fit else {}).items()
     }
     way = SiteProposals(schema, source.names, site)
-    curable = {problem.column for problem in problems if problem.kind in _CURABLE}
+    curable = {problem.column for problem in problems if problem.kind not in _INCURABLE} - {""}
     if is_cured and curable:
         with source.naming():
             way.propose(source.profile(way.sources, site))

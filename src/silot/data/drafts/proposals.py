@@ -75,15 +75,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a site file.
-
-    Attributes
-    ----------
-    key, value
-        As in the file.
-    why
-        The evidence, in counts and in public words.
-    """
+    """One entry of a site file, and ``why`` it is proposed, in counts and in public words."""
 
     key: str
     value: Any

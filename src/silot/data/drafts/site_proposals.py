@@ -79,6 +79,12 @@ class SiteProposals:
         return self.site.columns.get(name, SiteColumn())
 
     def _enter(self, name: str, key: str, value: Any, why: str) -> None:
+        # What is stated already stays beside what is new.
+        before = self._stated(name)
+        if key == "sentinels":
+            value = [*before.sentinels, *value]
+        elif key == "codes":
+            value = {**before.codes, **value}
         self.entries.setdefault(name, []).append(Entry(key, value, why))
 
     @property
@@ -266,7 +272,7 @@ class SiteProposals:
 
 
 def _is_guess(entry: Entry) -> bool:
-    return entry.key == "codes" and any(v.startswith(GUESS) for v in entry.value.values())
+    return entry.key == "codes" and any(str(v).startswith(GUESS) for v in entry.value.values())
 
 
 def _list(counts: Mapping[Any, int]) -> str:
