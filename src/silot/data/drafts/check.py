@@ -81,7 +81,9 @@ def _wider(part: Any, problem: Problem, fit: Fit) -> dict[str, Any]:
         return {"unread": "missing", "missing": "indicator"}
     if kind == "unknown" and isinstance(part, Category | Label):
         return {"other": True}
-    if kind == "outside" and isinstance(part, Number) and part.transform == "none":
+    # A code for missing values that is far from all others was proposed as a sentinel before.
+    is_beyond = kind in ("outside", "sentinel") and isinstance(part, Number)
+    if is_beyond and part.transform == "none":
         ends = sorted([*part.range, *fit.strays[problem.column].tolist()])
         return {"range": list(rounded_outwards(ends[0], ends[-1]))}
     return {"missing": {"missing": "indicator"}, "fraction": {"kind": "number"}}.get(kind, {})

@@ -25,7 +25,7 @@ from .proposals import FEW, MOST, Entry, unknown_words
 from .result import with_entries
 
 # Categories of which shares may suggest which is which.
-_MOST_GUESSED = 6
+_MOST_GUESSED = 20
 # What words of codes mean, in the languages of some registries: a line for each set of meanings.
 _LEXICON = tuple(
     {word: meaning for meaning, words in enumerate(line) for word in words.split()}
@@ -242,12 +242,13 @@ class SiteProposals:
         codes |= _by_lexicon(odd, categories) | _alike(odd, accepted)
         # One of two codes may be a word for yes or no by accident: 1 and 2.
         pool = names if isinstance(part, YesNo) else odd
-        is_recoded = odd and pool.keys() == names.keys() and min(pool.values()) >= FEW
+        is_recoded = odd and pool.keys() == names.keys()
+        pool = {text: count for text, count in pool.items() if count >= FEW}
         if codes:
             counts, count = {text: odd[text] for text in codes}, sum(odd[text] for text in codes)
             why = f"{count:,} of {own.value_count:,} fields ({_list(counts)})"
             self._enter(name, "codes", codes, why)
-        elif is_recoded and 1 < len(pool) <= min(len(categories), _MOST_GUESSED):
+        elif is_recoded and 1 < len(pool) <= _MOST_GUESSED:
             self._guess(name, pool, accepted, first, of)
 
     def _guess(
