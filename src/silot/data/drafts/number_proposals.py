@@ -95,16 +95,12 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
     # Limits alone, such as <=50K and >50K, are names of two parts and no numbers.
     if kinds == {"0", "1"} or all(name[:1] in "<>" for name in kinds):
         return True
-    if profile.numbers.unread or not profile.numbers.all_integers or len(kinds) > MOST_CATEGORIES:
-        # What has zeros in front is no number.
-        return is_address_name(name) or profile.padded > 0.1 * profile.value_count
-    few = 1 < len(kinds) <= 2 and is_code_name(name)
-    return (
-        few
-        or is_code_name(name)
-        or is_address_name(name)
-        or profile.padded > 0.1 * profile.value_count
-    )
+    # What has zeros in front is no number.
+    if is_address_name(name) or profile.padded > 0.1 * profile.value_count:
+        return True
+    numbers = profile.numbers
+    is_coded = not numbers.unread and numbers.all_integers and len(kinds) <= MOST_CATEGORIES
+    return is_coded and is_code_name(name)
 
 
 def _form(name: str, profile: ColumnProfile) -> str | None:
