@@ -208,6 +208,13 @@ def test_another_population_is_no_other_unit(tmp_path: Path, years: int) -> None
     assert entries(draft.sites[1]) == {}
 
 
+def test_a_name_that_says_its_unit_is_believed(tmp_path: Path) -> None:
+    heavy = {"weight_kg": (2.2 * WEIGHT).round(1).tolist(), "y": TRUE["age"]}
+    light = {"weight_kg": TRUE["weight"], "y": TRUE["age"]}
+    draft = draft_schema(file(tmp_path / "a.csv", light), file(tmp_path / "b.csv", heavy))
+    assert entries(draft.sites[1]) == {}
+
+
 def test_names_are_matched_one_to_one_or_not_at_all(tmp_path: Path) -> None:
     columns = {"dose": TRUE["dose"], "age": TRUE["age"]}
     a = file(tmp_path / "a.csv", columns)

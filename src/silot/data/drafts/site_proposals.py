@@ -177,9 +177,6 @@ class SiteProposals:
         said = said or unit_of(f"x ({notation.affix if notation else ''})")
         odd = suspect_unit(name, part, _quartiles(values), outside)
         source, goal = (odd.unit, part.unit or odd.target) if odd else ("", part.unit)
-        # A name that says the unit of the schema is believed but against clear factors.
-        if said and said == part.unit and not (odd and odd.strong):
-            return
         if said and said != part.unit:
             source, goal = said, part.unit or (goal if said == source else said)
         if not source or source == goal:
@@ -188,6 +185,9 @@ class SiteProposals:
         try:
             factor, offset = conversion(source, goal, substance)
         except InputError:
+            return
+        # A name that says the unit of the schema is believed but against clear factors.
+        if said and said == part.unit and not offset and 0.2 < factor < 5:
             return
         # The name may say another unit, and the numbers not.
         if source == said and not odd and is_odd(part, factor * middle + offset, 0.0):
