@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from ..errors import ExtraError, FileError, SilotError
 from .foreign import UnfitError, check_unpacked, guard, read_npz
-from .names import listing
+from .names import canonical, listing
 
 Kind = Literal["arrays", "parquet", "arrow", "sqlite", "xlsx", "ods", "text"]
 
@@ -196,6 +196,12 @@ def recognise(path: str | Path) -> Source:
     if file.stat().st_size == 0:
         raise FileError(f"{name} is empty (0 bytes).", code="file-empty")
     return _source(file, name, part)
+
+
+def stem_of(path: Path) -> str:
+    """Return what a holder is called by its file: the part named, or all up to the first dot."""
+    part = path.name.rpartition("#")[2] if "#" in path.name and not path.exists() else ""
+    return canonical(part or path.name.split(".")[0])
 
 
 def _existing(name: str) -> tuple[Path, str]:

@@ -198,7 +198,9 @@ def _strict(lines: _Lines, separator: str, quote: str) -> Iterator[list[str]]:
             yield row
     except csv.Error as error:
         # Its words name signs and limits, and no field.
-        words = str(error).replace("unexpected end of data", "a quote is not closed")
+        words = str(error)
+        if "expected after" in words or "unexpected end" in words:
+            words = "a quote is not closed, or text stands behind one that is"
         raise UnfitError(f"line {lines.start}: {words}") from None
 
 

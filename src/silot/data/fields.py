@@ -40,6 +40,8 @@ _SECONDS = 86_400.0
 ALIKE, UNREAD, EMPTY = -3, -2, -1
 # Fields that are kept to tell a notation by.
 _MOST_SIGNS = 20_000
+# Fields beside them that a notation must read, too.
+_FEW = 100
 
 
 class Alike:
@@ -119,6 +121,8 @@ class Signs:
     odd: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """By field the row of the first, and how many there are."""
     pointed: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    plain: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """A few of the others, as all must be numbers in one notation."""
     is_unsure: bool = True
     """Whether every point so far may part thousands."""
     rows: int = 0
@@ -133,6 +137,9 @@ class Signs:
             unread = read_numbers(texts).unread
         for row in np.flatnonzero(unread).tolist():
             self._keep(self.odd, texts[row], first + row)
+        if len(self.plain) < _FEW:
+            for row in map(int, np.flatnonzero(~unread)[:_FEW]):
+                self._keep(self.plain, texts[row], first + row)
         if self.is_unsure:
             plain = [row for row, text in enumerate(texts) if "." in text and not unread[row]]
             self.is_unsure = not plain or is_ambiguous(texts[row] for row in plain)
@@ -148,7 +155,7 @@ class Signs:
         """Return the notations that remain, of all fields that were gathered."""
         if not self.odd and not (self.pointed and self.is_unsure):
             return Reading((PLAIN,), is_marked=bool(self.pointed))
-        return possible({**self.pointed, **self.odd}, marks, sentinels)
+        return possible({**self.plain, **self.pointed, **self.odd}, marks, sentinels)
 
 
 def is_textual(kind: Any) -> bool:
