@@ -54,15 +54,13 @@ def column_of(values: Sequence[Any]) -> nw.Series[Any] | Texts:
     """Return a column: of a type, if all its values are of it, else texts."""
     kinds = {type(value) for value in values if value is not None and value != ""}
     for of, dtype in (({bool}, nw.Boolean), ({int}, nw.Int64), ({int, float}, nw.Float64),
-                      ({date, datetime}, nw.Datetime)):  # fmt: skip
+                      ({bytes}, nw.Binary), ({date, datetime}, nw.Datetime)):  # fmt: skip
         if kinds and kinds <= of:
             filled = [None if value == "" else value for value in values]
             if dtype == nw.Datetime:
                 filled = [datetime(*v.timetuple()[:6]) if type(v) is date else v for v in filled]
             return nw.new_series("", filled, dtype(), backend="polars")
-    texts = Texts()
-    texts.extend(_text(value) for value in values)
-    return texts
+    return Texts.of(values, _text)
 
 
 def _text(value: Any) -> str:
@@ -376,12 +374,13 @@ class _OdsScan(_Scan):
 
 def _database(source: Source) -> Cells:
     """Read a table of SQLite."""
-    journal = Path(f"{source.file}-wal")
-    if journal.exists() and journal.stat().st_size:
-        raise UnfitError(
-            f"changes are in {journal.name} and not yet in it: close the programs that use it, or "
-            "run PRAGMA wal_checkpoint"
-        )
+    for journal in (Path(f"{source.file}-wal"), Path(f"{source.file}-journal")):
+        # A journal that is done with is empty, or begins with zeros.
+        if journal.exists() and journal.open("rb").read(1) not in (b"", b"\0"):
+            raise UnfitError(
+                f"changes are in {journal.name} and not yet in it: close the programs that use it, "
+                "or open it once with sqlite3"
+            )
     address = f"file:{quote(os.fspath(source.file.resolve()))}?mode=ro&immutable=1"
     connection = sqlite3.connect(address, uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from glob import escape
+from pathlib import Path
 from typing import Any
 
 from ..errors import ExtraError
@@ -23,7 +25,7 @@ def scan_columns(
     they take is computed from the file's own description of them.
     """
     polars = _polars(source)
-    lazy = _scan(polars, source)
+    lazy = _scan(polars, source.kind, source.files)
     kinds = lazy.collect_schema()
     schema = {name: kinds[name] for name in kinds if wanted is None or name in wanted}
     rows = int(lazy.select(polars.len()).collect().item())
@@ -57,8 +59,11 @@ def collect_columns(query: Any, source: Source) -> Any:
 def names_of_columns(source: Source) -> list[str]:
     """Return the names of the columns, which are those of every file of a folder."""
     polars = _polars(source)
-    read = polars.read_ipc_schema if source.kind == "arrow" else polars.read_parquet_schema
-    schemas = [read(file) for file in source.files]
+    # Never as a pattern: browsers write "table[1].parquet".
+    try:
+        schemas = [_scan(polars, source.kind, [file]).collect_schema() for file in source.files]
+    except polars.exceptions.DuplicateError:
+        raise UnfitError("two columns have one name") from None
     for file, schema in zip(source.files, schemas, strict=True):
         if schema != schemas[0]:
             raise UnfitError(f"{file.name} has other columns or types than {source.files[0].name}")
@@ -86,10 +91,15 @@ except BaseException:
 _trials: set[tuple[object, ...]] = set()
 
 
-def _scan(polars: Any, source: Source) -> Any:
-    if source.kind == "arrow":
-        return polars.scan_ipc(source.files)
-    return polars.scan_parquet(source.files, glob=False)
+def _scan(polars: Any, kind: str, files: list[Path]) -> Any:
+    if kind == "arrow":
+        return polars.scan_ipc(_patterns(files))
+    return polars.scan_parquet(files, glob=False)
+
+
+def _patterns(files: list[Path]) -> list[str]:
+    """Return what matches the files alone: old versions of polars take patterns for Arrow."""
+    return [escape(str(file)) for file in files]
 
 
 def _try(source: Source, names: Sequence[str], rows: int, step: int | None) -> None:
@@ -104,9 +114,11 @@ def _try(source: Source, names: Sequence[str], rows: int, step: int | None) -> N
     key = (*marks, step, *names)
     if key in _trials or not sys.executable:
         return
-    paths = [str(path) for path, _ in states]
-    scan = "scan_ipc" if source.kind == "arrow" else "scan_parquet"
-    order = json.dumps([sys.path, scan, paths, names, rows, step or max(rows, 1)])
+    paths = [path for path, _ in states]
+    is_arrow = source.kind == "arrow"
+    scan = "scan_ipc" if is_arrow else "scan_parquet"
+    files = _patterns(paths) if is_arrow else list(map(str, paths))
+    order = json.dumps([sys.path, scan, files, names, rows, step or max(rows, 1)])
     command = [sys.executable, "-P", "-c", _TRIAL]
     none = subprocess.DEVNULL
     trial = subprocess.run(command, input=order.encode(), stdout=none, stderr=none, check=False)

@@ -26,7 +26,7 @@ from .notation import (
     possible,
     read_numbers,
 )
-from .tables import NO_NAME, fields_of, written
+from .tables import NO_NAME, Texts, fields_of, written
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -104,7 +104,8 @@ def _typed_numbers(
         return Numbers.of(values, np.zeros(len(values), dtype=np.bool_))
     # By their texts, each as if it were alone: which type a column has follows from all its
     # fields, and a decimal divided by the power of ten of its column may round otherwise.
-    read = read_numbers([written(value, text=True) for value in _values(column)], PLAIN, sentinels)
+    texts = Texts.of(_values(column), lambda value: written(value, text=True))
+    read = read_numbers(texts, notation, sentinels)
     return Numbers.of(read.values, read.unread)
 
 
@@ -134,7 +135,11 @@ class Signs:
         for row in np.flatnonzero(unread).tolist():
             self._keep(self.odd, texts[row], first + row)
         if self.is_unsure:
-            plain = [row for row, text in enumerate(texts) if "." in text and not unread[row]]
+            typed = getattr(texts, "typed", ())
+            plain = [
+                row for row, text in enumerate(texts)
+                if "." in text and not unread[row] and row not in typed
+            ]  # fmt: skip
             self.is_unsure = not plain or is_ambiguous(texts[row] for row in plain)
             for row in plain:
                 self._keep(self.pointed, texts[row], first + row)

@@ -201,6 +201,10 @@ def read_numbers(
         unread[row] = number is None
         if number is not None:
             values[row] = number
+    for row in getattr(texts, "typed", ()):
+        # Numbers among texts are in no notation; words for days and times are, as texts are.
+        if (number := number_of(texts[row])) is not None:
+            values[row], unread[row] = number, False
     return Numbers(values, unread)
 
 

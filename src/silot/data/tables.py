@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from itertools import accumulate, islice, pairwise
 from numbers import Integral
-from typing import Any, NamedTuple, TypeVar, cast, overload
+from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 import narwhals as nw
 import numpy as np
@@ -31,6 +31,8 @@ T = TypeVar("T")
 Array = npt.NDArray[np.float64]
 # What no category, and no number, is called.
 NO_NAME = "\0"
+# What is written above the index of a data frame.
+_NAMELESS = ("", "Unnamed: 0", "__index_level_0__")
 
 
 class Texts(Sequence[str]):
@@ -39,6 +41,18 @@ class Texts(Sequence[str]):
     def __init__(self) -> None:
         self._letters = bytearray()
         self._ends = array("q", [0])
+        self.typed: set[int] = set()
+
+    @classmethod
+    def of(cls, values: Sequence[Any], write: Callable[[Any], str]) -> Self:
+        """Write values of several types; numbers among them keep their rows in ``typed``.
+
+        What a program writes for a number has a point whatever the notation of the texts is.
+        """
+        texts = cls()
+        texts.extend(map(write, values))
+        texts.typed = {k for k, value in enumerate(values) if not isinstance(value, str | None)}
+        return texts
 
     def extend(self, texts: Iterable[str]) -> None:
         """Add texts."""
@@ -299,17 +313,40 @@ class Table:
                 f"column {mixed!r} is named as two of features, labels, weights, identifiers.",
                 code="option-columns",
             )
-        names = chosen or [name for name in self.columns if name not in others]
+        names = chosen or [
+            name for name in self.columns if name not in others and not self._is_void(name)
+        ]
+        numbers = [name for name in names if name in _NAMELESS and not chosen]
+        if numbers:
+            raise InputError(
+                f"column no. {self.names.index(numbers[0]) + 1} has no name, as the numbers of "
+                "records that R and pandas write. Delete it, name it, or name the columns of "
+                "features.",
+                code="measure-unnamed",
+            )
         if not names:
             raise InputError("no feature column is left.", code="measure-empty")
         if self.height == 0:
             raise InputError("the table has names of columns and no record.", code="measure-empty")
         return names
 
+    def _is_void(self, name: str) -> bool:
+        """Return whether a column has no name and no field: all lines end with a separator."""
+        column = self.columns[name]
+        return name == "" and isinstance(column, np.ndarray) and bool(np.isnan(column).all())
+
     def check_numbers(self, names: Sequence[str], cure: str) -> None:
         """Refuse columns that are not numeric."""
         odd = [name for name in names if self.not_numbers(name) is not None]
         if odd:
+            reading = self.readings.get(odd[0])
+            if self.line == "line" and reading and not reading.notations and reading.row == 0:
+                line = self.lines[0]
+                if len(self.columns) == 1:
+                    cure += "; or say what parts fields in a site file (file: {separator: ' '})"
+                elif reading.unread == 1:
+                    cure += f"; or, if line {line} has names, say so in a site file (file: "
+                    cure += f"{{header: {line}}}), and if it has units, delete it"
             why = f"is not numeric ({self.not_numbers(odd[0])})"
             raise InputError(
                 f"column {self.called(odd[0])} {why}. {cure}; "
