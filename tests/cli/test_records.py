@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from silot.cli.app import app
+from silot.data.names import canonical
 from silot.errors import SilotError
 from silot.federation import Transcript
 from tests.lazily import package
@@ -292,7 +293,7 @@ def test_names_of_files_are_text_and_nothing_else(folder: Path, tmp_path: Path, 
     path = tmp_path / "out [a] =.csv"
     shown = invoke(folder, *arguments, "--records", "--csv", str(path))
     holder = rows_of(path)[0]["holder"]
-    assert holder.removeprefix("'") == name and holder[0] not in "=-"
+    assert holder.removeprefix("'") == canonical(name) and holder[0] not in "=-"
     assert max(map(len, shown.splitlines()[:-1])) <= 80 and str(path) in shown
 
 

@@ -112,6 +112,34 @@ def test_coordinates_are_written_with_their_schema(desk: Path) -> None:
     silot(desk, *words, "--public")
 
 
+def test_three_commands_lead_from_raw_files_to_a_distance(desk: Path) -> None:
+    sugar = (pl.col("glucose") * 18.0156).round(1).cast(pl.String)
+    table = pl.read_csv(desk / "north.csv").with_columns(
+        glucose=sugar.str.replace(".", ",", literal=True),
+        sex=pl.col("sex").replace({"f": "weiblich", "m": "männlich"}),
+    )
+    table = table.rename({"age": "Age (years)", "ill": "ILL"})
+    table.write_csv(desk / "other.csv", separator=";")
+    draft = ("schema", "draft", "north.csv", "other.csv", "--label", "ill")
+    shown = silot(desk, *draft, "-o", "two.yml")
+    assert "site file of other in two.other.site.yml" in shown
+    confirm, distance = (line.split() for line in shown.splitlines()[-2:])
+    words = ("schema", "confirm", "two.yml", "two.other.site.yml", "--by")
+    assert confirm[1:6] == [*words]
+    assert "site-unconfirmed" in silot(desk, *distance[1:], status=3)
+    # All files are confirmed, or none.
+    assert "file-missing" in silot(desk, *words[:3], "none.site.yml", "--by", "A", status=4)
+    assert Schema.load(desk / "two.yml").warning
+    silot(desk, *words, "A. Name")
+    assert 0 <= json.loads(silot(desk, *distance[1:], "--json"))["value"] < 1e-3
+    check = ("schema", "check", "other.csv", "--schema", "two.yml")
+    silot(desk, *check, "--site", "two.other.site.yml")
+    cure = silot(desk, *check, status=5)
+    assert "unit: mg/dL" in cure and "weiblich: f" in cure
+    body = json.loads(silot(desk, *draft, "--json"))
+    assert "from: Age (years)" in body["sites"]["other"]["site"]
+
+
 def test_nothing_is_written_over_what_is_read(desk: Path) -> None:
     words = ("schema", "draft", "north.csv", "-o", "north.csv")
     assert "file-twice" in silot(desk, *words, status=4)

@@ -460,3 +460,130 @@ def test_notations_of_the_corpus_are_those_of_the_model() -> None:
     """Every entry of a notation is in the corpus: a new one is read in all containers too."""
     entries = {key for _, notation in NOTATIONS.values() for key in notation}
     assert entries | {"clock"} == set(Notation.model_fields)
+
+
+def _typed() -> dict[str, list[Any]]:
+    days = [np.datetime64(day).astype(object) for day in DAYS]
+    mixed: list[Any] = [f"{k}.5" if k % 3 else k + 0.5 for k in range(12)]
+    return {
+        "number": list(NUMBERS),
+        # Decimals of three digits, which a text may also mean as thousands.
+        "thousandths": [round(1 + k / 8, 3) for k in range(12)],
+        "whole": list(range(12)),
+        "day": days,
+        "truth": [answer == "yes" for answer in ANSWERS],
+        "mixed": mixed,
+        "holes": [None if k in (2, 5) else k + 0.25 for k in range(12)],
+        "word": list(WORDS),
+    }
+
+
+@pytest.mark.parametrize("container", ["xlsx", "sqlite"])
+def test_cells_of_a_type_are_read_as_what_they_are(container: str, tmp_path: Path) -> None:
+    spread = {"kind": "number", "range": [-1e5, 1e7]}
+    schema = Schema.of({"columns": {
+        "number": spread, "thousandths": spread, "whole": {"kind": "integer", "range": [0, 20]},
+        "day": {"kind": "date", "range": ["1950-01-01", "2030-01-01"]}, "truth": {"kind": "yes/no"},
+        "mixed": spread, "holes": {**spread, "missing": "indicator"},
+        "word": {"kind": "category", "categories": sorted(set(WORDS))},
+    }})  # fmt: skip
+    columns, path = _typed(), tmp_path / "typed.any"
+    if container == "xlsx":
+        _xlsx(columns, path, title=True)
+    else:
+        stored = {k: [v.isoformat() if k == "day" else v for v in c] for k, c in columns.items()}
+        base = sqlite3.connect(path)
+        base.execute(f"CREATE TABLE t ({', '.join(stored)})")
+        rows = zip(*stored.values(), strict=True)
+        base.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(stored))})", rows)
+        base.commit()
+        base.close()
+    texts = {
+        "day": DAYS, "truth": ANSWERS, "holes": ["" if v is None else v for v in columns["holes"]]
+    }  # fmt: skip
+    plain_file = tmp_path / "plain.csv"
+    plain_file.write_text(_text({**columns, **texts}, ","))  # type: ignore[dict-item]
+    typed, truth = (load_measure(file, schema=schema).points for file in (path, plain_file))
+    assert np.array_equal(typed, truth)
+    # Without a schema, too: a cell that is a number has no other reading.
+    read = load_measure(path, columns=["number", "thousandths", "whole"]).points
+    assert read.tolist() == [list(row) for row in zip(
+        columns["number"], columns["thousandths"], columns["whole"], strict=True
+    )]  # fmt: skip
+
+
+def test_texts_in_cells_that_may_part_thousands_are_refused(tmp_path: Path) -> None:
+    columns: dict[str, list[Any]] = {"a": [f"{k}.234" for k in range(1, 9)], "b": list(range(8))}
+    _xlsx(columns, tmp_path / "a.xlsx")
+    with pytest.raises(SilotError, match="measure-dtype") as refused:
+        load_measure(tmp_path / "a.xlsx")
+    assert "row 2" in refused.value.message and "'a'" in refused.value.message
+
+
+def _edited(path: Path, edit: Callable[[Any], object]) -> Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    _xlsx({"a": list(range(9)), "b": list(range(9))}, path, title=True)
+    book = openpyxl.load_workbook(path)
+    edit(book.active)
+    book.save(path)
+    return path
+
+
+def _error(sheet: Any) -> None:
+    sheet["B7"].value, sheet["B7"].data_type = "#DIV/0!", "e"
+
+
+SHEETS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "error": (_error, "B7"),
+    "formula": (lambda sheet: sheet.__setitem__("B7", "=1+1"), "B7"),
+    "hidden row": (lambda sheet: setattr(sheet.row_dimensions[9], "hidden", True), "row 9"),
+    "merged": (lambda sheet: sheet.merge_cells("A5:B5"), "A5:B5"),
+    "blank row": (lambda sheet: sheet.insert_rows(8), "row 8 is blank"),
+    "no name": (lambda sheet: sheet.__setitem__("D9", 4), "column D has no name in row 3"),
+    "far": (lambda sheet: sheet.__setitem__("XFD1048576", 1), "XFD1048576"),
+    "two names": (lambda sheet: sheet.__setitem__("B3", "a"), "no. 1 and 2"),
+    "missing": (lambda sheet: sheet.__setitem__("B7", None), "row 7"),
+    "word": (lambda sheet: sheet.__setitem__("B7", "ask"), "row 7"),
+}
+
+
+@pytest.mark.parametrize("fault", SHEETS)
+def test_a_fault_of_a_sheet_is_refused_with_its_place(fault: str, tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine")
+    edit, place = SHEETS[fault]
+    path = _edited(tmp_path / "a.xlsx", edit)
+    with pytest.raises(SilotError) as refused:
+        load_measure(path)
+    assert place in refused.value.message and "a.xlsx" in refused.value.message
+
+
+def test_a_part_of_a_file_is_named_or_asked_for(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("python_calamine")
+    book = openpyxl.Workbook()
+    for name, first in (("north", 1), ("süd", 5)):
+        sheet = book.create_sheet(name)
+        for row in (("a", "b"), (first, 2), (3, 4)):
+            sheet.append(row)
+    del book["Sheet"]
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(SilotError, match="file-part") as refused:
+        load_measure(tmp_path / "a.xlsx")
+    assert "'north', 'süd'" in refused.value.message and "a.xlsx#north" in refused.value.message
+    assert load_measure(f"{tmp_path}/a.xlsx#süd").points.tolist() == [[5, 2], [3, 4]]
+    (tmp_path / "b#c.csv").write_text("a,b\n1,2\n")
+    assert load_measure(tmp_path / "b#c.csv").points.tolist() == [[1, 2]]
+
+
+def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
+    import os
+    import threading
+
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    text = _text({"a": ["1", "2"], "word": ["x", "y"]}, ";")
+    writer = threading.Thread(target=lambda: path.write_text(text))
+    writer.start()
+    # Its names are read first, and its columns in two passes.
+    assert load_measure(path, label_column="word").points.tolist() == [[1], [2]]
+    writer.join()

@@ -78,7 +78,7 @@ def arrays(measure: Measure) -> list[bytes]:
 @pytest.fixture
 def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever share is cut to the range: this is about records."""
-    monkeypatch.setattr("silot.data.fit._MOST_OUTSIDE", 2.0)
+    monkeypatch.setattr("silot.data.fit.MOST_OUTSIDE", 2.0)
 
 
 @settings(

@@ -116,7 +116,7 @@ def test_a_quote_that_stays_open_swallows_no_other_record(tmp_path: Path) -> Non
     assert found.labels is not None and found.labels.tolist() == ['5" pipe', "b", '6" pipe']
     for text in ('x,y\n1,"a\n2,b\n', 'x,y\n1,"a"b\n2,c\n'):
         path.write_text(text)
-        with pytest.raises(Exception, match="closed quotes"):
+        with pytest.raises(Exception, match="a quote is not closed"):
             load_measure(path, label_column="y")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def draft_schema(
     data: Any,
-    *,
+    *others: Any,
     label: str = "",
     weight: str = "",
     identifiers: Sequence[str] = (),
@@ -22,12 +22,14 @@ def draft_schema(
     name: str = "",
     tell: Callable[[float], None] | None = None,
 ) -> Draft:
-    """Propose a schema from the records of one site, for a person to correct.
+    """Propose a schema from the records of one site, and site files of others, to correct.
 
     Parameters
     ----------
     data
         A table: the path of a file, or a data frame.
+    *others
+        Further tables: for each a site file is proposed, of what it writes otherwise.
     label, weight
         Columns with the labels and the weights of records.
     identifiers
@@ -44,7 +46,8 @@ def draft_schema(
     Draft
         ``schema``, whose ``read_off`` names every entry that depended on records, and ``notes``
         on what to look at: record numbers, codes for missing values, heavy tails, columns that
-        say the same. Kinds depend on records too.
+        say the same. Kinds depend on records too. ``sites`` has the site files: no table is read by
+        them before a person has confirmed them.
 
     Raises
     ------
@@ -70,14 +73,11 @@ def draft_schema(
     >>> draft.schema.read_off
     ('age.typical', 'sex.categories')
     """
-    from ..data.drafts.draft import Roles, draft_of_file, draft_of_frame
+    from ..data.drafts.draft import Roles, draft
     from ..data.site import Site
 
-    site = Site.coerce(site)
     roles = Roles(label=label, weight=weight, identifiers=tuple(identifiers))
-    if isinstance(data, str | Path):
-        return draft_of_file(data, roles, site, title=name, tell=tell)
-    return draft_of_frame(data, roles, site, title=name)
+    return draft(data, others, roles, Site.coerce(site), title=name, tell=tell)
 
 
 def check_schema(
@@ -102,7 +102,7 @@ def check_schema(
     -------
     SchemaCheck
         ``fits``, ``problems`` and ``counts``. Columns that look as if they were in another unit
-        are among the problems.
+        are among the problems. ``cure`` is what to write in a site file, as YAML.
 
     Raises
     ------
@@ -115,14 +115,13 @@ def check_schema(
     --------
     >>> import polars, silot
     >>> schema = silot.Schema.of({"columns": {"age": {"kind": "integer", "range": [0, 120]}}})
-    >>> print(check_schema(polars.DataFrame({"age": [70.5, 60.0]}), schema).problems[0].sentence)
-    Column 'age': 1 of 2 numbers are fractions, and it is to hold whole ones.
+    >>> check_schema(polars.DataFrame({"age": [70.5, 60.0]}), schema).problems[0].kind
+    'fraction'
     """
-    from ..data.drafts.check import check_file, check_frame
+    from ..data.drafts.check import check
+    from ..data.drafts.source_table import SourceTable
     from ..data.reading import Schema
     from ..data.site import Site
 
-    contract, site = Schema.coerce(schema), Site.coerce(site)
-    if isinstance(data, str | Path):
-        return check_file(data, contract, site, tell=tell)
-    return check_frame(data, contract, site)
+    way = Site.coerce(site) or Site()
+    return check(SourceTable.of(data, tell=tell, site=way), Schema.coerce(schema), way)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..api._holders import Holders
 from ..api.adapt import adapt
+from ..data.container import stem_of
 from ..data.documents import read_fields
 from ..data.measure import Measure
 from ..errors import FileError, InputError, SilotError
@@ -32,7 +33,7 @@ from .console import (
     write_report,
 )
 from .generate import Flags, argument, command, flag
-from .options import ColumnsOption, LabelColumnOption, Outputs, Results, Tables, stem_of
+from .options import ColumnsOption, LabelColumnOption, Outputs, Results, Tables
 from .sites import Where
 
 _TEST = ".test."

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..api._holders import RESERVED
-from ..data.container import recognise
+from ..data.container import recognise, stem_of
 from ..data.loading import column_names, load_measure
 from ..data.matching import match_columns
 from ..data.measure import Covariance, Measure
@@ -62,7 +62,12 @@ class Columns(Flags):
 
     def note_files(self, files: Iterable[Path]) -> None:
         # A site file that no table is read by changes nothing, and the result would look proven.
-        tables = {stem_of(path) for path in files if path.exists()}
+        # Of a sheet, the workbook is there.
+        tables = {
+            stem_of(path)
+            for path in files
+            if path.exists() or Path(str(path).rpartition("#")[0]).is_file()
+        }
         for text in self.site or ():
             name = canonical(text.rpartition("=")[0])
             if name and name not in tables:
@@ -314,11 +319,6 @@ class Outputs(Results):
         """Save the messages of the run first."""
         self.save_messages(result)
         super().finish(result, **how)
-
-
-def stem_of(path: Path) -> str:
-    """Return what a holder is called by its file: its name up to the first dot."""
-    return canonical(path.name.split(".")[0])
 
 
 def _is_table(path: Path) -> bool:

@@ -1,22 +1,29 @@
-"""``silot schema``: draft, check, show, diff, json and apply."""
+"""``silot schema``: draft, confirm, check, show, diff, json and apply."""
 
 from __future__ import annotations
 
 import json as json_
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..api.schema import check_schema, draft_schema
+from ..data.documents import read_fields
 from ..data.drafts.view import difference_content, schema_content
+from ..data.files import write_whole
 from ..data.loading import save_measure
 from ..data.reading import Schema, read_by_schema, table_source
 from ..data.site import Site
-from .console import print_json, reading, say_where, show_blocks, tell
-from .generate import command, flag, group
+from ..render.words import printable
+from .console import print_json, print_line, reading, say_where, show_blocks, tell
+from .generate import argument, command, flag, group
 from .options import JsonOption, Results
 
+TablesArgument = Annotated[
+    list[Path], typer.Argument(help="Tables: the first that of the schema, then others.")
+]
 TableArgument = Annotated[Path, typer.Argument(help="A table: .csv, .parquet, .xlsx, ...")]
 FileArgument = Annotated[Path, typer.Argument(help="A schema: .yml or .json.")]
 SchemaOption = Annotated[Path, typer.Option(help="The schema.")]
@@ -33,9 +40,9 @@ def schema_command() -> None:
 
 @command("schema draft")
 def draft_command(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
-    out: Path | None = flag("Write the draft here.", "-o"),
+    out: Path | None = flag("Write the schema here, and site files beside it.", "-o"),
     label: str = flag("Column with the labels.", default=""),
     weight: str = flag("Column with the weights.", default=""),
     id: list[str] | None = flag("Column with what the site calls its records."),
@@ -43,15 +50,37 @@ def draft_command(
     site: SiteOption = None,
     outputs: Results,
 ) -> None:
-    """Propose a schema from one site's records, and say which entries tell about them."""
-    with reading(table) as progress:
+    """Propose a schema from one site's records, and site files: how others write their tables."""
+    with reading(tables[0]) as progress:
         draft = draft_schema(
-            table, label=label, weight=weight, identifiers=id or (), site=Site.coerce(site),
+            *tables, label=label, weight=weight, identifiers=id or (), site=Site.coerce(site),
             name=name, tell=progress,
         )  # fmt: skip
-    if out is not None:
-        draft.save(out)
-    outputs.finish(draft, first={"schema": out})
+    files = {} if out is None else draft.save(out)
+    places = {f"site file of {printable(name)}": path for name, path in files.items()}
+    outputs.finish(draft, first={"schema": out, **places})
+    if files and not outputs.json:
+        sites = shlex.join(w for name, path in files.items() for w in ("--site", f"{name}={path}"))
+        method = "distance" if len(tables) == 2 else "matrix"
+        print_line("Look at each entry of these files, edit what is wrong, then type")
+        confirmed = shlex.join(map(str, (out, *files.values())))
+        print_line(f'  silot schema confirm {confirmed} --by "YOUR NAME"')
+        read = f"{shlex.join(map(str, tables))} --schema {shlex.quote(str(out))} {sites}"
+        print_line(f"  silot {method} {read}")
+
+
+@command("schema confirm")
+def confirm_command(
+    files: list[Path] = argument("A schema, site files, or both."),
+    *,
+    by: str = flag("Who has looked at each entry.", default=...),
+) -> None:
+    """Put a name in confirmed_by of drafted files: somebody has looked at each entry."""
+    kinds = {path: Site if read_fields(path).get("silot") == "site" else Schema for path in files}
+    texts = {path: kind.confirmed(path, by) for path, kind in kinds.items()}
+    for path, text in texts.items():
+        write_whole(path, text.encode())
+        print_line(f"{path.name} confirmed by {by}")
 
 
 @command("schema check")
@@ -66,6 +95,10 @@ def check_command(
     with reading(table) as progress:
         fit = check_schema(table, Schema.load(schema), site=Site.coerce(site), tell=progress)
     outputs.finish(fit)
+    if fit.cures and not outputs.json:
+        print_line(
+            f"\nTo paste into a site file, once you have looked at each entry:\n\n{fit.cure}"
+        )
     if not fit.fits:
         raise typer.Exit(_UNFIT)
 

@@ -7,6 +7,7 @@ first, and refused at the place of such a cell.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sqlite3
@@ -375,12 +376,13 @@ class _OdsScan(_Scan):
 def _database(source: Source) -> Cells:
     """Read a table of SQLite."""
     for journal in (Path(f"{source.file}-wal"), Path(f"{source.file}-journal")):
-        # A journal that is done with is empty, or begins with zeros.
-        if journal.exists() and journal.open("rb").read(1) not in (b"", b"\0"):
-            raise UnfitError(
-                f"changes are in {journal.name} and not yet in it: close the programs that use it, "
-                "or open it once with sqlite3"
-            )
+        with journal.open("rb") if journal.exists() else io.BytesIO() as stream:
+            # A journal that is done with is empty, or begins with zeros.
+            if stream.read(1).strip(b"\0"):
+                raise UnfitError(
+                    f"changes are in {journal.name} and not yet in it: close the programs that use "
+                    "it, or open it once with sqlite3"
+                )
     address = f"file:{quote(os.fspath(source.file.resolve()))}?mode=ro&immutable=1"
     connection = sqlite3.connect(address, uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)

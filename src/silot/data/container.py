@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from ..errors import ExtraError, FileError, SilotError
 from .foreign import UnfitError, check_unpacked, guard, read_npz
-from .names import listing
+from .names import canonical, listing
 
 Kind = Literal["arrays", "parquet", "arrow", "sqlite", "xlsx", "ods", "text"]
 
@@ -188,12 +188,12 @@ def recognise(path: str | Path) -> Source:
     file, part = _existing(name)
     if file.is_dir():
         return Source(file, file.name or name, "parquet", part=part)
-    name = file.name
+    name = f"{file.name}#{part}" if part else file.name
     if str(path) == "-":
         name, file = "standard input", _spooled("-", lambda: sys.stdin.buffer)
     elif not stat.S_ISREG(file.stat().st_mode):
         pipe = file
-        file = _spooled(str(path), lambda: pipe.open("rb"), pipe)
+        name, file = file.name, _spooled(str(path), lambda: pipe.open("rb"), pipe)
     if file.stat().st_size == 0:
         raise FileError(f"{name} is empty (0 bytes).", code="file-empty")
     try:
@@ -202,6 +202,12 @@ def recognise(path: str | Path) -> Source:
         raise FileError(
             f"you may not read {name}. Ask for the right to.", code="file-unreadable"
         ) from None
+
+
+def stem_of(path: Path) -> str:
+    """Return what a holder is called by its file: the part named, or all up to the first dot."""
+    part = path.name.rpartition("#")[2] if "#" in path.name and not path.exists() else ""
+    return canonical(part or path.name.split(".")[0])
 
 
 def _existing(name: str) -> tuple[Path, str]:
@@ -233,7 +239,8 @@ def _source(file: Path, name: str, part: str, *, is_inner: bool = False) -> Sour
             )
         return _packed(Source(file, name, "text", packing, part))
     if part and kind != "sqlite":
-        raise FileError(f"{name} has no parts. Leave #{part} out.", code="file-part")
+        stem = name.removesuffix(f"#{part}")
+        raise FileError(f"{stem} has no parts. Leave #{part} out.", code="file-part")
     return Source(file, name, kind or "text", part=part)
 
 
@@ -306,8 +313,9 @@ def one_of(source: Source, part: str, names: list[str], what: str) -> str:
     if part or len(names) != 1:
         listed = listing([repr(name) for name in names]) or "none"
         why = f"has no {what} {part!r}" if part else f"has {len(names)} {what}s"
+        stem = source.name.removesuffix(f"#{part}")
         raise FileError(
-            f"{source.name} {why}: {listed}. Name one: {source.name}#{(names or ['NAME'])[0]}.",
+            f"{stem} {why}: {listed}. Name one: {stem}#{(names or ['NAME'])[0]}.",
             code="file-part",
         )
     return names[0]

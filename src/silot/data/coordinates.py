@@ -315,7 +315,7 @@ def _cut(
 def _encode_categories(
     column: YesNo | Category | Ordered, fields: Fields, writing: Writing
 ) -> EncodedColumn:
-    places = _places(column)
+    places = category_places(column)
     count = max(places.values()) + 1
     codes = as_codes(
         fields,
@@ -344,7 +344,7 @@ def _encode_categories(
     return EncodedColumn(coordinates, misfits, missing)
 
 
-def _places(column: YesNo | Category | Ordered) -> dict[str, int]:
+def category_places(column: YesNo | Category | Ordered) -> dict[str, int]:
     """Return the code of each name of a category."""
     if not isinstance(column, YesNo):
         return {name: code for code, name in enumerate(column.categories)}

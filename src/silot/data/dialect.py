@@ -212,9 +212,10 @@ def _strict(lines: _Lines, separator: str, quote: str) -> Iterator[list[str]]:
             yield row
     except csv.Error as error:
         # Its words name signs and limits, and no field.
-        words = str(error).replace("unexpected end of data", "a quote is not closed")
-        if "expected after" in words:
-            words += ": write quotes in a field twice, or say what parts fields in a site file: "
+        words = str(error)
+        if "expected after" in words or "unexpected end" in words:
+            words = "a quote is not closed, or text stands behind one that is: write quotes in a "
+            words += "field twice, or say in a site file what parts fields, such as blanks: "
             words += "file: {separator: ' '}"
         raise UnfitError(f"line {lines.start}: {words}") from None
 

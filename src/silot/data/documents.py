@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,9 +182,38 @@ class Document(BaseModel):
             What ``of`` refuses, with the name of the file.
         """
         file = Path(path)
-        fields = read_fields(file)
+        return cls._in_file(file, read_fields(file))
+
+    @classmethod
+    def confirmed(cls, path: str | Path, by: str) -> str:
+        """Return the text of a drafted file with the name of who has looked at all its entries.
+
+        Raises
+        ------
+        FileError, InputError
+            As ``load``; also for no name, and for a file without lines of YAML to write it in.
+        """
+        file = Path(path)
+        body = {**read_fields(file), "confirmed_by": by.strip()}
+
+        def fail(why: str) -> InputError:
+            words = f"{file.name}: no name can be written into it ({why}). Write it there by hand."
+            return InputError(words, code=cls.wrong)
+
+        # JSON is YAML too, so the name cannot be read as anything but a text.
+        line = f"confirmed_by: {json.dumps(by.strip(), ensure_ascii=False)}"
+        text = read_bytes(file, fail, JSON_BYTES).decode("utf-8-sig").rstrip()
+        place = re.compile("^confirmed_by:.*$", re.MULTILINE)
+        text = place.sub(lambda _: line, text) if place.search(text) else f"{text}\n{line}"
+        if not by.strip() or parse_yaml(text, fail) != body:
+            raise fail("it is empty" if not by.strip() else "fields are not written line by line")
+        cls._in_file(file, body)
+        return f"{text}\n"
+
+    @classmethod
+    def _in_file(cls, file: Path, body: dict[str, Any]) -> Self:
         try:
-            return cls.of(fields)
+            return cls.of(body)
         except InputError as error:
             raise InputError(f"{file.name}: {error.message}", code=error.code) from None
 

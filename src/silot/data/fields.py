@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from itertools import islice
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -40,6 +41,8 @@ _SECONDS = 86_400.0
 ALIKE, UNREAD, EMPTY = -3, -2, -1
 # Fields that are kept to tell a notation by.
 _MOST_SIGNS = 20_000
+# Fields beside them that a notation must read, too.
+_FEW = 100
 
 
 class Alike:
@@ -120,6 +123,8 @@ class Signs:
     odd: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """By field the row of the first, and how many there are."""
     pointed: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    plain: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """A few of the others, as all must be numbers in one notation."""
     is_unsure: bool = True
     """Whether every point so far may part thousands."""
     rows: int = 0
@@ -130,12 +135,16 @@ class Signs:
         if isinstance(column, nw.Series) and not is_textual(column.dtype):
             return
         texts = texts_of(column)
+        typed = getattr(texts, "typed", ())
         if unread is None:
             unread = read_numbers(texts).unread
         for row in np.flatnonzero(unread).tolist():
             self._keep(self.odd, texts[row], first + row)
+        if len(self.plain) < _FEW:
+            others = (row for row in np.flatnonzero(~unread).tolist() if texts[row])
+            for row in islice((row for row in others if row not in typed), _FEW):
+                self._keep(self.plain, texts[row], first + row)
         if self.is_unsure:
-            typed = getattr(texts, "typed", ())
             plain = [
                 row for row, text in enumerate(texts)
                 if "." in text and not unread[row] and row not in typed
@@ -153,7 +162,7 @@ class Signs:
         """Return the notations that remain, of all fields that were gathered."""
         if not self.odd and not (self.pointed and self.is_unsure):
             return Reading((PLAIN,), is_marked=bool(self.pointed))
-        return possible({**self.pointed, **self.odd}, marks, sentinels)
+        return possible({**self.plain, **self.pointed, **self.odd}, marks, sentinels)
 
 
 def is_textual(kind: Any) -> bool:

@@ -20,7 +20,7 @@ Array = npt.NDArray[np.float64]
 
 # Part of the values up to which numbers out of the range are cut to it, and unreadable fields
 # count as missing: beyond, the column is likely another one.
-_MOST_OUTSIDE = 0.05
+MOST_OUTSIDE = 0.05
 _NAMED = 12
 # Records from where on a statement about all of them is made, and a part that is reported.
 _ENOUGH = 10
@@ -187,7 +187,7 @@ class Fit:
             YesNo: "words for yes or no",
         }.get(type(part), "names")
         spared = isinstance(part, Number | Date) and part.unread == "missing"
-        if spared and count <= _MOST_OUTSIDE * self.records:
+        if spared and count <= MOST_OUTSIDE * self.records:
             words = f"fields are no {expected}, and count as missing."
             return self._problem(name, "unread", count, words, refused=False)
         words = (
@@ -275,7 +275,7 @@ class Fit:
 
     def _of_range(self, name: str, part: Number | Date, counts: Misfits) -> Problem:
         # Any part of the values may count as missing if the schema says so, but not all of them.
-        most = 1.0 if part.outside == "missing" else _MOST_OUTSIDE
+        most = 1.0 if part.outside == "missing" else MOST_OUTSIDE
         present = self._present(part, counts)
         far = part.outside == "refuse" or counts.outside > most * self.records
         far = far or (present >= _ENOUGH and counts.outside == present)
@@ -296,7 +296,10 @@ class Fit:
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)).tolist()
         quartiles = (low, middle, high)
         suspicion = suspect_unit(name, part, quartiles, counts.outside / present)
-        suspicion = suspicion or suspect_unit_of_few(name, part, quartiles, strays, present)
+        if suspicion is None:
+            inside = numbers[(numbers >= part.range[0]) & (numbers <= part.range[1])]
+            every = np.concatenate([inside, strays])
+            suspicion = suspect_unit_of_few(name, part, quartiles, every, present)
         if suspicion is None:
             return None
         strong = suspicion.strong and present >= _ENOUGH and name not in self.stated

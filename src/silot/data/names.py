@@ -210,15 +210,24 @@ def unit_of(name: str) -> str:
     >>> [unit_of(name) for name in ("age_years", "Glucose (mg/dL)", "crp_mg_l", "hours-per-week")]
     ['a', 'mg/dL', 'mg/L', '']
     """
+    return split_unit(name)[1]
+
+
+def split_unit(name: str) -> tuple[list[str], str]:
+    """Return the words of a name without those of its unit, and the unit, if it says one."""
     plain = {unit.lower(): unit for unit in (*_RATIOS, *_UNITS.values())}
     inside = re.search(r"[(\[]\s*([^()]*?)\s*[)\]]\s*$", name)
+    words = tokens(name)
     if inside:
         text = inside[1].lower()
-        return plain.get(text, _UNITS.get(text, ""))
-    words = tokens(name)
+        unit = plain.get(text, _UNITS.get(text, ""))
+        return (tokens(name[: inside.start()]) if unit else words), unit
     if len(words) < 2 or "per" in words:
-        return ""
-    return plain.get("/".join(words[-2:]), _UNITS.get(words[-1], ""))
+        return words, ""
+    if ratio := plain.get("/".join(words[-2:])):
+        return words[:-2], ratio
+    unit = _UNITS.get(words[-1], "")
+    return (words[:-1] if unit else words), unit
 
 
 def limits_of(name: str, unit: str, quartiles: Quartiles) -> Limits | None:

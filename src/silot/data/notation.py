@@ -216,8 +216,9 @@ def number_of(text: str, notation: Notation = PLAIN) -> float | None:
             # Python reads 1_000 as a number, which no table means.
             return None if "_" in text else float(text)
         except ValueError:
-            return _TRUTH.get(text.lower())
-    return notation.number(text)
+            pass
+    number = None if notation.is_plain else notation.number(text)
+    return _TRUTH.get(text.lower()) if number is None else number
 
 
 def _all_plain(texts: Sequence[str]) -> Array | None:

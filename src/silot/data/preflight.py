@@ -54,8 +54,7 @@ def find_mixtures(columns: Sequence[str], samples: Sequence[HolderSample]) -> li
         grouped: dict[str, dict[str, Suspicion]] = {}
         for sample in compared:
             values = sample.records[:, k]
-            far = values[(values < limits.low) | (values > limits.high)]
-            few = suspect_unit_of_few(column, number, (low, middle, high), far, len(values))
+            few = suspect_unit_of_few(column, number, (low, middle, high), values, len(values))
             if few is not None and few.unit and few.count <= _MOST * len(sample.records):
                 grouped.setdefault(few.unit, {})[sample.name] = few
         findings += [_mixture(column, unit, limits.unit, few) for unit, few in grouped.items()]

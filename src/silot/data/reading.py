@@ -264,6 +264,8 @@ class _Reader:
         self, blocks: Iterable[Block], tell: Tell | None = None, *, check: bool = True
     ) -> Reading:
         """Read all blocks, one after another."""
+        if check and self._site.unconfirmed:
+            raise InputError(self._site.unconfirmed, code="site-unconfirmed")
         for block in blocks:
             self._line = block.line
             self._add(block)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
 from ..errors import InputError
 from .column_kinds import Category, Date, Feature, Number, Ordered, Sentinels, YesNo
 from .conversion import conversion
 from .coordinates import Writing
 from .dialect import Dialect
-from .documents import ByName, Document, Plain
+from .documents import LONGEST, ByName, Document, Plain
 from .label_names import label_name
+from .names import listing
 from .notation import Notation
+
+# What a draft writes before a category that nothing but shares suggest: a person takes it away.
+GUESS = "EDIT "
 
 
 class SiteColumn(BaseModel):
@@ -47,7 +60,9 @@ class Site(Document):
     in the schema, ``format`` how its days are written, ``sentinels`` what stands for missing
     values, ``notation`` how its numbers are written. ``decimal`` and ``group`` are the marks in
     the numbers of all columns that have no notation of their own. ``file`` says how a text is a
-    table: its ``encoding``, ``separator``, ``quote``, ``header`` and ``comment``.
+    table: its ``encoding``, ``separator``, ``quote``, ``header`` and ``comment``. ``drafted`` names
+    the entries that a draft inferred from records: no table is read by them before
+    ``confirmed_by`` has a name.
 
     Examples
     --------
@@ -65,6 +80,9 @@ class Site(Document):
     decimal: Literal[".", ","] | None = None
     group: Literal["", ".", ",", " ", "'"] = ""
     file: Dialect = Field(default_factory=Dialect)
+    drafted: tuple[str, ...] = ()
+    confirmed_by: str = Field(default="", max_length=LONGEST)
+    _file: str = PrivateAttr("")
 
     @property
     def notation(self) -> Notation | None:
@@ -78,7 +96,32 @@ class Site(Document):
     def _check(self) -> Self:
         if self.decimal and self.decimal == self.group:
             raise ValueError("group: it is the mark of decimals")
+        for name, entry in self.columns.items():
+            guessed = any(str(value).startswith(GUESS) for value in entry.codes.values())
+            if guessed and (self.confirmed_by or not self.drafted):
+                raise ValueError(
+                    f"columns.{name}.codes: what begins with {GUESS.strip()} is a guess of the "
+                    f"draft. Write the category of the schema in its place, without {GUESS.strip()}"
+                )
         return self
+
+    @property
+    def unconfirmed(self) -> str:
+        """Return why no table is read by this file yet, and what to type; empty if it may be."""
+        if not self.drafted or self.confirmed_by:
+            return ""
+        return (
+            f"{self._file or self.called} was drafted from records, and nobody has confirmed "
+            f"{listing(self.drafted, 4)}. Look at each entry, then type `silot schema confirm "
+            f'{self._file or "FILE"} --by "YOUR NAME"`.'
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a .yml, .yaml or .json file, and remember where it is."""
+        site = super().load(path)
+        site._file = shlex.quote(str(path))
+        return site
 
 
 def writing_of(name: str, column: Feature, site: Site) -> Writing:
@@ -125,7 +168,7 @@ def _target(name: str, column: Feature, value: Any) -> str:
     if word not in names:
         raise InputError(
             f"the site file maps a code of {name!r} to something that is none of its categories "
-            "in the schema.",
+            f"in the schema ({listing(names)}).",
             code="site-invalid",
         )
     return word

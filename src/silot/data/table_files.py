@@ -19,7 +19,7 @@ from .dialect import Dialect, open_rows
 from .fields import Signs
 from .foreign import check_count, guard
 from .names import canonical, header_names
-from .notation import PLAIN, Reading, read_numbers
+from .notation import PLAIN, read_numbers
 from .tables import Rows, Table, Texts, may_be_value, named, table_of
 
 # Rows of columns with a type, and of cells, that are held at a time.
@@ -40,63 +40,50 @@ def read_table(
             cells = read_cells(source)
             rows = list(cells.rows)
             columns = _columns(_header(source, cells.names, cells.first - 1), rows)
-            signs = {name: Signs() for name in columns if isinstance(columns[name], Texts)}
-            for name, column in signs.items():
-                column.add(columns[name])
             lines = range(cells.first, cells.first + len(rows))
-            return Table(columns, lines, "row", _readings(signs))
+            return Table(columns, lines, "row")
         return _read_text(source, dialect, {canonical(name) for name in texts if name})
 
 
 def _read_text(source: Source, dialect: Dialect, texts: Collection[str]) -> Table:
-    """Read plain numbers at once, and other columns when their notation is clear."""
-    lines = array("q")
+    """Read plain numbers at once, and other columns when it is clear that they are others."""
+    lines, places = array("q"), list[int]()
+    matrix, is_named = Rows(0), False
     with open_rows(source, dialect) as rows:
         names = _header(source, rows.names, rows.header)
         signs = {name: Signs() for name in names}
-        plain: dict[str, int] = {}
-        matrix, is_named = Rows(0), False
-        for block, places in rows.blocks():
+        for block, block_lines in rows.blocks():
             read = [read_numbers(part) for part in block]
             if not lines:
                 is_named = named(dict(zip(names, block, strict=True)))
-                numeric = [k for k, numbers in enumerate(read) if not numbers.unread.any()]
-                plain = {names[k]: k for k in numeric if names[k] not in texts}
-                matrix = Rows(len(plain))
+                places = [k for k, name in enumerate(names)
+                          if name not in texts and not read[k].unread.any()]  # fmt: skip
+                matrix = Rows(len(places))
             for name, part, numbers in zip(names, block, read, strict=True):
                 signs[name].add(part, numbers.unread)
-            matrix.add(np.column_stack([read[k].values for k in plain.values()])
-                       if plain else np.empty((len(places), 0)), rows.share())  # fmt: skip
-            lines.extend(places)
-    readings = _readings(signs)
-    columns: dict[str, Any] = {name: Texts() for name in names}
-    kept = {name: k for k, name in enumerate(plain) if readings[name].notation == PLAIN}
-    columns |= {name: matrix.array[:, k] for name, k in kept.items()}
-    if len(kept) < len(names):
+            values = [read[k].values for k in places]
+            matrix.add(np.array(values).reshape(len(places), len(block_lines)).T, rows.share())
+            lines.extend(block_lines)
+    plain = {
+        names[k]: matrix.array[:, place] for place, k in enumerate(places)
+        if signs[names[k]].reading().notation == PLAIN
+    }  # fmt: skip
+    columns = {name: plain.get(name, Texts()) for name in names}
+    if len(plain) < len(names):
         with open_rows(source, dialect, is_measured=False) as rows:
             for block, _ in rows.blocks():
-                for name, part in zip(names, block, strict=True):
-                    if name not in kept:
-                        columns[name].extend(part)
+                for column, part in zip(columns.values(), block, strict=True):
+                    if isinstance(column, Texts):
+                        column.extend(part)
     is_regular = bool(lines) and lines[-1] - lines[0] + 1 == len(lines)
     return Table(
-        columns, range(lines[0], lines[-1] + 1) if is_regular else lines, "line", readings,
-        is_named, matrix.array if len(kept) == len(plain) else None,
-    )  # fmt: skip
-
-
-def _readings(signs: Mapping[str, Signs]) -> dict[str, Reading]:
-    """Return in which notations each column of texts is one of numbers."""
-    readings = {name: column.reading() for name, column in signs.items()}
-    unsure = [name for name, reading in readings.items() if len(reading.notations) > 1]
-    # One table has one mark for decimals, if columns that say which agree.
-    marks = {
-        reading.notation.decimal
-        for reading in readings.values() if reading.notation and reading.is_marked
-    }  # fmt: skip
-    if unsure and len(marks) == 1:
-        readings |= {name: signs[name].reading(marks="".join(marks)) for name in unsure}
-    return readings
+        columns,
+        range(lines[0], lines[-1] + 1) if is_regular else lines,
+        "line",
+        frozenset(name for name in plain if signs[name].pointed),
+        is_named,
+        matrix.array if len(plain) == len(places) else None,
+    )
 
 
 def read_names(source: Source, dialect: Dialect = _UNDECLARED) -> list[str]:

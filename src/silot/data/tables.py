@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 import narwhals as nw
@@ -21,9 +22,12 @@ from ..errors import ExtraError, FileError, InputError, MismatchError
 from .names import canonical, header_names, listing, similar
 from .notation import (
     MISSING,
+    PLAIN,
     Reading,
+    is_ambiguous,
     is_missing,
     number_of,
+    possible,
     read_numbers,
 )
 
@@ -51,8 +55,15 @@ class Texts(Sequence[str]):
         """
         texts = cls()
         texts.extend(map(write, values))
-        texts.typed = {k for k, value in enumerate(values) if not isinstance(value, str | None)}
+        texts.typed = {k for k, value in enumerate(values) if isinstance(value, Number)}
         return texts
+
+    @property
+    def spelled(self) -> Sequence[str]:
+        """The texts, empty where a number is."""
+        if not self.typed:
+            return self
+        return ["" if row in self.typed else text for row, text in enumerate(self)]
 
     def extend(self, texts: Iterable[str]) -> None:
         """Add texts."""
@@ -121,8 +132,8 @@ class Table:
         The line of each record in its file, where it has lines.
     line
         What a line is called: that of a workbook is a row.
-    readings
-        In which notations each column of texts is one of numbers.
+    pointed
+        Columns of numbers that are read, some with a decimal point.
     is_named
         Whether the columns have names for sure: the first line of a csv may be a record.
     matrix
@@ -132,7 +143,7 @@ class Table:
     columns: Mapping[str, nw.Series[Any] | Texts | Array] = field(repr=False)
     lines: Sequence[int] = ()
     line: str = "line"
-    readings: Mapping[str, Reading] = field(default_factory=dict[str, Reading], repr=False)
+    pointed: frozenset[str] = frozenset()
     is_named: bool = True
     matrix: Array | None = field(default=None, repr=False)
 
@@ -163,6 +174,8 @@ class Table:
             # What stands in brackets is left out: categories are values of the data.
             odd = not is_numeric and column.null_count() < len(column)
             return str(column.dtype).split("(")[0] if odd else None
+        if isinstance(column, np.ndarray):
+            return None
         reading = self.readings[name]
         if reading.notation is not None:
             sign = reading.notation.affix
@@ -178,6 +191,22 @@ class Table:
     def place(self, row: int) -> str:
         """Where a record stands, in words."""
         return f"{self.line} {self.lines[row]}" if self.lines else f"record {row + 1}"
+
+    @cached_property
+    def readings(self) -> Mapping[str, Reading]:
+        """In which notations each column of texts is one of numbers."""
+        texts = {n: column for n, column in self.columns.items() if isinstance(column, Texts)}
+        readings = {name: _reading(column) for name, column in texts.items()}
+        readings |= {name: Reading((PLAIN,), is_marked=True) for name in self.pointed}
+        unsure = [name for name, reading in readings.items() if len(reading.notations) > 1]
+        # One table has one mark for decimals, if columns that say which agree.
+        marks = {
+            reading.notation.decimal
+            for reading in readings.values() if reading.notation and reading.is_marked
+        }  # fmt: skip
+        if unsure and len(marks) == 1:
+            readings |= {name: possible(texts[name].spelled, "".join(marks)) for name in unsure}
+        return readings
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
         """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
@@ -371,6 +400,14 @@ class Table:
         if reading is None or reading.notation is None or not reading.is_marked:
             return ""
         return reading.notation.decimal
+
+
+def _reading(column: Texts) -> Reading:
+    """Find the notations of a column; most have the one of programs, which takes one pass."""
+    numbers, texts = read_numbers(column), column.spelled
+    if not numbers.unread.any() and not is_ambiguous(texts):
+        return Reading((PLAIN,), is_marked=any("." in text for text in texts))
+    return possible(texts)
 
 
 def _mixed(

@@ -1,74 +1,47 @@
-"""How well a table fits a schema."""
+"""How well a table fits a schema, and what a site file would cure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from ..dialect import Dialect
-from ..fit import Problem
-from ..reading import Reading, Schema, read_by_schema, read_frame, table_source
+from ..column_kinds import Category, Date, Label, Number
+from ..fit import MOST_OUTSIDE, Fit, Problem
+from ..reading import Schema
 from ..site import Site
-from ..table_files import read_names
-from ..tables import frame_table
+from .number_proposals import rounded_outwards
 from .result import SchemaCheck
+from .site_proposals import SiteProposals
+from .source_table import SourceTable
 
-Tell = Callable[[float], None]
-
-
-def check_file(
-    path: str | Path, schema: Schema, site: Site | None = None, *, tell: Tell | None = None
-) -> SchemaCheck:
-    """How well a table in a file fits."""
-    source = table_source(path)
-
-    def read(part: Schema, way: Site) -> Reading:
-        return read_by_schema(source, part, way, tell=tell, check=False)
-
-    names = read_names(source, site.file if site else Dialect())
-    return _check(names, schema, site or Site(), read, source.name)
+# Of columns, what no site file cures.
+_INCURABLE = ("missing", "filled", "fraction", "repeated")
 
 
-def check_frame(data: Any, schema: Schema, site: Site | None = None) -> SchemaCheck:
-    """How well a data frame fits."""
-    table = frame_table(data)
-    names = [] if table is None else table.names
-
-    def read(part: Schema, way: Site) -> Reading:
-        return read_frame(data, part, way, check=False)
-
-    return _check(names, schema, site or Site(), read, "the data")
-
-
-def _check(
-    names: Sequence[str],
-    schema: Schema,
-    site: Site,
-    read: Callable[[Schema, Site], Reading],
-    source: str,
-) -> SchemaCheck:
-    part, way, absent = _there(names, schema, site)
-    if part is None:
-        return SchemaCheck(schema, 0, tuple(absent), {}, source)
-    fit = read(part, way).fit
+def check(source: SourceTable, schema: Schema, site: Site, *, is_cured: bool = True) -> SchemaCheck:
+    """Say how well a table fits, and what to write in its site file."""
+    absent, fit = read_there(source, schema, site)
+    problems = sorted([*absent, *(fit.problems if fit else ())], key=lambda p: not p.refused)
     counts = {
         name: {kind: count for kind, count in misfits.counts.items() if count}
-        for name, misfits in fit.misfits.items()
+        for name, misfits in (fit.misfits if fit else {}).items()
     }
-    problems = sorted([*absent, *fit.problems], key=lambda problem: not problem.refused)
-    return SchemaCheck(schema, fit.records, tuple(problems), counts, source)
+    way = SiteProposals(schema, source.names, site)
+    curable = {problem.column for problem in problems if problem.kind not in _INCURABLE} - {""}
+    if is_cured and curable:
+        with source.naming():
+            way.propose(source.profile(way.sources, site))
+    cures = {name: entries for name, entries in way.entries.items() if name in {*curable, ""}}
+    records = fit.records if fit else 0
+    return SchemaCheck(schema, records, tuple(problems), counts, source.title, cures)
 
 
-def _there(
-    names: Sequence[str], schema: Schema, site: Site
-) -> tuple[Schema | None, Site, list[Problem]]:
-    """The schema and the site of the columns that are there, and what is absent."""
+def read_there(source: SourceTable, schema: Schema, site: Site) -> tuple[list[Problem], Fit | None]:
+    """Read the columns that are there, and say which are absent."""
     sources = {name: part.source for name, part in site.columns.items() if part.source}
-    absent = [name for name in schema.used if sources.get(name, name) not in names]
+    absent = [n for n in schema.used if sources.get(n, n) not in source.names]
     others = {"label": schema.label, "weight": schema.weight}
     named = {what: part.column for what, part in others.items() if part}
-    gone = {what: name for what, name in named.items() if sources.get(name, name) not in names}
+    gone = {what: n for what, n in named.items() if sources.get(n, n) not in source.names}
     problems = [
         Problem(
             name, "absent", 1, f"Column {sources.get(name, name)!r} is not there. Say what it is "
@@ -77,13 +50,40 @@ def _there(
         for name in (*absent, *gone.values())
     ]  # fmt: skip
     if not problems:
-        return schema, site, []
+        return [], source.read(schema, site).fit
     if len(absent) == len(schema.used):
-        return None, site, problems
+        return problems, None
     columns = {name: column for name, column in schema.columns.items() if name not in absent}
     part = Schema.of(
         {**schema.model_dump(), "columns": {k: v.model_dump() for k, v in columns.items()},
          **dict.fromkeys(gone)}
     )  # fmt: skip
     kept = {n: e for n, e in site.columns.items() if n not in absent and n not in gone.values()}
-    return part, site.model_copy(update={"columns": kept}), problems
+    return problems, source.read(part, site.model_copy(update={"columns": kept})).fit
+
+
+def widened(schema: Schema, fit: Fit | None) -> dict[str, dict[str, Any]]:
+    """Return entries by which a schema reads a table that it would refuse as it is."""
+    needs: dict[str, dict[str, Any]] = {}
+    for problem in fit.problems if fit else ():
+        part = schema.used.get(problem.column) or schema.label
+        entries = _wider(part, problem, fit) if fit and problem.refused else {}
+        if entries:
+            needs.setdefault(problem.column, {}).update(entries)
+    return needs
+
+
+def _wider(part: Any, problem: Problem, fit: Fit) -> dict[str, Any]:
+    kind, is_few = problem.kind, problem.count <= MOST_OUTSIDE * fit.records
+    if kind == "missing" and isinstance(part, Label):
+        return {"classes": [*part.classes, "none"], "missing": "none"}
+    if kind == "unread" and is_few and isinstance(part, Number | Date):
+        return {"unread": "missing", "missing": "indicator"}
+    if kind == "unknown" and isinstance(part, Category | Label):
+        return {"other": True}
+    # A code for missing values that is far from all others was proposed as a sentinel before.
+    is_beyond = kind in ("outside", "sentinel") and isinstance(part, Number)
+    if is_beyond and part.transform == "none":
+        ends = sorted([*part.range, *fit.strays[problem.column].tolist()])
+        return {"range": list(rounded_outwards(ends[0], ends[-1]))}
+    return {"missing": {"missing": "indicator"}, "fraction": {"kind": "number"}}.get(kind, {})

@@ -1,11 +1,10 @@
-"""A draft of a schema: proposed from the records of one site, for a person to correct."""
+"""A draft of a schema, and of site files: proposed from records, for a person to correct."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,17 @@ import numpy as np
 from ...errors import InputError
 from ..column_checks import find_duplicates
 from ..column_kinds import LONGEST, Feature, LeftOut
-from ..coordinates import Writing, coordinate_names
-from ..fields import Signs
-from ..label_names import label_name
-from ..notation import PLAIN, Notation, Reading
-from ..reading import Schema, table_source
-from ..site import Site, SiteColumn
-from ..table_files import Block, frame_block, read_blocks, read_names
-from ..tables import frame_table
+from ..coordinates import coordinate_names
+from ..names import listing
+from ..reading import Schema
+from ..site import Site
+from .check import check, read_there, widened
 from .number_proposals import propose, weight_limit
 from .profile import ColumnProfile, TableProfile, sample_of
-from .proposals import UNKNOWN, Note, Proposal, listed_names, note_alike, unknown_words
-from .result import Draft
-
-Tell = Callable[[float], None]
+from .proposals import Note, Proposal, listed_names, note_alike, unknown_words
+from .result import Draft, SiteDraft
+from .site_proposals import SiteProposals
+from .source_table import SourceTable, Tell
 
 _UNSURE = (
     "That the first line holds names no column tells, by numbers below a text. Look whether it is "
@@ -87,44 +83,10 @@ class _Drafting:
             words = f"Column {place} has no name, or one of over {LONGEST} letters: it is left out."
             self.notes.append(Note("", "name", words))
 
-    def profile(self, blocks: Callable[[], Iterable[Block]], tell: Tell | None) -> TableProfile:
-        """Read the table twice: for its notations, and with them for all else."""
-        signs = {name: Signs() for name in self.sources if self._notation(name) is None}
-        for block in blocks():
-            for name, column in signs.items():
-                column.add(block.columns[self.sources[name]])
-            if tell is not None:
-                tell(0.5 * min(block.share, 1.0))
-        readings = {name: column.reading(UNKNOWN) for name, column in signs.items()}
-        gathered = TableProfile(
-            {name: ColumnProfile(self._writing(name, readings.get(name)), readings.get(name))
-             for name in self.sources}
-        )  # fmt: skip
-        for block in blocks():
-            if not gathered.rows and not block.named:
-                self.notes.append(Note("", "header", _UNSURE))
-            gathered.add({n: block.columns[s] for n, s in self.sources.items()}, block.height)
-            if tell is not None:
-                tell(0.5 + 0.5 * min(block.share, 1.0))
-        if not gathered.rows:
-            raise InputError("the table has names of columns and no record.", code="measure-empty")
-        return gathered
-
-    def _notation(self, name: str) -> Notation | None:
-        """The notation that the site file says."""
-        return self.site.columns.get(name, SiteColumn()).notation or self.site.notation
-
-    def _writing(self, name: str, reading: Reading | None) -> Writing:
-        """How this site writes a column; units are those of the site."""
-        entry = self.site.columns.get(name, SiteColumn())
-        codes = {label_name(text): label_name(value) for text, value in entry.codes.items()}
-        sentinels = tuple(label_name(value) for value in entry.sentinels)
-        notation = self._notation(name)
-        if notation is None:
-            notation = reading.notations[0] if reading and reading.notations else PLAIN
-        return Writing(codes=codes, format=entry.format, sentinels=sentinels, notation=notation)
-
     def draft(self, profile: TableProfile, name: str, title: str) -> Draft:
+        """Propose a schema by what was gathered of the table."""
+        if not profile.named:
+            self.notes.append(Note("", "header", _UNSURE))
         body: dict[str, Any] = {"name": title, "columns": self._columns(profile)}
         for what, entry in (("label", self._label), ("weight", self._weight)):
             if (part := entry(profile)) is not None:
@@ -227,30 +189,63 @@ class _Drafting:
         return {"column": self.roles.weight, "limit": limit}
 
 
-def draft_of_file(
-    path: str | Path, roles: Roles, site: Site | None = None, *, title: str = "",
+def draft(
+    data: Any, others: Sequence[Any], roles: Roles, site: Site | None = None, *, title: str = "",
     tell: Tell | None = None,
 ) -> Draft:  # fmt: skip
-    """A draft of a table in a file."""
-    source, site = table_source(path), site or Site()
-    with source.naming():
-        drafting = _Drafting(site, roles, read_names(source, site.file))
-        wanted = set(drafting.sources.values())
-        profile = drafting.profile(lambda: read_blocks(source, wanted, site.file), tell)
-        return drafting.draft(profile, source.name, title)
-
-
-def draft_of_frame(data: Any, roles: Roles, site: Site | None = None, *, title: str = "") -> Draft:
-    """A draft of a data frame."""
-    table = frame_table(data)
-    if table is None:
+    """Draft a schema of a table, and site files of it and of others."""
+    sources = [SourceTable.of(data, tell=tell, site=site)]
+    sources += [SourceTable.of(other, f"table{k}", tell) for k, other in enumerate(others, 2)]
+    names = [source.name for source in sources]
+    if len(set(names)) < len(names):
         raise InputError(
-            f"a schema describes columns by their names, and a {type(data).__name__} has none. "
-            "Give a data frame or a table.",
-            code="schema-columns",
+            f"two of the tables are one, or are called alike up to the first dot ({listing(names)})"
+            ", and so would be their site files. Rename one.",
+            code="schema-options",
         )
-    drafting = _Drafting(site or Site(), roles, table.names)
-    return drafting.draft(drafting.profile(lambda: [frame_block(table)], None), "the data", title)
+    first, site = sources[0], site or Site()
+    with first.naming():
+        drafting = _Drafting(site, roles, first.names)
+        profile = first.profile(drafting.sources, site, tell)
+        result = drafting.draft(profile, first.title, title)
+    ways = [SiteProposals(result.schema, first.names, site)]
+    ways[0].propose(profile)
+    for source in sources[1:]:
+        with source.naming():
+            way = SiteProposals(result.schema, source.names)
+            way.propose(source.profile(way.sources, Site(), tell), profile, first.title)
+        ways.append(way)
+        result = _entered(result, way.needs, f"by its name or numbers in {source.title}")
+    pairs = list(zip(sources[1:], ways[1:], strict=True))
+    for source, way in pairs:
+        needs = widened(result.schema, read_there(source, result.schema, way.usable)[1])
+        needs = {name: entries for name, entries in needs.items() if name not in way.guessed}
+        result = _entered(result, needs, f"for {source.title} needs it")
+    drafts = [] if site.columns else [SiteDraft(first.name, first.title, ways[0].entries)]
+    drafts += [
+        SiteDraft(source.name, source.title, way.entries,
+                  tuple(problem for problem in check(source, result.schema, way.usable,
+                                                     is_cured=False).problems
+                        if problem.column not in way.guessed))
+        for source, way in pairs
+    ]  # fmt: skip
+    return replace(result, sites=tuple(drafts))
+
+
+def _entered(draft: Draft, needs: Mapping[str, Mapping[str, Any]], why: str) -> Draft:
+    """Enter in the schema what other tables need."""
+    if not needs:
+        return draft
+    body, notes = draft.schema.body(), list(draft.notes)
+    read_off = list(draft.schema.read_off)
+    for name, entries in needs.items():
+        is_label = name not in body["columns"]
+        (body["label"] if is_label else body["columns"][name]).update(entries)
+        read_off += [f"{'label' if is_label else name}.{key}" for key in entries]
+        words = f"Column {name!r}: {', '.join(entries)} was entered {why}."
+        notes.append(Note(name, "sites", words))
+    body["read_off"] = [*dict.fromkeys(read_off)]
+    return replace(draft, schema=Schema.of(body), notes=tuple(notes))
 
 
 def _same(profile: TableProfile, features: set[str]) -> list[Note]:
@@ -290,11 +285,3 @@ def _one_to_one(a: ColumnProfile, b: ColumnProfile) -> bool:
     if kinds != len(np.unique(b.codes)) or kinds < 3:
         return False
     return len(np.unique(np.column_stack([a.codes, b.codes]), axis=0)) == kinds
-
-
-def named(notes: Iterable[Note]) -> Mapping[str, list[Note]]:
-    """Notes by column."""
-    by_column: dict[str, list[Note]] = {}
-    for note in notes:
-        by_column.setdefault(note.column, []).append(note)
-    return by_column

@@ -92,18 +92,15 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
     if profile.many:
         return False
     kinds = set(profile.names)
-    if kinds == {"0", "1"}:
+    # Limits alone, such as <=50K and >50K, are names of two parts and no numbers.
+    if kinds == {"0", "1"} or all(name[:1] in "<>" for name in kinds):
         return True
-    if profile.numbers.unread or not profile.numbers.all_integers or len(kinds) > MOST_CATEGORIES:
-        # What has zeros in front is no number.
-        return is_address_name(name) or profile.padded > 0.1 * profile.value_count
-    few = 1 < len(kinds) <= 2 and is_code_name(name)
-    return (
-        few
-        or is_code_name(name)
-        or is_address_name(name)
-        or profile.padded > 0.1 * profile.value_count
-    )
+    # What has zeros in front is no number.
+    if is_address_name(name) or profile.padded > 0.1 * profile.value_count:
+        return True
+    numbers = profile.numbers
+    is_coded = not numbers.unread and numbers.all_integers and len(kinds) <= MOST_CATEGORIES
+    return is_coded and is_code_name(name)
 
 
 def _form(name: str, profile: ColumnProfile) -> str | None:
@@ -167,7 +164,7 @@ class _Kept:
 
 def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> Proposal:
     proposal = Proposal(name)
-    codes = _codes(name, profile)
+    codes = missing_codes(name, profile)
     kept = _Kept.of(profile, codes)
     if not kept.ends:
         proposal.note("empty", "no record has a value but codes for missing ones. It is left out.")
@@ -198,7 +195,7 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     _looks(proposal, profile, kept, integers=integers)
     unread = profile.numbers.unread - sum(profile.numbers.texts[text] for text in words)
     _unread(proposal, profile, unread, "numbers")
-    propose_missing(proposal, profile, [*words, *map(_written, sorted(codes))])
+    propose_missing(proposal, profile, [*words, *map(written, sorted(codes))])
     few = _few(name, Number.model_validate(proposal.entries), kept)
     if few is not None:
         proposal.note("unit", few.sentence, refused=few.strong and not unit)
@@ -223,9 +220,7 @@ def _notation(proposal: Proposal, profile: ColumnProfile) -> None:
 
 
 def _few(name: str, number: Number, kept: _Kept) -> Suspicion | None:
-    low, high = number.range
-    far = kept.sample[(kept.sample < low) | (kept.sample > high)]
-    return suspect_unit_of_few(name, number, kept.quartiles, far, len(kept.sample))
+    return suspect_unit_of_few(name, number, kept.quartiles, kept.sample, len(kept.sample))
 
 
 def _unread(proposal: Proposal, profile: ColumnProfile, count: int, what: str) -> None:
@@ -249,7 +244,7 @@ def _looks(proposal: Proposal, profile: ColumnProfile, kept: _Kept, *, integers:
         )  # fmt: skip
 
 
-def _codes(name: str, profile: ColumnProfile) -> list[float]:
+def missing_codes(name: str, profile: ColumnProfile) -> list[float]:
     """Numbers that stand for missing values: codes in use, far from all others."""
     ends, sentinel_values = profile.numbers.ends, list[float]()
     values = profile.sample[np.isfinite(profile.sample)]
@@ -354,7 +349,7 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
     return (neat(start), neat(end)) if start < end else (low, high)
 
 
-def _written(code: float) -> float | str:
+def written(code: float) -> float | str:
     """A number as an entry; one that is too large for an exact name, as text."""
     return neat(code) if abs(code) < EXACT else repr(code)
 

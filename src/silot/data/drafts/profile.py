@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..column_checks import HolderSample
 from ..coordinates import Writing
-from ..fields import Fields, as_days, as_names, as_numbers, is_textual, texts_of
+from ..fields import Fields, Signs, as_days, as_names, as_numbers, is_textual, texts_of
 from ..names import canonical
 from ..notation import MISSING, PLAIN, Reading
 
@@ -119,14 +119,16 @@ class ColumnProfile:
         Fields of digits that begin with 0: codes, not numbers.
     shaped
         Fields that look like days, however written.
-    reading
-        The notations that its numbers may have, where no site file says.
+    reading, signs
+        The notations that its numbers may have, and what shows them, where no site file says.
     typed
         ``"day"`` or ``"other"`` for a column of such a type, which has no texts.
     """
 
-    def __init__(self, writing: Writing, reading: Reading | None = None) -> None:
-        self.reading = reading
+    def __init__(
+        self, writing: Writing, reading: Reading | None = None, signs: Signs | None = None
+    ) -> None:
+        self.reading, self.signs = reading, signs
         self.rows = self.missing = self.padded = self.shaped = 0
         self.names: Counter[str] = Counter()
         self.many = False
@@ -263,6 +265,7 @@ class TableProfile:
 
     columns: Mapping[str, ColumnProfile]
     rows: int = 0
+    named: bool = True
     _step: int = 1
     _next: int = 0
 

@@ -60,7 +60,7 @@ class Note:
     kind
         What it is: ``"identifier"``, ``"sentinel"``, ``"constant"``, ``"duplicate"``, ``"tail"``,
         ``"rare"``, ``"unit"``, ``"date"``, ``"codes"``, ``"text"``, ``"empty"``, ``"name"``,
-        ``"order"``, ``"unread"``, ``"alike"`` or ``"header"``.
+        ``"order"``, ``"unread"``, ``"alike"``, ``"header"`` or ``"sites"``.
     sentence
         The same in words, without any value of the data.
     refused
@@ -71,6 +71,15 @@ class Note:
     kind: str
     sentence: str
     refused: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a site file, and ``why`` it is proposed, in counts and in public words."""
+
+    key: str
+    value: Any
+    why: str
 
 
 @dataclass
@@ -101,7 +110,9 @@ class Proposal:
 
 def unknown_words(counts: Mapping[str, int]) -> list[str]:
     """Which of some texts say that nothing is known."""
-    return sorted(text for text in counts if text.casefold() in UNKNOWN)
+    # Beside +, a line is a result.
+    signs = {"-"} if "+" in counts else set[str]()
+    return sorted(text for text in counts if text.casefold() in UNKNOWN - signs)
 
 
 def propose_missing(proposal: Proposal, profile: ColumnProfile, words: Sequence[Any]) -> None:

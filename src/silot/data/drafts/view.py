@@ -14,6 +14,7 @@ from ...render import (
     counts,
     facts,
     names,
+    on_page,
     plain_table,
     section,
     texts,
@@ -25,7 +26,7 @@ from ..coordinates import coordinate_names
 from ..fit import Problem
 from ..reading import Schema
 from .proposals import Note
-from .result import Draft, SchemaCheck
+from .result import Draft, SchemaCheck, entry_text
 
 # Categories that are shown in a line.
 _SHOWN = 6
@@ -65,7 +66,22 @@ def draft_content(result: Draft) -> Content:
             Bullets([_marked(note) for note in result.notes]) if result.notes else None,
             [Paragraph(""), warning] if read_off else None,
         ),
+        _sites(result),
     ]  # fmt: skip
+
+
+def _sites(result: Draft) -> Content:
+    """Return what is proposed for site files, and what still does not fit."""
+    lines: list[str] = []
+    for site in result.sites:
+        title = printable(site.title)
+        for name, entries in site.entries.items():
+            what = f"{title}, {printable(name) or 'all columns'}"
+            lines += [f"{what}: {printable(f'{entry_text(e)} ({e.why})', 600)}" for e in entries]
+        if not site.drafted and site.title != result.source:
+            lines.append(f"{title} is written as the schema says.")
+        lines += [f"{title}: {_marked(problem)}" for problem in site.problems if problem.refused]
+    return section("Site files", "sites", Paragraph(""), Bullets(lines)) if lines else None
 
 
 def _coordinates(schema: Schema) -> str:
@@ -82,6 +98,11 @@ def check_content(result: SchemaCheck) -> Content:
     problems: Content = Paragraph("Nothing is to be said of it.")
     if result.problems:
         problems = Bullets([_marked(problem) for problem in result.problems])
+    cures = [
+        f"{printable(name)}: {printable(entry_text(entry), 600)}"
+        for name, entries in result.cures.items()
+        for entry in entries
+    ]
     return [
         Headline(
             "A table and its schema",
@@ -95,6 +116,8 @@ def check_content(result: SchemaCheck) -> Content:
         }),
         section("By column", "columns", _counts(result)),
         section("What to do", "problems", Paragraph(""), problems),
+        # A terminal gets the whole block, to paste.
+        on_page(section("To paste into a site file", "site", Bullets(cures))) if cures else None,
     ]  # fmt: skip
 
 
