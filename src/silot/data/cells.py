@@ -75,7 +75,9 @@ def _text(value: Any) -> str:
         case date() | time():
             return value.isoformat()
         case timedelta():
-            return str(value)
+            minutes, seconds = divmod(value.total_seconds(), 60)
+            hours, minutes = divmod(int(minutes), 60)
+            return f"{hours}:{minutes:02}:{seconds:02.0f}" if seconds.is_integer() else str(value)
         case bytes():
             raise UnfitError("it has fields of bytes")
         case _:
@@ -236,15 +238,15 @@ def _sheets_of_xlsx(archive: zipfile.ZipFile) -> dict[str, str]:
             sheets[entries["name"]] = entries.get(name, "")
 
     def relation(_: str, entries: dict[str, str]) -> None:
-        if "Target" in entries:
-            targets[entries.get("Id", "")] = entries["Target"]
+        # Sheets of charts, dialogues and macros have another type.
+        if entries.get("Type", "").endswith("/worksheet"):
+            targets[entries.get("Id", "")] = entries.get("Target", "")
 
     _parse(archive, "xl/workbook.xml", sheet)
     _parse(archive, "xl/_rels/workbook.xml.rels", relation)
     paths = {name: targets.get(key, "") for name, key in sheets.items()}
     return {
-        name: path[1:] if path.startswith("/") else f"xl/{path}" for name, path in paths.items()
-        if "worksheet" in path
+        name: path[1:] if path.startswith("/") else f"xl/{path}" for name, path in paths.items() if path
     }  # fmt: skip
 
 
@@ -282,7 +284,10 @@ class _XlsxScan(_Scan):
         _parse(archive, entry, start, self._end, self._letters)
 
     def _row(self, entries: dict[str, str]) -> None:
-        self._at = (int(entries.get("r", self._at[0] + 1)), 0)
+        row = int(entries.get("r", self._at[0] + 1))
+        if row <= self._at[0]:
+            raise UnfitError(f"row {row} stands behind row {self._at[0]}, and may replace another")
+        self._at = (row, 0)
         if entries.get("hidden") in ("1", "true"):
             self.hidden.append(self._at[0])
 
@@ -290,6 +295,8 @@ class _XlsxScan(_Scan):
         # A cell without a place is the next of its row.
         row, column = self._at
         self._at = _place(entries["r"]) if "r" in entries else (row, column + 1)
+        if self._at == (row, column):
+            raise UnfitError(f"cell {_name(row, column)} stands there twice")
         self._kind = entries.get("t", "n")
         self._is_filled = self._is_formula = False
 

@@ -209,6 +209,8 @@ def as_names(column: Fields, missing: Collection[str] = MISSING) -> list[str | N
 def as_days(column: Fields, form: str, sentinels: Collection[str] = ()) -> Numbers:
     """Fields as days since 1970-01-01, with the part of the day that has passed."""
     missing = {*MISSING, *sentinels}
+    if days := getattr(column, "days", None):
+        column = [days.get(row, text) for row, text in enumerate(column)]
     values = np.array(_each(column, lambda value: _day(value, form, missing)), dtype=np.float64)
     unread = np.isposinf(values)
     return Numbers(np.where(np.isfinite(values), values, np.nan), unread)

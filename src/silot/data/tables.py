@@ -46,16 +46,18 @@ class Texts(Sequence[str]):
         self._letters = bytearray()
         self._ends = array("q", [0])
         self.typed: set[int] = set()
+        self.days: dict[int, date] = {}
 
     @classmethod
     def of(cls, values: Sequence[Any], write: Callable[[Any], str]) -> Self:
-        """Write values of several types; numbers among them keep their rows in ``typed``.
+        """Write values of several types, and keep which are numbers (``typed``) or days.
 
-        What a program writes for a number has a point whatever the notation of the texts is.
+        What a program writes for them does not depend on the notation or format of the texts.
         """
         texts = cls()
         texts.extend(map(write, values))
         texts.typed = {k for k, value in enumerate(values) if isinstance(value, Number)}
+        texts.days = {k: value for k, value in enumerate(values) if isinstance(value, date)}
         return texts
 
     @property
