@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from silot import Schema, SilotError, Site, load_measure
+from silot import Schema, SilotError, Site, check_schema, load_measure
 from silot.data.reading import read_frame
 from tests.lazily import package
 
@@ -193,3 +193,16 @@ def test_a_file_that_may_not_be_read_says_so(
 
     monkeypatch.setattr(Path, "open", refuse)
     _refused(path, "file-unreadable", "may not read a.csv")
+
+
+def test_a_gap_is_one_in_every_kind_of_column_and_weights_are_judged(tmp_path: Path) -> None:
+    entry = {"kind": "category", "categories": ["x"], "other": True, "missing": "indicator"}
+    path, points = tmp_path / "a.csv", []
+    for gap in ("", "n/a", "N/A"):
+        path.write_text(f"c;w\nx;1,5\n{gap};2\n")
+        points.append(load_measure(path, schema=Schema.of({"columns": {"c": entry}})).points)
+    assert all((one == points[0]).all() for one in points)
+    schema = Schema.of({"columns": {"c": entry}, "weight": {"column": "w", "limit": 9}})
+    path.write_text("c;w\nx;1,5\nx;2,5\n")
+    problems = check_schema(path, schema).problems
+    assert [(one.kind, one.column) for one in problems if one.refused] == [("unread", "w")]

@@ -7,7 +7,6 @@ first, and refused at the place of such a cell.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sqlite3
@@ -22,6 +21,7 @@ from urllib.parse import quote
 from xml.parsers import expat
 
 import narwhals as nw
+import numpy as np
 
 from ..errors import ExtraError
 from .container import Source, one_of
@@ -246,7 +246,8 @@ def _sheets_of_xlsx(archive: zipfile.ZipFile) -> dict[str, str]:
     _parse(archive, "xl/_rels/workbook.xml.rels", relation)
     paths = {name: targets.get(key, "") for name, key in sheets.items()}
     return {
-        name: path[1:] if path.startswith("/") else f"xl/{path}" for name, path in paths.items() if path
+        name: path[1:] if path.startswith("/") else f"xl/{path}" for name, path in paths.items()
+        if path
     }  # fmt: skip
 
 
@@ -383,13 +384,12 @@ class _OdsScan(_Scan):
 def _database(source: Source) -> Cells:
     """Read a table of SQLite."""
     for journal in (Path(f"{source.file}-wal"), Path(f"{source.file}-journal")):
-        with journal.open("rb") if journal.exists() else io.BytesIO() as stream:
-            # A journal that is done with is empty, or begins with zeros.
-            if stream.read(1).strip(b"\0"):
-                raise UnfitError(
-                    f"changes are in {journal.name} and not yet in it: close the programs that use "
-                    "it, or open it once with sqlite3"
-                )
+        # A journal that is done with is empty, or begins with zeros.
+        if journal.exists() and np.fromfile(journal, np.uint8, 1).any():
+            raise UnfitError(
+                f"changes are in {journal.name} and not yet in it: close the programs that use it, "
+                "or open it once with sqlite3"
+            )
     address = f"file:{quote(os.fspath(source.file.resolve()))}?mode=ro&immutable=1"
     connection = sqlite3.connect(address, uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)

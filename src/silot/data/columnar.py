@@ -25,7 +25,7 @@ def scan_columns(
     they take is computed from the file's own description of them.
     """
     polars = _polars(source)
-    lazy = _scan(polars, source.kind, source.files)
+    lazy = _scan(polars, source, source.files)
     kinds = lazy.collect_schema()
     schema = {name: kinds[name] for name in kinds if wanted is None or name in wanted}
     rows = int(lazy.select(polars.len()).collect().item())
@@ -59,9 +59,8 @@ def collect_columns(query: Any, source: Source) -> Any:
 def names_of_columns(source: Source) -> list[str]:
     """Return the names of the columns, which are those of every file of a folder."""
     polars = _polars(source)
-    # Never as a pattern: browsers write "table[1].parquet".
     try:
-        schemas = [_scan(polars, source.kind, [file]).collect_schema() for file in source.files]
+        schemas = [_scan(polars, source, [file]).collect_schema() for file in source.files]
     except polars.exceptions.DuplicateError:
         raise UnfitError("two columns have one name") from None
     for file, schema in zip(source.files, schemas, strict=True):
@@ -81,24 +80,22 @@ path, scan, files, names, rows, step = json.load(sys.stdin)
 sys.path[:] = path
 try:
     import polars
-    options = {"glob": False} if scan == "scan_parquet" else {}
-    lazy = getattr(polars, scan)(files, **options).select(names)
+    lazy = getattr(polars, scan)(files).select(names)
     for start in range(0, rows, step):
         lazy.slice(start, step).collect()
 except BaseException:
     pass
 """
+_FORMS = {"arrow": "ipc", "parquet": "parquet"}
 _trials: set[tuple[object, ...]] = set()
 
 
-def _scan(polars: Any, kind: str, files: list[Path]) -> Any:
-    if kind == "arrow":
-        return polars.scan_ipc(_patterns(files))
-    return polars.scan_parquet(files, glob=False)
+def _scan(polars: Any, source: Source, files: list[Path]) -> Any:
+    return getattr(polars, f"scan_{_FORMS[source.kind]}")(_patterns(files))
 
 
 def _patterns(files: list[Path]) -> list[str]:
-    """Return what matches the files alone: old versions of polars take patterns for Arrow."""
+    """Return what matches the files alone: polars takes names for patterns."""
     return [escape(str(file)) for file in files]
 
 
@@ -114,10 +111,7 @@ def _try(source: Source, names: Sequence[str], rows: int, step: int | None) -> N
     key = (*marks, step, *names)
     if key in _trials or not sys.executable:
         return
-    paths = [path for path, _ in states]
-    is_arrow = source.kind == "arrow"
-    scan = "scan_ipc" if is_arrow else "scan_parquet"
-    files = _patterns(paths) if is_arrow else list(map(str, paths))
+    files, scan = _patterns([path for path, _ in states]), f"scan_{_FORMS[source.kind]}"
     order = json.dumps([sys.path, scan, files, names, rows, step or max(rows, 1)])
     command = [sys.executable, "-P", "-c", _TRIAL]
     none = subprocess.DEVNULL

@@ -230,11 +230,6 @@ def _encoding(source: Source, dialect: Dialect) -> str:
             "it has zero bytes, and no byte order mark: if it is text in UTF-16, say so in a site "
             "file: file: {encoding: utf-16-le}"
         )
-    if b"\x1b$" in head and encoding == "utf-8":
-        raise UnfitError(
-            "it is Japanese text in an older encoding: say so in a site file: "
-            "file: {encoding: iso2022_jp}"
-        )
     return encoding
 
 

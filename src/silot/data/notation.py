@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Array = npt.NDArray[np.float64]
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
 """Fields that mean "missing", everywhere."""
 CURRENCIES = ("$", "€", "£", "¥", "₹", "CHF", "EUR", "USD", "GBP", "JPY", "kr", "zł")
 """Signs of money that are recognised where none is declared."""
@@ -201,8 +201,9 @@ def read_numbers(
         unread[row] = number is None
         if number is not None:
             values[row] = number
-    for row in getattr(texts, "typed", ()):
-        # Numbers among texts are in no notation; words for days and times are, as texts are.
+    typed: Collection[int] = getattr(texts, "typed", ())
+    for row in typed:
+        # Numbers among texts are in no notation.
         if (number := number_of(texts[row])) is not None:
             values[row], unread[row] = number, False
     return Numbers(values, unread)

@@ -372,12 +372,11 @@ class Table:
         if odd:
             reading = self.readings.get(odd[0])
             if self.line == "line" and reading and not reading.notations and reading.row == 0:
-                line = self.lines[0]
                 if len(self.columns) == 1:
                     cure += "; or say what parts fields in a site file (file: {separator: ' '})"
                 elif reading.unread == 1:
-                    cure += f"; or, if line {line} has names, say so in a site file (file: "
-                    cure += f"{{header: {line}}}), and if it has units, delete it"
+                    line = f"file: {{header: {self.lines[0]}}}"
+                    cure += f"; or say in a site file that this line has the names ({line})"
             why = f"is not numeric ({self.not_numbers(odd[0])})"
             raise InputError(
                 f"column {self.called(odd[0])} {why}. {cure}; "
