@@ -257,7 +257,7 @@ def test_a_bomb_is_refused_with_words(tmp_path: Path, name: str) -> None:
     assert time.process_time() - start < 5
     assert caught.value.code in explanations()
     # The file, what arrived in brackets, and what to do.
-    assert re.match(rf".*{name}.*\(.{{10,}}\).* [A-Z].*\.$", caught.value.message)
+    assert re.match(rf".*{name}.*\(.{{6,}}\).* [A-Z].*\.$", caught.value.message)
 
 
 _MEASURE = """

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from xml.parsers import expat
 
 import narwhals as nw
+import numpy as np
 
 from ..errors import ExtraError
 from .container import Source, one_of
@@ -54,15 +55,13 @@ def column_of(values: Sequence[Any]) -> nw.Series[Any] | Texts:
     """Return a column: of a type, if all its values are of it, else texts."""
     kinds = {type(value) for value in values if value is not None and value != ""}
     for of, dtype in (({bool}, nw.Boolean), ({int}, nw.Int64), ({int, float}, nw.Float64),
-                      ({date, datetime}, nw.Datetime)):  # fmt: skip
+                      ({bytes}, nw.Binary), ({date, datetime}, nw.Datetime)):  # fmt: skip
         if kinds and kinds <= of:
             filled = [None if value == "" else value for value in values]
             if dtype == nw.Datetime:
                 filled = [datetime(*v.timetuple()[:6]) if type(v) is date else v for v in filled]
             return nw.new_series("", filled, dtype(), backend="polars")
-    texts = Texts()
-    texts.extend(_text(value) for value in values)
-    return texts
+    return Texts.of(values, _text)
 
 
 def _text(value: Any) -> str:
@@ -76,7 +75,9 @@ def _text(value: Any) -> str:
         case date() | time():
             return value.isoformat()
         case timedelta():
-            return str(value)
+            minutes, seconds = divmod(value.total_seconds(), 60)
+            hours, minutes = divmod(int(minutes), 60)
+            return f"{hours}:{minutes:02}:{seconds:02.0f}" if seconds.is_integer() else str(value)
         case bytes():
             raise UnfitError("it has fields of bytes")
         case _:
@@ -237,15 +238,16 @@ def _sheets_of_xlsx(archive: zipfile.ZipFile) -> dict[str, str]:
             sheets[entries["name"]] = entries.get(name, "")
 
     def relation(_: str, entries: dict[str, str]) -> None:
-        if "Target" in entries:
-            targets[entries.get("Id", "")] = entries["Target"]
+        # Sheets of charts, dialogues and macros have another type.
+        if entries.get("Type", "").endswith("/worksheet"):
+            targets[entries.get("Id", "")] = entries.get("Target", "")
 
     _parse(archive, "xl/workbook.xml", sheet)
     _parse(archive, "xl/_rels/workbook.xml.rels", relation)
     paths = {name: targets.get(key, "") for name, key in sheets.items()}
     return {
         name: path[1:] if path.startswith("/") else f"xl/{path}" for name, path in paths.items()
-        if "worksheet" in path
+        if path
     }  # fmt: skip
 
 
@@ -283,7 +285,10 @@ class _XlsxScan(_Scan):
         _parse(archive, entry, start, self._end, self._letters)
 
     def _row(self, entries: dict[str, str]) -> None:
-        self._at = (int(entries.get("r", self._at[0] + 1)), 0)
+        row = int(entries.get("r", self._at[0] + 1))
+        if row <= self._at[0]:
+            raise UnfitError(f"row {row} stands behind row {self._at[0]}, and may replace another")
+        self._at = (row, 0)
         if entries.get("hidden") in ("1", "true"):
             self.hidden.append(self._at[0])
 
@@ -291,6 +296,8 @@ class _XlsxScan(_Scan):
         # A cell without a place is the next of its row.
         row, column = self._at
         self._at = _place(entries["r"]) if "r" in entries else (row, column + 1)
+        if self._at == (row, column):
+            raise UnfitError(f"cell {_name(row, column)} stands there twice")
         self._kind = entries.get("t", "n")
         self._is_filled = self._is_formula = False
 
@@ -376,12 +383,13 @@ class _OdsScan(_Scan):
 
 def _database(source: Source) -> Cells:
     """Read a table of SQLite."""
-    journal = Path(f"{source.file}-wal")
-    if journal.exists() and journal.stat().st_size:
-        raise UnfitError(
-            f"changes are in {journal.name} and not yet in it: close the programs that use it, or "
-            "run PRAGMA wal_checkpoint"
-        )
+    for journal in (Path(f"{source.file}-wal"), Path(f"{source.file}-journal")):
+        # A journal that is done with is empty, or begins with zeros.
+        if journal.exists() and np.fromfile(journal, np.uint8, 1).any():
+            raise UnfitError(
+                f"changes are in {journal.name} and not yet in it: close the programs that use it, "
+                "or open it once with sqlite3"
+            )
     address = f"file:{quote(os.fspath(source.file.resolve()))}?mode=ro&immutable=1"
     connection = sqlite3.connect(address, uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from glob import escape
+from pathlib import Path
 from typing import Any
 
 from ..errors import ExtraError
@@ -23,7 +25,7 @@ def scan_columns(
     they take is computed from the file's own description of them.
     """
     polars = _polars(source)
-    lazy = _scan(polars, source)
+    lazy = _scan(polars, source, source.files)
     kinds = lazy.collect_schema()
     schema = {name: kinds[name] for name in kinds if wanted is None or name in wanted}
     rows = int(lazy.select(polars.len()).collect().item())
@@ -57,8 +59,10 @@ def collect_columns(query: Any, source: Source) -> Any:
 def names_of_columns(source: Source) -> list[str]:
     """Return the names of the columns, which are those of every file of a folder."""
     polars = _polars(source)
-    read = polars.read_ipc_schema if source.kind == "arrow" else polars.read_parquet_schema
-    schemas = [read(file) for file in source.files]
+    try:
+        schemas = [_scan(polars, source, [file]).collect_schema() for file in source.files]
+    except polars.exceptions.DuplicateError:
+        raise UnfitError("two columns have one name") from None
     for file, schema in zip(source.files, schemas, strict=True):
         if schema != schemas[0]:
             raise UnfitError(f"{file.name} has other columns or types than {source.files[0].name}")
@@ -76,20 +80,23 @@ path, scan, files, names, rows, step = json.load(sys.stdin)
 sys.path[:] = path
 try:
     import polars
-    options = {"glob": False} if scan == "scan_parquet" else {}
-    lazy = getattr(polars, scan)(files, **options).select(names)
+    lazy = getattr(polars, scan)(files).select(names)
     for start in range(0, rows, step):
         lazy.slice(start, step).collect()
 except BaseException:
     pass
 """
+_FORMS = {"arrow": "ipc", "parquet": "parquet"}
 _trials: set[tuple[object, ...]] = set()
 
 
-def _scan(polars: Any, source: Source) -> Any:
-    if source.kind == "arrow":
-        return polars.scan_ipc(source.files)
-    return polars.scan_parquet(source.files, glob=False)
+def _scan(polars: Any, source: Source, files: list[Path]) -> Any:
+    return getattr(polars, f"scan_{_FORMS[source.kind]}")(_patterns(files))
+
+
+def _patterns(files: list[Path]) -> list[str]:
+    """Return what matches the files alone: polars takes names for patterns."""
+    return [escape(str(file)) for file in files]
 
 
 def _try(source: Source, names: Sequence[str], rows: int, step: int | None) -> None:
@@ -104,9 +111,8 @@ def _try(source: Source, names: Sequence[str], rows: int, step: int | None) -> N
     key = (*marks, step, *names)
     if key in _trials or not sys.executable:
         return
-    paths = [str(path) for path, _ in states]
-    scan = "scan_ipc" if source.kind == "arrow" else "scan_parquet"
-    order = json.dumps([sys.path, scan, paths, names, rows, step or max(rows, 1)])
+    files, scan = _patterns([path for path, _ in states]), f"scan_{_FORMS[source.kind]}"
+    order = json.dumps([sys.path, scan, files, names, rows, step or max(rows, 1)])
     command = [sys.executable, "-P", "-c", _TRIAL]
     none = subprocess.DEVNULL
     trial = subprocess.run(command, input=order.encode(), stdout=none, stderr=none, check=False)

@@ -189,13 +189,19 @@ def recognise(path: str | Path) -> Source:
     if file.is_dir():
         return Source(file, file.name or name, "parquet", part=part)
     name = f"{file.name}#{part}" if part else file.name
-    if str(path) == "-" or not stat.S_ISREG(file.stat().st_mode):
-        name = "standard input" if str(path) == "-" else file.name
-        file = _spooled(str(path), lambda: sys.stdin.buffer if name == "standard input"
-                        else file.open("rb"))  # fmt: skip
+    if str(path) == "-":
+        name, file = "standard input", _spooled("-", lambda: sys.stdin.buffer)
+    elif not stat.S_ISREG(file.stat().st_mode):
+        pipe = file
+        name, file = file.name, _spooled(str(path), lambda: pipe.open("rb"), pipe)
     if file.stat().st_size == 0:
         raise FileError(f"{name} is empty (0 bytes).", code="file-empty")
-    return _source(file, name, part)
+    try:
+        return _source(file, name, part)
+    except PermissionError:
+        raise FileError(
+            f"you may not read {name}. Ask for the right to.", code="file-unreadable"
+        ) from None
 
 
 def stem_of(path: Path) -> str:
@@ -207,9 +213,11 @@ def stem_of(path: Path) -> str:
 def _existing(name: str) -> tuple[Path, str]:
     """Return the path that is there, and the part of it that is named."""
     file, part = Path(name), ""
-    if "#" in name and not os.path.exists(name):  # noqa: PTH110 - no error for an overlong name
-        front, _, part = name.rpartition("#")
-        file = Path(front)
+    signs = [k for k, sign in enumerate(name) if sign == "#"]
+    for k in [len(name), *signs[::-1]]:
+        if os.path.exists(name[:k]):  # noqa: PTH110 - no error for an overlong name
+            file, part = Path(name[:k]), name[k + 1 :]
+            break
     if name != "-" and not os.path.exists(file):  # noqa: PTH110
         raise FileError(
             f"{file} does not exist or is no file. Check the path.", code="file-missing"
@@ -220,15 +228,20 @@ def _existing(name: str) -> tuple[Path, str]:
 def _source(file: Path, name: str, part: str, *, is_inner: bool = False) -> Source:
     with file.open("rb") as handle:
         head = handle.read(_HEAD)
-    if kind := _kind(head):
-        return Source(file, name, kind, part=part)
-    _refuse(head, f"{name} is")
+    kind = _kind(head)
+    if kind is None:
+        _refuse(head, f"{name} is")
     packing = next((packing for mark, packing in _PACKINGS if head.startswith(mark)), "")
-    if packing and _is_binary(head):
+    if kind is None and packing and _is_binary(head):
         if is_inner:
-            raise FileError(f"{name} is packed twice. Unpack it once.", code="file-kind")
+            raise FileError(
+                f"{name} holds a packed file or a workbook. Unpack it once.", code="file-kind"
+            )
         return _packed(Source(file, name, "text", packing, part))
-    return Source(file, name, "text", part=part)
+    if part and kind != "sqlite":
+        stem = name.removesuffix(f"#{part}")
+        raise FileError(f"{stem} has no parts. Leave #{part} out.", code="file-part")
+    return Source(file, name, kind or "text", part=part)
 
 
 def _is_binary(head: bytes) -> bool:
@@ -275,7 +288,8 @@ def _packed(source: Source) -> Source:
     # What is no text is read from any place of its file, which no packed one has.
     with guard(source.fail):
         measure(source)
-        file = _spooled(f"{source.file}#{source.part}", lambda: open_bytes(source))
+        key = f"{source.file}#{source.part}"
+        file = _spooled(key, lambda: open_bytes(source), source.file)
     return _source(file, source.name, "", is_inner=True)
 
 
@@ -376,19 +390,27 @@ def _measure_zstd(source: Source, packed: int) -> int:
     return count
 
 
-_spools: dict[str, Path] = {}
+_spools: dict[str, tuple[Path, object]] = {}
 
 
-def _spooled(key: str, opener: Callable[[], Any]) -> Path:
-    """Copy what can be read once to a file, which goes when this process ends."""
-    if key not in _spools:
+def _spooled(key: str, opener: Callable[[], Any], origin: Path | None = None) -> Path:
+    """Copy what can be read once to a file, which goes when this process ends.
+
+    What was written anew since, a file or a pipe, is copied anew.
+    """
+    if key not in _spools or _spools[key][1] != _state(origin):
         handle, name = tempfile.mkstemp(prefix="silot-")
         atexit.register(Path(name).unlink, missing_ok=True)
         stream = opener()
         with os.fdopen(handle, "wb") as copy, stream as source:
             shutil.copyfileobj(source, copy, _BLOCK)
-        _spools[key] = Path(name)
-    return _spools[key]
+        _spools[key] = Path(name), _state(origin)
+    return _spools[key][0]
+
+
+def _state(origin: Path | None) -> object:
+    state = None if origin is None else origin.stat()
+    return state and (state.st_ino, state.st_mtime_ns, state.st_size)
 
 
 def _parts_of(folder: Path) -> list[Path]:

@@ -150,17 +150,27 @@ class Rows:
 
     def _refuse(self, row: Sequence[str], blank: int) -> None:
         if blank:
-            raise UnfitError(f"line {blank} is blank, and records follow: delete it")
+            words = f"line {blank} is blank, and records follow: delete it"
+            raise UnfitError(words + self._cure(row))
         many, width = len(row), len(self.names)
         line = self._lines.start
         words = (
             f"line {line} has {many} field{'s' * (many != 1)}, and the names of columns, in line "
             f"{self.header}, are {width}"
         )
-        if many > width and line < self.header + 4:
-            cure = f"file: {{header: {line}}}"
-            words += f": if that line has the names, say so in a site file: {cure}"
+        if many > width:
+            words += self._cure(row)
+        if many == width + 1 and not row[-1].strip():
+            words += ": it ends with a separator, and that of the names does not"
         raise UnfitError(words)
+
+    def _cure(self, row: Sequence[str]) -> str:
+        """Say what to write where a row at the top may be that of the names."""
+        line = self._lines.start
+        if line > self.header + 8 or not may_be_names(row) or any(map(may_be_value, row)):
+            return ""
+        cure = f"file: {{header: {line}}}"
+        return f"; or, if line {line} has the names, say so in a site file: {cure}"
 
 
 @contextmanager
@@ -176,13 +186,17 @@ def open_rows(source: Source, dialect: Dialect, *, is_measured: bool = True) -> 
         text = text_of(stream, _encoding(source, dialect))
         lines = _Lines(text, dialect.comment)
         try:
-            separator, first = _layout(lines.look(), dialect)
+            if not any(line.strip() for line in lines.look()):
+                raise UnfitError("it is empty, or begins with blank lines alone")
+            separator, first = _layout(lines.ahead, dialect)
             lines.skip(first)
             reader = _strict(lines, separator, dialect.quote)
             names = next(reader, None)
             if not names or not any(name.strip() for name in names):
+                line = max(lines.start, 1)
                 raise UnfitError(
-                    f"line {max(lines.start, 1)} has no names of columns: write them there"
+                    f"line {line} has no names of columns: write them there, or say which line has "
+                    f"them in a site file: file: {{header: {line + 1}}}"
                 )
             check_count(len(names), COLUMNS, "columns")
             yield Rows(names, lines.start, lines, reader, lambda: packed.tell() / size)
@@ -200,7 +214,9 @@ def _strict(lines: _Lines, separator: str, quote: str) -> Iterator[list[str]]:
         # Its words name signs and limits, and no field.
         words = str(error)
         if "expected after" in words or "unexpected end" in words:
-            words = "a quote is not closed, or text stands behind one that is"
+            words = "a quote is not closed, or text stands behind one that is: write quotes in a "
+            words += "field twice, or say in a site file what parts fields, such as blanks: "
+            words += "file: {separator: ' '}"
         raise UnfitError(f"line {lines.start}: {words}") from None
 
 
@@ -288,6 +304,13 @@ def _part(lines: Sequence[str], first: int, separator: str, dialect: Dialect) ->
     if not rows:
         return _Layout(separator, first, 0, is_even=False)
     place, names = rows[top]
+    above = rows[top - 1][1] if top else []
+    is_marked = not dialect.header and not dialect.comment and len(above) == len(names) > 1
+    if is_marked and above[0].startswith("#") and any(map(may_be_value, names)):
+        raise UnfitError(
+            f"line {place} begins with # and may have the names of columns: say so in a site file: "
+            f"file: {{header: {place}}}"
+        )
     return _Layout(separator, place, len(names), _is_even(rows[top:], lines))
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from itertools import islice
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -26,7 +27,7 @@ from .notation import (
     possible,
     read_numbers,
 )
-from .tables import NO_NAME, fields_of, written
+from .tables import NO_NAME, Texts, fields_of, written
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -106,7 +107,8 @@ def _typed_numbers(
         return Numbers.of(values, np.zeros(len(values), dtype=np.bool_))
     # By their texts, each as if it were alone: which type a column has follows from all its
     # fields, and a decimal divided by the power of ten of its column may round otherwise.
-    read = read_numbers([written(value, text=True) for value in _values(column)], PLAIN, sentinels)
+    texts = Texts.of(_values(column), lambda value: written(value, text=True))
+    read = read_numbers(texts, notation, sentinels)
     return Numbers.of(read.values, read.unread)
 
 
@@ -133,15 +135,20 @@ class Signs:
         if isinstance(column, nw.Series) and not is_textual(column.dtype):
             return
         texts = texts_of(column)
+        typed = getattr(texts, "typed", ())
         if unread is None:
             unread = read_numbers(texts).unread
         for row in np.flatnonzero(unread).tolist():
             self._keep(self.odd, texts[row], first + row)
         if len(self.plain) < _FEW:
-            for row in map(int, np.flatnonzero(~unread)[:_FEW]):
+            others = (row for row in np.flatnonzero(~unread).tolist() if texts[row])
+            for row in islice((row for row in others if row not in typed), _FEW):
                 self._keep(self.plain, texts[row], first + row)
         if self.is_unsure:
-            plain = [row for row, text in enumerate(texts) if "." in text and not unread[row]]
+            plain = [
+                row for row, text in enumerate(texts)
+                if "." in text and not unread[row] and row not in typed
+            ]  # fmt: skip
             self.is_unsure = not plain or is_ambiguous(texts[row] for row in plain)
             for row in plain:
                 self._keep(self.pointed, texts[row], first + row)
@@ -202,6 +209,8 @@ def as_names(column: Fields, missing: Collection[str] = MISSING) -> list[str | N
 def as_days(column: Fields, form: str, sentinels: Collection[str] = ()) -> Numbers:
     """Fields as days since 1970-01-01, with the part of the day that has passed."""
     missing = {*MISSING, *sentinels}
+    if days := getattr(column, "days", None):
+        column = [days.get(row, text) for row, text in enumerate(column)]
     values = np.array(_each(column, lambda value: _day(value, form, missing)), dtype=np.float64)
     unread = np.isposinf(values)
     return Numbers(np.where(np.isfinite(values), values, np.nan), unread)

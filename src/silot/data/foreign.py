@@ -119,7 +119,7 @@ def _reason(error: BaseException) -> str:
         case OSError():
             return type(error).__name__
         case _:
-            return f"its bytes are damaged: {type(error).__name__}"
+            return f"it is damaged, or of a kind that is not read: {type(error).__name__}"
 
 
 def check_count(count: int, most: int, things: str) -> None:

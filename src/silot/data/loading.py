@@ -74,9 +74,9 @@ def load_measure(
     -----
     How one record is read depends on no other. Fields of a csv have no type: among features and
     weights each is a number by itself (``true`` and ``false`` are 1 and 0), among labels a text,
-    and missing where it is empty or NA, N/A, NaN, nan, NULL or null. What a label is called is in
-    ``measure.label_name``. A field that cannot be read fails the whole file: a holder that cannot
-    load its data releases nothing.
+    and missing where it is empty or NA, N/A, n/a, NaN, nan, NULL or null. What a label is called
+    is in ``measure.label_name``. A field that cannot be read fails the whole file: a holder that
+    cannot load its data releases nothing.
 
     Examples
     --------

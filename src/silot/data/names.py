@@ -141,6 +141,7 @@ def header_names(names: Iterable[object]) -> list[str]:
         first, other = places.setdefault(canonical(raw), (place, raw))
         if first != place:
             why = "have one name" if raw == other else "have names that look the same"
+            why = why if canonical(raw) else "have no name"
             raise FileError(
                 f"columns no. {first} and {place} {why}{_differing(other, raw)}. Rename one.",
                 code="file-columns",

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Array = npt.NDArray[np.float64]
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
 """Fields that mean "missing", everywhere."""
 CURRENCIES = ("$", "€", "£", "¥", "₹", "CHF", "EUR", "USD", "GBP", "JPY", "kr", "zł")
 """Signs of money that are recognised where none is declared."""
@@ -201,6 +201,11 @@ def read_numbers(
         unread[row] = number is None
         if number is not None:
             values[row] = number
+    typed: Collection[int] = getattr(texts, "typed", ())
+    for row in typed:
+        # Numbers among texts are in no notation.
+        if (number := number_of(texts[row])) is not None:
+            values[row], unread[row] = number, False
     return Numbers(values, unread)
 
 
@@ -212,8 +217,9 @@ def number_of(text: str, notation: Notation = PLAIN) -> float | None:
             # Python reads 1_000 as a number, which no table means.
             return None if "_" in text else float(text)
         except ValueError:
-            return _TRUTH.get(text.lower())
-    return notation.number(text)
+            pass
+    number = None if notation.is_plain else notation.number(text)
+    return _TRUTH.get(text.lower()) if number is None else number
 
 
 def _all_plain(texts: Sequence[str]) -> Array | None:

@@ -293,7 +293,8 @@ class _Reader:
             fit.check()
         measure = Measure(
             points,
-            self._masses.array[:, 0] if self._masses.size else None,
+            # Weights that cannot be read are said to be so, and not that they are 0.
+            self._masses.array[:, 0] if self._masses.size and (check or not fit.problems) else None,
             self._labels or None,
             self._schema.features,
             copy=False,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
-from numbers import Integral
-from typing import Any, NamedTuple, TypeVar, cast, overload
+from numbers import Integral, Number
+from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 import narwhals as nw
 import numpy as np
@@ -35,6 +35,8 @@ T = TypeVar("T")
 Array = npt.NDArray[np.float64]
 # What no category, and no number, is called.
 NO_NAME = "\0"
+# What is written above the index of a data frame.
+_NAMELESS = ("", "Unnamed: 0", "__index_level_0__")
 
 
 class Texts(Sequence[str]):
@@ -43,6 +45,27 @@ class Texts(Sequence[str]):
     def __init__(self) -> None:
         self._letters = bytearray()
         self._ends = array("q", [0])
+        self.typed: set[int] = set()
+        self.days: dict[int, date] = {}
+
+    @classmethod
+    def of(cls, values: Sequence[Any], write: Callable[[Any], str]) -> Self:
+        """Write values of several types, and keep which are numbers (``typed``) or days.
+
+        What a program writes for them does not depend on the notation or format of the texts.
+        """
+        texts = cls()
+        texts.extend(map(write, values))
+        texts.typed = {k for k, value in enumerate(values) if isinstance(value, Number)}
+        texts.days = {k: value for k, value in enumerate(values) if isinstance(value, date)}
+        return texts
+
+    @property
+    def spelled(self) -> Sequence[str]:
+        """The texts, empty where a number is."""
+        if not self.typed:
+            return self
+        return ["" if row in self.typed else text for row, text in enumerate(self)]
 
     def extend(self, texts: Iterable[str]) -> None:
         """Add texts."""
@@ -184,7 +207,7 @@ class Table:
             for reading in readings.values() if reading.notation and reading.is_marked
         }  # fmt: skip
         if unsure and len(marks) == 1:
-            readings |= {name: possible(texts[name], "".join(marks)) for name in unsure}
+            readings |= {name: possible(texts[name].spelled, "".join(marks)) for name in unsure}
         return readings
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
@@ -321,17 +344,39 @@ class Table:
                 f"column {mixed!r} is named as two of features, labels, weights, identifiers.",
                 code="option-columns",
             )
-        names = chosen or [name for name in self.columns if name not in others]
+        names = chosen or [
+            name for name in self.columns if name not in others and not self._is_void(name)
+        ]
+        numbers = [name for name in names if name in _NAMELESS and not chosen]
+        if numbers:
+            raise InputError(
+                f"column no. {self.names.index(numbers[0]) + 1} has no name, as the numbers of "
+                "records that R and pandas write. Delete it, name it, or name the columns of "
+                "features.",
+                code="measure-unnamed",
+            )
         if not names:
             raise InputError("no feature column is left.", code="measure-empty")
         if self.height == 0:
             raise InputError("the table has names of columns and no record.", code="measure-empty")
         return names
 
+    def _is_void(self, name: str) -> bool:
+        """Return whether a column has no name and no field: all lines end with a separator."""
+        column = self.columns[name]
+        return name == "" and isinstance(column, np.ndarray) and bool(np.isnan(column).all())
+
     def check_numbers(self, names: Sequence[str], cure: str) -> None:
         """Refuse columns that are not numeric."""
         odd = [name for name in names if self.not_numbers(name) is not None]
         if odd:
+            reading = self.readings.get(odd[0])
+            if self.line == "line" and reading and not reading.notations and reading.row == 0:
+                if len(self.columns) == 1:
+                    cure += "; or say what parts fields in a site file (file: {separator: ' '})"
+                elif reading.unread == 1:
+                    line = f"file: {{header: {self.lines[0]}}}"
+                    cure += f"; or say in a site file that this line has the names ({line})"
             why = f"is not numeric ({self.not_numbers(odd[0])})"
             raise InputError(
                 f"column {self.called(odd[0])} {why}. {cure}; "
@@ -360,10 +405,10 @@ class Table:
 
 def _reading(column: Texts) -> Reading:
     """Find the notations of a column; most have the one of programs, which takes one pass."""
-    numbers = read_numbers(column)
-    if not numbers.unread.any() and not is_ambiguous(column):
-        return Reading((PLAIN,), is_marked=any("." in text for text in column))
-    return possible(column)
+    numbers, texts = read_numbers(column), column.spelled
+    if not numbers.unread.any() and not is_ambiguous(texts):
+        return Reading((PLAIN,), is_marked=any("." in text for text in texts))
+    return possible(texts)
 
 
 def _mixed(
