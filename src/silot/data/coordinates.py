@@ -150,8 +150,8 @@ def corners(column: Feature) -> tuple[Array, Array]:
     elif isinstance(column, Number | Date) and column.period is not None:
         low, high = np.full(2, -0.5 * weight), np.full(2, 0.5 * weight)
     else:
-        most = _length(column) if isinstance(column, Number) else 1.0
-        low, high = np.zeros(1), np.array([weight * most])
+        most = number_coordinates(column, column.range)[1] if isinstance(column, Number) else weight
+        low, high = np.zeros(1), np.array([most])
     if column.missing == "indicator":
         return np.append(low, 0.0), np.append(high, weight)
     return low, high
@@ -236,15 +236,6 @@ def _coordinates(column: Number, values: Array) -> Array:
     else:
         shares = (values - low) / (column.spread or high - low)
     return column.weight * shares[:, None]
-
-
-def _length(column: Number) -> float:
-    """Return the largest coordinate of a column of weight 1."""
-    low, high = column.range
-    if column.spread is None:
-        return 1.0
-    length = math.log(high) - math.log(low) if column.transform == "log" else high - low
-    return length / column.spread if column.transform != "rank" else 1.0
 
 
 def _shares(values: Array, quantiles: Array) -> Array:

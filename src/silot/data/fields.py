@@ -158,6 +158,29 @@ class Signs:
         return possible({**self.plain, **self.pointed, **self.odd}, marks, sentinels)
 
 
+class Sample:
+    """Some rows of a column, evenly over all of them and at most so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._step, self._next = most, 1, 0
+        self._parts: list[npt.NDArray[Any]] = []
+
+    def rows(self) -> slice:
+        """Return which rows of the next block it takes."""
+        return slice(self._next, None, self._step)
+
+    def add(self, height: int, *parts: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
+        """Add what these rows of a block of some height have, and return what all rows have."""
+        self._next += len(parts[0]) * self._step - height
+        before = self._parts or [part[:0] for part in parts]
+        self._parts = [np.concatenate(pair) for pair in zip(before, parts, strict=True)]
+        while len(self._parts[0]) > self._most:
+            # From now on every other row, and every other one of those already here.
+            self._next += self._step * (len(self._parts[0]) % 2)
+            self._parts, self._step = [part[::2] for part in self._parts], 2 * self._step
+        return self._parts
+
+
 def is_textual(kind: Any) -> bool:
     """Return whether a column of this type has texts."""
     return kind == nw.String or kind == nw.Categorical or isinstance(kind, nw.Enum)

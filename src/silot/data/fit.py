@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +12,11 @@ import numpy.typing as npt
 from ..errors import InputError
 from .column_kinds import Date, Feature, Label, Number, YesNo
 from .coordinates import Misfits, number_coordinates, stand_in
+from .fields import Signs
 from .names import listing
-from .notation import Notation, Reading
+from .notation import Notation
 from .schema import Contract
+from .tables import Rows
 from .units import suspect_unit, suspect_unit_of_few
 
 Array = npt.NDArray[np.float64]
@@ -34,87 +37,96 @@ _FAR, _NARROW = 4.0, 0.05
 _KINDS = {"filled": ("missing",), "sentinel": ("coded",), "outside": ("below", "above")}
 
 
-def _entry(name: str, notation: Notation) -> str:
-    """Return the entry of a site file, to paste."""
-    return f"columns: {{{name}: {{notation: {notation}}}}}"
-
-
 @dataclass(frozen=True)
-class Problem:
-    """One thing that does not fit.
+class Note:
+    """Something that a person should look at.
 
     Attributes
     ----------
     column
-        Its column, empty if it is about records.
+        Its column, empty where it is about all.
     kind
-        ``"absent"``, ``"missing"``, ``"unread"``, ``"notation"``, ``"fraction"``,
-        ``"unknown"``, ``"alike"``, ``"other"``, ``"sentinel"``, ``"outside"``, ``"unit"``,
-        ``"extra"``, ``"repeated"`` or ``"filled"``.
-    count
-        How many fields or records.
+        In one word: ``"sentinel"``, ``"unit"``, ``"alike"``, ``"unread"``, ``"identifier"``.
     sentence
-        What it is and what to do, without any value.
+        What it is and what to do, without any value of the data.
     refused
-        Whether the table cannot be used like that.
+        Whether the table is refused until that is mended.
     """
 
     column: str
     kind: str
-    count: int
     sentence: str
-    refused: bool
+    refused: bool = False
 
 
 @dataclass(frozen=True)
+class Problem(Note):
+    """One thing that does not fit, and of how many fields or records."""
+
+    count: int = 0
+
+
+@dataclass(eq=False)
+class ColumnFit:
+    """What does not fit of a column.
+
+    Attributes
+    ----------
+    is_stated, is_declared
+        Whether the site file states its unit, and either file its notation.
+    misfits
+        How many fields do not fit.
+    numbers, strays
+        Of a column of numbers a sample, and all out of the range, before they were cut to it.
+    signs
+        What shows the notation of numbers, where none is declared.
+    """
+
+    is_stated: bool = False
+    is_declared: bool = False
+    misfits: Misfits = field(default_factory=Misfits)
+    numbers: Array = field(default_factory=lambda: np.empty(0), repr=False)
+    strays: Rows = field(default_factory=lambda: Rows(1), repr=False)
+    signs: Signs = field(default_factory=Signs, repr=False)
+
+    @cached_property
+    def notations(self) -> tuple[Notation, ...]:
+        """Return the notations that its texts may have."""
+        return self.signs.reading().notations
+
+
+@dataclass(eq=False)
 class Fit:
     """What does not fit of a table.
 
     Attributes
     ----------
-    records
-        The number of records.
-    misfits
-        By column.
+    columns
+        What does not fit of each column.
     extra
         Columns of the table that the schema does not name.
-    samples
-        By column of numbers, a sample of them before they were cut to the range.
-    strays
-        By column of numbers, all numbers out of the range.
     repeated
         Records that are equal to an earlier one in all coordinates.
     shared_identifiers
         By column of identifiers, records whose identifier an earlier one has.
-    stated
-        Columns whose unit the site file states.
-    readings
-        By column of numbers, the notations that its texts may have.
-    declared
-        Columns whose notation schema or site file say.
     line
         What the lines of the table are called.
     """
 
     schema: Contract = field(repr=False)
-    records: int
-    misfits: Mapping[str, Misfits]
+    columns: Mapping[str, ColumnFit]
     extra: tuple[str, ...] = ()
-    samples: Mapping[str, Array] = field(default_factory=dict[str, Array], repr=False)
-    strays: Mapping[str, Array] = field(default_factory=dict[str, Array], repr=False)
+    records: int = 0
     repeated: int = 0
     shared_identifiers: Mapping[str, int] = field(default_factory=dict[str, int])
-    stated: frozenset[str] = frozenset()
-    readings: Mapping[str, Reading] = field(default_factory=dict[str, Reading], repr=False)
-    declared: frozenset[str] = frozenset()
     line: str = "line"
 
     @property
     def problems(self) -> list[Problem]:
         """Return all problems, those that refuse the table first."""
+        label = self.schema.label
         parts: dict[str, Feature | Label] = {**self.schema.used}
-        if self.schema.label is not None:
-            parts[self.schema.label.column] = self.schema.label
+        parts |= {label.column: label} if label else {}
         problems = [
             problem for name, part in parts.items() for problem in self._of_column(name, part)
         ]
@@ -146,20 +158,21 @@ class Fit:
     def _problem(
         self, name: str, kind: str, count: int, sentence: str, *, refused: bool = True
     ) -> Problem:
-        first = self.misfits[name].first if name in self.misfits else {}
+        first = self.columns[name].misfits.first if name in self.columns else {}
         lines = [first[kind] for kind in _KINDS.get(kind, (kind,)) if kind in first]
         place = f" The first is in {self.line} {min(lines)}." if lines else ""
         words = f"Column {name!r}: {count} of {self.records} {sentence}{place}"
-        return Problem(name, kind, count, words, refused)
+        return Problem(name, kind, words, refused, count)
 
     def _of_column(self, name: str, part: Feature | Label) -> Iterator[Problem]:
-        counts = self.misfits[name]
+        counts = self.columns[name].misfits
         yield self._of_unread(name, part, counts.unread)
-        ways = () if name in self.declared or counts.unread else self._ways(name)
+        is_clear = self.columns[name].is_declared or counts.unread
+        ways = () if is_clear else self.columns[name].notations
         yield self._problem(
             name, "notation", self.records if len(ways) > 1 else 0,
             "records have numbers that can be read in two ways: say which in a site file, "
-            + " or ".join(_entry(name, way) for way in ways[:2]) + ".",
+            f"{self._entries(name)}.",
         )  # fmt: skip
         yield self._problem(
             name, "fraction", counts.fraction,
@@ -195,20 +208,14 @@ class Fit:
         )
         if isinstance(part, YesNo):
             words += " If they are other words here, say so in the codes of a site file: {ja: yes}."
-        if isinstance(part, Number):
-            words += self._cure(name)
+        if isinstance(part, Number) and (entries := self._entries(name)):
+            words += f" Say how they are written in a site file: {entries}."
         return self._problem(name, "unread", count, words)
 
-    def _ways(self, name: str) -> tuple[Notation, ...]:
-        return self.readings[name].notations if name in self.readings else ()
-
-    def _cure(self, name: str) -> str:
-        """The notation to declare, where one reads what is not read."""
-        ways = self._ways(name)
-        if not ways:
-            return ""
-        entries = " or ".join(_entry(name, way) for way in ways[:2])
-        return f" Say how they are written in a site file: {entries}."
+    def _entries(self, name: str) -> str:
+        """Return the entries of a site file that say how numbers are written, to paste."""
+        ways = self.columns[name].notations[:2]
+        return " or ".join(f"columns: {{{name}: {{notation: {way}}}}}" for way in ways)
 
     def _of_others(self, name: str, counts: Misfits) -> Problem:
         present = self.records - counts.missing
@@ -243,7 +250,7 @@ class Fit:
 
     def _far_fill(self, name: str, part: Feature | Label) -> bool:
         """Return whether the stand-in for missing numbers is far from those of the site."""
-        numbers = self.samples.get(name, np.empty(0))
+        numbers = self.columns[name].numbers
         if not isinstance(part, Number) or part.period is not None or len(numbers) < _ENOUGH:
             return False
         places, fill = (
@@ -286,7 +293,7 @@ class Fit:
         return self._problem(name, "outside", counts.outside, words, refused=far)
 
     def _of_unit(self, name: str, part: Number, counts: Misfits) -> Problem | None:
-        numbers, strays = (of.get(name, np.empty(0)) for of in (self.samples, self.strays))
+        numbers, strays = self.columns[name].numbers, self.columns[name].strays.array[:, 0]
         if part.outside == "missing" and not part.range[0] <= 0 <= part.range[1]:
             # Zeros count as missing here, so they are in no unit.
             numbers = numbers[numbers != 0]
@@ -302,9 +309,9 @@ class Fit:
             suspicion = suspect_unit_of_few(name, part, quartiles, every, present)
         if suspicion is None:
             return None
-        strong = suspicion.strong and present >= _ENOUGH and name not in self.stated
+        strong = suspicion.strong and present >= _ENOUGH and not self.columns[name].is_stated
         words = f"Column {name!r}: {suspicion.sentence}"
-        return Problem(name, "unit", suspicion.count or present, words, strong)
+        return Problem(name, "unit", words, strong, suspicion.count or present)
 
     def _present(self, part: Number | Date, counts: Misfits) -> int:
         """Count the fields with a number or a day, in the range or not."""
@@ -316,22 +323,22 @@ class Fit:
         if self.schema.weight is None:
             return
         name = self.schema.weight.column
-        counts = self.misfits[name]
+        counts = self.columns[name].misfits
         wrong = counts.unread + counts.missing + counts.below
         words = f"Weight column {name!r}: {wrong} of {self.records} are no weights of 0 or more."
-        yield Problem(name, "unread", wrong, words, refused=True)
+        yield Problem(name, "unread", words, True, wrong)
         words = (
             f"Weight column {name!r}: {counts.above} of {self.records} are above the limit "
             "and are cut to it."
         )
-        yield Problem(name, "outside", counts.above, words, refused=False)
+        yield Problem(name, "outside", words, False, counts.above)
 
     def _of_records(self) -> Iterator[Problem]:
         names = listing([repr(name) for name in self.extra], _NAMED)
         words = f"Left out, for the schema does not name them: {names}."
-        yield Problem("", "extra", len(self.extra), words, refused=False)
+        yield Problem("", "extra", words, False, len(self.extra))
         words = f"{self.repeated} of {self.records} records are equal to an earlier one."
-        yield Problem("", "repeated", self.repeated, words, refused=False)
+        yield Problem("", "repeated", words, False, self.repeated)
         for name, count in self.shared_identifiers.items():
             yield self._problem(
                 name, "repeated", count,

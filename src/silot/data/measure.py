@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isqrt
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
@@ -129,7 +130,8 @@ class Measure:
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # The constructor makes the arrays of copies read-only too.
-        return _rebuild, (self.points, self.masses, self.labels, self.columns, self.schema)
+        parts = self.points, self.masses, self.labels, self.columns
+        return partial(Measure, schema=self.schema), parts
 
     @classmethod
     def of(cls, data: Data) -> Measure:
@@ -180,16 +182,6 @@ class Measure:
         if self.names is not None:
             classes = f", {len(np.unique(self.names))} classes"
         return f"Measure({self.size} records, {self.dimension} features{classes})"
-
-
-def _rebuild(
-    points: Array,
-    masses: Array,
-    labels: npt.NDArray[Any] | None,
-    columns: tuple[str, ...] | None,
-    schema: Contract | None,
-) -> Measure:
-    return Measure(points, masses, labels, columns, schema=schema)
 
 
 def _as_labels(labels: npt.ArrayLike, size: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.str_]]:

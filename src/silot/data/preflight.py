@@ -21,7 +21,7 @@ from .column_checks import (
     holders_in_words,
 )
 from .column_kinds import Number
-from .names import listing, possible_limits
+from .names import limits_of, listing, unit_of
 from .units import Suspicion, suspect_unit_of_few
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def find_mixtures(columns: Sequence[str], samples: Sequence[HolderSample]) -> li
         # The holder of the middle median leads, as in the check of scales.
         order = sorted(compared, key=lambda sample: (float(sample.quantiles[3, k]), sample.name))
         low, middle, high = order[(len(order) - 1) // 2].quantiles[2:5, k].tolist()
-        limits = possible_limits(column, (low, middle, high))
+        limits = limits_of(column, unit_of(column), (low, middle, high), in_any=True)
         if limits is None:
             continue
         number = Number(

@@ -44,8 +44,8 @@ class Contract(Document):
     def _check(self) -> Self:
         if not self.used:
             raise ValueError("columns: all are left out")
-        for what, part in (("label", self.label), ("weight", self.weight)):
-            if part is not None and part.column in self.columns:
+        for what, part in self.roles.items():
+            if part.column in self.columns:
                 raise ValueError(f"{what}: its column is one of the features too")
         if self.label and self.weight and self.label.column == self.weight.column:
             raise ValueError("weight: its column is that of the labels")
@@ -72,6 +72,12 @@ class Contract(Document):
     def save(self, path: str | Path) -> None:
         """Write the schema as YAML, or as JSON if the ending says so; whole or not at all."""
         write_whole(Path(path), self.text(path).encode())
+
+    @cached_property
+    def roles(self) -> Mapping[str, Label | Weight]:
+        """Return what labels and weights are, if they are there."""
+        parts = {"label": self.label, "weight": self.weight}
+        return {what: part for what, part in parts.items() if part is not None}
 
     @cached_property
     def used(self) -> Mapping[str, Feature]:
@@ -147,11 +153,10 @@ class Contract(Document):
 
     @property
     def _others(self) -> dict[str, str]:
-        both = {"label": self.label, "weight": self.weight}
-        return {
-            what: "" if part is None else _canonical(part.model_dump(mode="json"))
-            for what, part in both.items()
+        texts = {
+            what: _canonical(part.model_dump(mode="json")) for what, part in self.roles.items()
         }
+        return {"label": "", "weight": "", **texts}
 
     @cached_property
     def hash(self) -> str:

@@ -135,20 +135,17 @@ def writing_of(name: str, column: Feature, site: Site) -> Writing:
                 code="site-invalid",
             )
         factor, offset = conversion(entry.unit, column.unit, column.substance)
-    if entry.codes and not isinstance(column, YesNo | Category | Ordered):
-        raise InputError(
-            f"the site file gives codes of {name!r}, which has no categories.", code="site-invalid"
-        )
-    if entry.format and not isinstance(column, Date):
-        raise InputError(
-            f"the site file gives a format of {name!r}, which has no days.", code="site-invalid"
-        )
+    for what, value, kinds, things in (
+        ("codes", entry.codes, YesNo | Category | Ordered, "categories"),
+        ("a format", entry.format, Date, "days"),
+        ("a notation", entry.notation, Number, "numbers"),
+    ):
+        if value and not isinstance(column, kinds):
+            raise InputError(
+                f"the site file gives {what} of {name!r}, which has no {things}.",
+                code="site-invalid",
+            )
     notation = entry.notation or site.notation
-    if entry.notation and not isinstance(column, Number):
-        raise InputError(
-            f"the site file gives a notation of {name!r}, which has no numbers.",
-            code="site-invalid",
-        )
     if notation is None and isinstance(column, Number):
         notation = column.notation
     codes = {code: _target(name, column, value) for code, value in entry.codes.items()}

@@ -13,18 +13,19 @@ from ..column_checks import find_identifiers, find_sentinels, is_missing_code, i
 from ..column_kinds import Number
 from ..documents import EXACT, neat
 from ..names import (
+    ADDRESS,
+    CODED,
+    DATED,
     Limits,
     Quartiles,
-    is_address_name,
-    is_code_name,
-    is_date_name,
+    has_word,
     is_identifier_name,
     limits_of,
     unit_of,
 )
 from ..notation import PLAIN
 from ..units import Suspicion, suspect_unit_of_few
-from .profile import ColumnProfile, Days, sample_of
+from .profile import ColumnProfile, sample_of
 from .proposals import (
     FEW,
     MOST,
@@ -96,11 +97,11 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
     if kinds == {"0", "1"} or all(name[:1] in "<>" for name in kinds):
         return True
     # What has zeros in front is no number.
-    if is_address_name(name) or profile.padded > 0.1 * profile.value_count:
+    if has_word(name, ADDRESS) or profile.padded > 0.1 * profile.value_count:
         return True
     numbers = profile.numbers
     is_coded = not numbers.unread and numbers.all_integers and len(kinds) <= MOST_CATEGORIES
-    return is_coded and is_code_name(name)
+    return is_coded and has_word(name, CODED)
 
 
 def _form(name: str, profile: ColumnProfile) -> str | None:
@@ -108,7 +109,7 @@ def _form(name: str, profile: ColumnProfile) -> str | None:
     words = unknown_words(profile.numbers.texts)
     values = profile.value_count - sum(profile.numbers.texts[text] for text in words)
     # Eight digits can be read as a day, and are a number where the name says nothing of days.
-    digits = profile.numbers.read > 0 and not is_date_name(name)
+    digits = profile.numbers.read > 0 and not has_word(name, DATED)
     fits = {form: days for form, days in profile.days.items() if days.read >= MOST * values > 0}
     if digits or not fits:
         return None
@@ -118,11 +119,11 @@ def _form(name: str, profile: ColumnProfile) -> str | None:
 
 def _days(name: str, profile: ColumnProfile, form: str) -> Proposal:
     proposal = Proposal(name)
-    days: Days = profile.days[form]
+    days = profile.days[form]
     words = unknown_words(profile.numbers.texts)
     proposal.enter("kind", "date", public=True)
-    first = _EPOCH + timedelta(days=math.floor(days.first))
-    last = _EPOCH + timedelta(days=math.floor(days.last))
+    first = _EPOCH + timedelta(days=math.floor(min(days.ends)))
+    last = _EPOCH + timedelta(days=math.floor(max(days.ends)))
     end = date(min(last.year + 1, 9999), 1, 1)
     proposal.enter("range", [date(first.year, 1, 1).isoformat(), end.isoformat()])
     if form != "iso":

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..fields import Alike, plain
+from ..fit import Note
 from ..names import tokens
-from .profile import ColumnProfile
+from .profile import UNKNOWN, ColumnProfile
 
 Array = npt.NDArray[np.float64]
 
@@ -24,13 +25,6 @@ FEW = 10
 MOST_CATEGORIES = 50
 # Part of the values that must be of a kind for the column to be of it.
 MOST = 0.95
-UNKNOWN = frozenset(
-    (
-        "unknown", "unkn", "unk", "?", "-", "--", ".", "..", "missing", "not known", "n.a.", "n.a",
-        "n/a.", "#n/a", "<na>", "not available", "not recorded", "not stated", "not reported",
-        "not done", "undefined", "unbekannt", "keine angabe", "k.a.", "inconnu", "desconocido",
-    )
-)  # fmt: skip
 _ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X")
 _SCALES = (
     ("very low", "low", "medium", "high", "very high"),
@@ -47,30 +41,6 @@ _SCALES = (
     ("small", "medium", "large"),
 )
 _STEPPED = {"stage", "grade", "nyha", "asa", "level", "cci"}
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something that a person should look at.
-
-    Attributes
-    ----------
-    column
-        Its column, empty where it is about all.
-    kind
-        What it is: ``"identifier"``, ``"sentinel"``, ``"constant"``, ``"duplicate"``, ``"tail"``,
-        ``"rare"``, ``"unit"``, ``"date"``, ``"codes"``, ``"text"``, ``"empty"``, ``"name"``,
-        ``"order"``, ``"unread"``, ``"alike"``, ``"header"`` or ``"sites"``.
-    sentence
-        The same in words, without any value of the data.
-    refused
-        Whether the table is refused by the drafted schema until that is mended.
-    """
-
-    column: str
-    kind: str
-    sentence: str
-    refused: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from ..names import canonical
 from ..site import Site
 
 if TYPE_CHECKING:
-    from ..fit import Problem
+    from ..fit import Note, Problem
     from ..reading import Schema
-    from .proposals import Entry, Note
+    from .proposals import Entry
 
 _HEAD = """\
 # A draft: proposed from the records of one site, which nobody has looked at.

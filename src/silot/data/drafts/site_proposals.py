@@ -211,7 +211,8 @@ class SiteProposals:
             return
         first, last = (float(np.datetime64(day).astype(int)) for day in part.range)
         best = [form for form in counts if counts[form] == most]
-        inside = [f for f in best if first <= own.days[f].first and own.days[f].last < last + 1]
+        ends = {form: own.days[form].ends for form in best}
+        inside = [f for f in best if first <= min(ends[f]) and max(ends[f]) < last + 1]
         best = inside or best
         doubt = "" if len(best) == 1 else f"; {len(best) - 1} other ways fit as well, look at it"
         self._enter(name, "format", best[0], f"{most:,} of {own.value_count:,} fields{doubt}")

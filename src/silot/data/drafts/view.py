@@ -23,9 +23,8 @@ from ...render import Column as Head
 from ...render.words import printable
 from ..column_kinds import Category, Column, Date, LeftOut, Number, Ordered, Value, YesNo
 from ..coordinates import coordinate_names
-from ..fit import Problem
+from ..fit import Note
 from ..reading import Schema
-from .proposals import Note
 from .result import Draft, SchemaCheck, entry_text
 
 # Categories that are shown in a line.
@@ -88,7 +87,7 @@ def _coordinates(schema: Schema) -> str:
     return f"{len(schema.features)}, radius {schema.radius:.4g}"
 
 
-def _marked(remark: Note | Problem) -> str:
+def _marked(remark: Note) -> str:
     """Return what was remarked, marked where the table is refused because of it."""
     return f"{'! ' if remark.refused else ''}{printable(remark.sentence, 600)}"
 
