@@ -142,7 +142,7 @@ def test_files_and_frames_of_the_same_fields_give_the_same_coordinates(
         again = read_by_schema(folder / name, SCHEMA, check=False)
         assert arrays(again.measure) == arrays(loaded.measure)
         for name, column in loaded.fit.columns.items():
-            assert again.fit.columns[name].misfits == column.misfits
+            assert again.fit.columns[name].counts == column.counts
 
 
 ANYTHING = st.sampled_from(
@@ -239,7 +239,7 @@ def test_what_does_not_fit_is_refused_by_column_in_counts(
 def test_few_numbers_out_of_the_range_are_cut_to_it_and_counted(tmp_path: Path) -> None:
     found = read_by_schema(table(tmp_path / "a.csv", put("age", "111", "-5.0")), SCHEMA)
     assert found.measure.points[:3, 0].tolist() == [1.0, 0.0, 70 / 110]
-    assert found.fit.columns["age"].misfits.above == found.fit.columns["age"].misfits.below == 1
+    assert found.fit.columns["age"].counts["above"] == found.fit.columns["age"].counts["below"] == 1
     (problem,) = [each for each in found.fit.problems if each.kind == "outside"]
     assert not problem.refused
 

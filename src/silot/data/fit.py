@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .column_kinds import Date, Feature, Label, Number, YesNo
-from .coordinates import Misfits, number_coordinates, stand_in
+from .coordinates import number_coordinates, stand_in
 from .fields import Signs
 from .names import listing
 from .notation import Notation
@@ -20,6 +21,7 @@ from .tables import Rows
 from .units import suspect_unit, suspect_unit_of_few
 
 Array = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 # Part of the values up to which numbers out of the range are cut to it, and unreadable fields
 # count as missing: beyond, the column is likely another one.
@@ -35,6 +37,15 @@ _FAR, _NARROW = 4.0, 0.05
 
 # Kinds of misfits that problems of other names are about.
 _KINDS = {"filled": ("missing",), "sentinel": ("coded",), "outside": ("below", "above")}
+
+
+_SENTENCES = {
+    "fraction": "numbers are fractions, and it is to hold whole ones.",
+    "unknown": "records have a category that the schema has not: name it in the codes of a site "
+    "file, or let the schema have other: true.",
+    "alike": "records have a category that differs from one of the schema in case, blanks or signs "
+    "alone: write it alike, or name it in the codes of a site file.",
+}
 
 
 @dataclass(frozen=True)
@@ -74,8 +85,12 @@ class ColumnFit:
     ----------
     is_stated, is_declared
         Whether the site file states its unit, and either file its notation.
-    misfits
-        How many fields do not fit.
+    counts, first
+        By kind how many fields do not fit, and the line of the first. They are ``"missing"``,
+        ``"unread"`` (of another kind; counted among the missing ones too if the schema says so),
+        ``"below"`` and ``"above"`` the range, categories that are ``"unknown"``, ``"other"`` or
+        ``"alike"`` to one of the schema but for case, blanks or signs, ``"fraction"``, and
+        ``"coded"``: values out of the range that often stand for missing ones.
     numbers, strays
         Of a column of numbers a sample, and all out of the range, before they were cut to it.
     signs
@@ -84,10 +99,23 @@ class ColumnFit:
 
     is_stated: bool = False
     is_declared: bool = False
-    misfits: Misfits = field(default_factory=Misfits)
+    counts: Counter[str] = field(default_factory=Counter[str])
+    first: dict[str, int] = field(default_factory=dict[str, int])
     numbers: Array = field(default_factory=lambda: np.empty(0), repr=False)
     strays: Rows = field(default_factory=lambda: Rows(1), repr=False)
     signs: Signs = field(default_factory=Signs, repr=False)
+
+    def add(self, misfits: Mapping[str, Bools], lines: Sequence[int]) -> None:
+        """Count the fields of a block that are misfits of each kind."""
+        for kind, mask in misfits.items():
+            if mask.any():
+                self.counts[kind] += int(mask.sum())
+                self.first.setdefault(kind, lines[int(np.argmax(mask))])
+
+    @property
+    def outside(self) -> int:
+        """Count the values out of the range, on either side."""
+        return self.counts["below"] + self.counts["above"]
 
     @cached_property
     def notations(self) -> tuple[Notation, ...]:
@@ -158,40 +186,28 @@ class Fit:
     def _problem(
         self, name: str, kind: str, count: int, sentence: str, *, refused: bool = True
     ) -> Problem:
-        first = self.columns[name].misfits.first if name in self.columns else {}
+        first = self.columns[name].first if name in self.columns else {}
         lines = [first[kind] for kind in _KINDS.get(kind, (kind,)) if kind in first]
         place = f" The first is in {self.line} {min(lines)}." if lines else ""
         words = f"Column {name!r}: {count} of {self.records} {sentence}{place}"
         return Problem(name, kind, words, refused, count)
 
     def _of_column(self, name: str, part: Feature | Label) -> Iterator[Problem]:
-        counts = self.columns[name].misfits
-        yield self._of_unread(name, part, counts.unread)
-        is_clear = self.columns[name].is_declared or counts.unread
-        ways = () if is_clear else self.columns[name].notations
+        fit = self.columns[name]
+        yield self._of_unread(name, part, fit.counts["unread"])
+        is_clear = fit.is_declared or fit.counts["unread"]
+        ways = () if is_clear else fit.notations
         yield self._problem(
             name, "notation", self.records if len(ways) > 1 else 0,
             "records have numbers that can be read in two ways: say which in a site file, "
             f"{self._entries(name)}.",
         )  # fmt: skip
-        yield self._problem(
-            name, "fraction", counts.fraction,
-            "numbers are fractions, and it is to hold whole ones.",
-        )  # fmt: skip
-        yield self._problem(
-            name, "unknown", counts.unknown,
-            "records have a category that the schema has not: name it in the codes of a site "
-            "file, or let the schema have other: true.",
-        )  # fmt: skip
-        yield self._problem(
-            name, "alike", counts.alike,
-            "records have a category that differs from one of the schema in case, blanks or "
-            "signs alone: write it alike, or name it in the codes of a site file.",
-        )  # fmt: skip
-        yield self._of_others(name, counts)
-        yield self._of_missing(name, part, counts.missing)
+        for kind, words in _SENTENCES.items():
+            yield self._problem(name, kind, fit.counts[kind], words)
+        yield self._of_others(name, fit)
+        yield self._of_missing(name, part, fit.counts["missing"])
         if isinstance(part, Number | Date):
-            yield from self._of_outside(name, part, counts)
+            yield from self._of_outside(name, part, fit)
 
     def _of_unread(self, name: str, part: Feature | Label, count: int) -> Problem:
         expected = {
@@ -217,16 +233,16 @@ class Fit:
         ways = self.columns[name].notations[:2]
         return " or ".join(f"columns: {{{name}: {{notation: {way}}}}}" for way in ways)
 
-    def _of_others(self, name: str, counts: Misfits) -> Problem:
-        present = self.records - counts.missing
-        if counts.other == present and present >= _ENOUGH:
+    def _of_others(self, name: str, fit: ColumnFit) -> Problem:
+        present = self.records - fit.counts["missing"]
+        if fit.counts["other"] == present and present >= _ENOUGH:
             words = (
                 "records are other: none has a category of the schema. If they are written in "
                 "other ways here, name them in the codes of a site file."
             )
-            return self._problem(name, "other", counts.other, words)
+            return self._problem(name, "other", fit.counts["other"], words)
         words = "records are other: do they have categories that the schema should name?"
-        many = counts.other if counts.other > _MOST_OTHER * present else 0
+        many = fit.counts["other"] if fit.counts["other"] > _MOST_OTHER * present else 0
         return self._problem(name, "other", many, words, refused=False)
 
     def _of_missing(self, name: str, part: Feature | Label, count: int) -> Problem:
@@ -261,77 +277,77 @@ class Fit:
         away = max(low - fill, fill - high)
         return bool(away > _FAR * max(high - low, _NARROW * part.weight))
 
-    def _of_outside(self, name: str, part: Number | Date, counts: Misfits) -> Iterator[Problem]:
+    def _of_outside(self, name: str, part: Number | Date, fit: ColumnFit) -> Iterator[Problem]:
         what, like = (
             ("days", "1900-01-01") if isinstance(part, Date) else ("numbers", "0, all nines")
         )
         # A few numbers in another unit look like codes.
-        is_coded = part.outside != "missing" and 2 * counts.coded >= counts.outside
-        coded = counts.coded if is_coded else 0
+        is_coded = part.outside != "missing" and 2 * fit.counts["coded"] >= fit.outside
+        coded = fit.counts["coded"] if is_coded else 0
         yield self._problem(
             name, "sentinel", coded,
             f"{what} are out of the range and of the kind that stands for a missing value "
             f"({like} and the like): name them as sentinels in the schema or the site file, or "
             "widen the range.",
         )  # fmt: skip
-        unit = self._of_unit(name, part, counts) if isinstance(part, Number) else None
+        unit = self._of_unit(name, part, fit) if isinstance(part, Number) else None
         if unit is not None:
             yield unit
-        if coded < counts.outside and (unit is None or not unit.refused):
-            yield self._of_range(name, part, counts)
+        if coded < fit.outside and (unit is None or not unit.refused):
+            yield self._of_range(name, part, fit)
 
-    def _of_range(self, name: str, part: Number | Date, counts: Misfits) -> Problem:
+    def _of_range(self, name: str, part: Number | Date, fit: ColumnFit) -> Problem:
         # Any part of the values may count as missing if the schema says so, but not all of them.
         most = 1.0 if part.outside == "missing" else MOST_OUTSIDE
-        present = self._present(part, counts)
-        far = part.outside == "refuse" or counts.outside > most * self.records
-        far = far or (present >= _ENOUGH and counts.outside == present)
+        present = self._present(part, fit)
+        far = part.outside == "refuse" or fit.outside > most * self.records
+        far = far or (present >= _ENOUGH and fit.outside == present)
         cut = "are cut to it" if part.outside == "clip" else "count as missing"
         cure = ": is it in another unit, or are there codes for missing values?" if far else ""
-        where = f"lie out of the range ({counts.below} below, {counts.above} above)"
+        where = f"lie out of the range ({fit.counts['below']} below, {fit.counts['above']} above)"
         words = f"values {where}{cure if far else f' and {cut}.'}"
-        return self._problem(name, "outside", counts.outside, words, refused=far)
+        return self._problem(name, "outside", fit.outside, words, refused=far)
 
-    def _of_unit(self, name: str, part: Number, counts: Misfits) -> Problem | None:
-        numbers, strays = self.columns[name].numbers, self.columns[name].strays.array[:, 0]
+    def _of_unit(self, name: str, part: Number, fit: ColumnFit) -> Problem | None:
+        numbers, strays = fit.numbers, fit.strays.array[:, 0]
         if part.outside == "missing" and not part.range[0] <= 0 <= part.range[1]:
             # Zeros count as missing here, so they are in no unit.
             numbers = numbers[numbers != 0]
         if not len(numbers):
             return None
-        present = self._present(part, counts)
+        present = self._present(part, fit)
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)).tolist()
         quartiles = (low, middle, high)
-        suspicion = suspect_unit(name, part, quartiles, counts.outside / present)
+        suspicion = suspect_unit(name, part, quartiles, fit.outside / present)
         if suspicion is None:
             inside = numbers[(numbers >= part.range[0]) & (numbers <= part.range[1])]
             every = np.concatenate([inside, strays])
             suspicion = suspect_unit_of_few(name, part, quartiles, every, present)
         if suspicion is None:
             return None
-        strong = suspicion.strong and present >= _ENOUGH and not self.columns[name].is_stated
+        strong = suspicion.strong and present >= _ENOUGH and not fit.is_stated
         words = f"Column {name!r}: {suspicion.sentence}"
         return Problem(name, "unit", words, strong, suspicion.count or present)
 
-    def _present(self, part: Number | Date, counts: Misfits) -> int:
+    def _present(self, part: Number | Date, fit: ColumnFit) -> int:
         """Count the fields with a number or a day, in the range or not."""
-        unread = counts.unread if part.unread == "refuse" else 0
-        outside = counts.outside if part.outside == "missing" else 0
-        return max(self.records - counts.missing - unread + outside, 1)
+        unread = fit.counts["unread"] if part.unread == "refuse" else 0
+        outside = fit.outside if part.outside == "missing" else 0
+        return max(self.records - fit.counts["missing"] - unread + outside, 1)
 
     def _of_weights(self) -> Iterator[Problem]:
         if self.schema.weight is None:
             return
         name = self.schema.weight.column
-        counts = self.columns[name].misfits
-        wrong = counts.unread + counts.missing + counts.below
+        fit = self.columns[name]
+        wrong = fit.counts["unread"] + fit.counts["missing"] + fit.counts["below"]
         words = f"Weight column {name!r}: {wrong} of {self.records} are no weights of 0 or more."
         yield Problem(name, "unread", words, True, wrong)
         words = (
-            f"Weight column {name!r}: {counts.above} of {self.records} are above the limit "
+            f"Weight column {name!r}: {fit.counts['above']} of {self.records} are above the limit "
             "and are cut to it."
         )
-        yield Problem(name, "outside", words, False, counts.above)
+        yield Problem(name, "outside", words, False, fit.counts["above"])
 
     def _of_records(self) -> Iterator[Problem]:
         names = listing([repr(name) for name in self.extra], _NAMED)

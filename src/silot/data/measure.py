@@ -307,13 +307,7 @@ def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> A
             code="embedding-size",
         )
     codes = np.unique(measure.names, return_inverse=True)[1].ravel()
-    return class_vectors_of(points, weights, codes, covariance)
-
-
-def class_vectors_of(points: Array, weights: Array, codes: Codes, covariance: Covariance) -> Array:
-    """Compute ``label_vectors`` of records (n, d), their weights (n,) and codes of classes."""
-    n, d = points.shape
-    vectors = np.empty((n, 2 * d + (d * d if covariance == "full" else d)))
+    vectors = np.empty((n, 2 * d + width))
     vectors[:, :d] = points
     for code in np.unique(codes):
         members = codes == code

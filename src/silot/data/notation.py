@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import product
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -169,20 +169,11 @@ class Notation(BaseModel):
 PLAIN = Notation()
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
+class Numbers(NamedTuple):
     """Fields as numbers (n,): NaN where they are missing or cannot be read (``unread``)."""
 
     values: Array
     unread: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, values: Array, unread: npt.NDArray[np.bool_]) -> Self:
-        """Count infinite numbers among those that cannot be read."""
-        infinite = np.isinf(values)
-        if infinite.any():
-            values, unread = np.where(infinite, np.nan, values), unread | infinite
-        return cls(values, unread)
 
 
 def read_numbers(

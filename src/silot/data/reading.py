@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import FileError, InputError
 from .column_kinds import Label, Number, Weight
 from .container import Source, recognise, stem_of
-from .coordinates import Misfits, encode
+from .coordinates import encode
 from .fields import ALIKE, EMPTY, UNREAD, Fields, Sample, as_codes, as_numbers, hashes
 from .fit import ColumnFit, Fit
 from .label_names import label_name
@@ -286,7 +286,7 @@ class _Reader:
         for name, column in self._schema.used.items():
             encoded = encode(column, columns[name], self._writings[name])
             fit, numbers = self._fit.columns[name], encoded.numbers
-            fit.misfits += encoded.misfits.at(block.lines)
+            fit.add(encoded.misfits, block.lines)
             if numbers is not None and isinstance(column, Number):
                 if encoded.unread is not None:
                     fit.signs.add(columns[name], encoded.unread)
@@ -304,37 +304,36 @@ class _Reader:
             name = self._label.column
             texts, misfits = _labels(columns[name], self._label, self._site.columns.get(name))
             self._labels += texts
-            self._fit.columns[name].misfits += misfits.at(block.lines)
+            self._fit.columns[name].add(misfits, block.lines)
         if self._weight is not None:
             name = self._weight.column
             masses, misfits = _masses(columns[name], self._weight, self._site.notation or PLAIN)
             self._masses.add(masses[:, None], block.share)
-            self._fit.columns[name].misfits += misfits.at(block.lines)
+            self._fit.columns[name].add(misfits, block.lines)
         for name, blocks in self._hashes.items():
             blocks.append(hashes(columns[name]))
 
 
-def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
+def _labels(
+    column: Fields, label: Label, site: SiteColumn | None
+) -> tuple[list[str], dict[str, Any]]:
     """Return labels among the public classes, and what does not fit."""
     written = SiteColumn() if site is None else site
     classes = {name: place for place, name in enumerate(label.classes)}
     own = {code: classes.get(label_name(name), UNREAD) for code, name in written.codes.items()}
     codes = as_codes(column, classes | own, written.sentinels)
-    other = {"other" if label.other else "unknown": codes == UNREAD}
-    misfits = Misfits.of(missing=codes == EMPTY, alike=codes == ALIKE, **other)
+    other = "other" if label.other else "unknown"
+    misfits = {"missing": codes == EMPTY, "alike": codes == ALIKE, other: codes == UNREAD}
     # Negative codes count from the end.
     texts = (*label.classes, "other", "other", label.missing or "")
     return [texts[code] for code in codes], misfits
 
 
-def _masses(column: Fields, weight: Weight, notation: Notation) -> tuple[Array, Misfits]:
+def _masses(column: Fields, weight: Weight, notation: Notation) -> tuple[Array, dict[str, Any]]:
     """Return weights cut to their public limit, and what does not fit."""
     read = as_numbers(column, notation=notation)
     values = read.values
-    misfits = Misfits.of(
-        missing=np.isnan(values) & ~read.unread,
-        unread=read.unread,
-        below=values < 0,
-        above=values > weight.limit,
-    )
+    missing = np.isnan(values) & ~read.unread
+    misfits = {"missing": missing, "unread": read.unread}
+    misfits |= {"below": values < 0, "above": values > weight.limit}
     return np.clip(np.nan_to_num(values), 0.0, weight.limit), misfits

@@ -23,10 +23,7 @@ def check(
     """Say how well a table fits, and what to write in its site file."""
     absent, fit = read_there(source, schema, site, tell)
     problems = sorted([*absent, *(fit.problems if fit else ())], key=lambda p: not p.refused)
-    counts = {
-        name: {kind: count for kind, count in column.misfits.counts.items() if count}
-        for name, column in (fit.columns if fit else {}).items()
-    }
+    counts = {name: dict(column.counts) for name, column in (fit.columns if fit else {}).items()}
     way = SiteProposals(schema, source.names, site)
     curable = {problem.column for problem in problems if problem.kind not in _INCURABLE} - {""}
     if is_cured and curable:
