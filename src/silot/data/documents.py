@@ -97,16 +97,9 @@ def read_fields(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Complaint:
-    """What is wrong with a document.
+    """What is wrong with a document, where, by names of fields, and a sentence without the place.
 
-    Attributes
-    ----------
-    kind
-        ``"unknown"`` or ``"missing"`` field, or ``"value"``.
-    place
-        Where: names of fields and numbers of entries.
-    message
-        One sentence without the place.
+    The kind is an ``"unknown"`` or ``"missing"`` field, or ``"value"``.
     """
 
     kind: str

@@ -252,14 +252,8 @@ def possible(
 ) -> Reading:
     """Find the notations in which every field of a column is a number.
 
-    Parameters
-    ----------
-    texts
-        Fields; or by field the row of the first, and how many there are.
-    marks
-        Marks that decimals may have, by what other columns of the table show.
-    sentinels
-        Texts that stand for missing values.
+    The texts are fields, or by field the row of the first and how many there are. The marks are
+    those that decimals may have, by what other columns of the table show.
     """
     rows: dict[str, tuple[int, int]] = {}
     if not isinstance(texts, Mapping):

@@ -148,7 +148,7 @@ class Contract(Document):
         parts: dict[str, str] = {}
         for name, column in self.used.items():
             shown = column.model_dump(mode="json", exclude_defaults=True)
-            parts[name] = _canonical({k: v for k, v in shown.items() if k not in _FOR_PEOPLE})
+            parts[name] = _canonical({k: v for k, v in shown.items() if k not in FOR_PEOPLE})
         return parts
 
     @property
@@ -191,7 +191,8 @@ class Contract(Document):
         )
 
 
-_FOR_PEOPLE = ("about", "typical", "substance")
+FOR_PEOPLE = ("about", "typical", "substance")
+"""Entries of a column that decide no coordinate."""
 
 
 def _plain(body: Any) -> Any:

@@ -45,21 +45,10 @@ _UCUM = {"mmHg": "mm[Hg]", "lb": "[lb_av]", "in": "[in_i]", "ft": "[ft_i]"}
 
 @dataclass(frozen=True)
 class Conversion:
-    """One quantity in two units: ``to = factor * of + offset``.
+    """One quantity in two units, as UCUM or clinics write them: ``to = factor * of + offset``.
 
-    Attributes
-    ----------
-    quantity
-        What is measured.
-    of, to
-        The two units, as UCUM or clinics write them.
-    factor, offset
-        What a number in ``of`` is multiplied by, and what is then added.
-    is_back
-        Whether it converts from ``to`` to ``of``.
-    words
-        Pieces of column names that tell the quantity, in lower case; none for conversions of any
-        quantity.
+    The ``words`` are pieces of column names that tell the quantity, in lower case; conversions of
+    any quantity have none. One that ``is_back`` leads from ``to`` to ``of``.
     """
 
     quantity: str
@@ -160,13 +149,8 @@ def conversion_between(
 ) -> Conversion | None:
     """Return the conversion by which the numbers of two holders would be alike, or ``None``.
 
-    Parameters
-    ----------
-    column
-        The name of the column. Conversions of the quantity that it says come first; one of another
-        quantity must have a factor of 5 or more.
-    first, second
-        Quartiles of it at two holders, in rising order.
+    The numbers are quartiles, in rising order. Conversions of the quantity that the name of the
+    column says come first; one of another quantity must have a factor of 5 or more.
 
     Examples
     --------
@@ -212,18 +196,9 @@ def _is_near(ratio: float, factor: float, most: float) -> bool:
 class Suspicion:
     """A conversion that would bring the numbers of a column to where they are expected.
 
-    Attributes
-    ----------
-    sentence
-        What it is and what to do, without any value of the data.
-    strong
-        Whether another explanation is unlikely.
-    count
-        How many numbers it is about; 0 for all.
-    unit, target
-        The unit that they seem to be in, and that which is expected; empty if it is not known.
-    quantity
-        What is measured, where that is known.
+    It is ``strong`` if another explanation is unlikely, and about ``count`` numbers, or 0 for all.
+    The ``unit`` that they seem to be in, the expected ``target`` and the ``quantity`` are empty
+    where none is certain. The sentence has no value of the data.
     """
 
     sentence: str
@@ -239,14 +214,8 @@ def suspect_unit(
 ) -> Suspicion | None:
     """Return the unit in which the numbers of a column would fit, if they do not as they are.
 
-    Parameters
-    ----------
-    name, column
-        What the schema says; the ``typical`` quartiles, or else the range, are expected.
-    quartiles
-        Quartiles of the numbers in the unit of the schema, as the site converts them.
-    outside
-        Part of the numbers that is out of the range.
+    The ``typical`` quartiles of the schema, or else its range, are expected of the ``quartiles`` of
+    the numbers as the site converts them; ``outside`` is the part of these out of the range.
 
     Examples
     --------
@@ -287,16 +256,8 @@ def suspect_unit_of_few(
 
     Four in five of those out of the range must do so, and three different ones: a repeated number
     is a code, and numbers of 0 and below are codes whatever they are. Within the range, where a
-    tail of one unit may lie too, they must lie about the place of the median in that unit.
-
-    Parameters
-    ----------
-    name, column
-        What the schema says.
-    quartiles
-        Quartiles of the numbers in the unit of the schema, as the site converts them.
-    numbers, records
-        A sample of the numbers with all that are out of the range, and the count of all numbers.
+    tail of one unit may lie too, they must lie about the place of the median in that unit. The
+    ``numbers`` are a sample with all that are out of the range, and ``records`` counts all of them.
 
     Examples
     --------

@@ -39,29 +39,25 @@ def read_there(
 ) -> tuple[list[Problem], Fit | None]:
     """Read the columns that are there, and say which are absent."""
     sources = {name: part.source for name, part in site.columns.items() if part.source}
-    absent = [n for n in schema.used if sources.get(n, n) not in source.names]
-    others = {"label": schema.label, "weight": schema.weight}
-    named = {what: part.column for what, part in others.items() if part}
-    gone = {what: n for what, n in named.items() if sources.get(n, n) not in source.names}
+    columns = [*schema.used, *(part.column for part in schema.roles.values())]
+    absent = [name for name in columns if sources.get(name, name) not in source.names]
     problems = [
         Problem(
             name, "absent", f"Column {sources.get(name, name)!r} is not there. Say what it is "
             f"called here in a site file (columns: {name}: from: ...).", True, 1,
         )
-        for name in (*absent, *gone.values())
+        for name in absent
     ]  # fmt: skip
-    if not problems:
-        return [], read_by_schema(source, schema, site, tell=tell, check=False).fit
-    if len(absent) == len(schema.used):
+    if schema.used.keys() <= set(absent):
         return problems, None
-    columns = {name: column for name, column in schema.columns.items() if name not in absent}
-    part = Schema.of(
-        {**schema.model_dump(), "columns": {k: v.model_dump() for k, v in columns.items()},
-         **dict.fromkeys(gone)}
-    )  # fmt: skip
-    kept = {n: e for n, e in site.columns.items() if n not in absent and n not in gone.values()}
-    way = site.model_copy(update={"columns": kept})
-    return problems, read_by_schema(source, part, way, tell=tell, check=False).fit
+    if absent:
+        body = schema.model_dump()
+        body["columns"] = {n: part for n, part in body["columns"].items() if n not in absent}
+        body |= {what: None for what, part in schema.roles.items() if part.column in absent}
+        schema = Schema.of(body)
+        kept = {name: part for name, part in site.columns.items() if name not in absent}
+        site = site.model_copy(update={"columns": kept})
+    return problems, read_by_schema(source, schema, site, tell=tell, check=False).fit
 
 
 def widened(schema: Schema, fit: Fit | None) -> dict[str, dict[str, Any]]:

@@ -45,32 +45,19 @@ _EPOCH = date(1970, 1, 1)
 _MOST_FAR = 0.01
 # The same of numbers in another unit; of more the table would be refused whatever a site says.
 _MOST_CUT = 0.05
+_EMPTY = ("no record of the site of the draft has a value", "empty")
 
 
 def propose(name: str, profile: ColumnProfile, unit: str = "") -> Proposal:
-    """A description of a column.
-
-    Parameters
-    ----------
-    name
-        What it is called.
-    profile
-        What was gathered of it.
-    unit
-        Its unit, where the site says it.
-    """
+    """A description of a column, whose unit the site may say."""
     if not profile.value_count:
-        proposal = Proposal(name)
-        proposal.note("empty", "no record has a value. It is left out.")
-        return proposal.leave_out("text", "no record of the site of the draft has a value")
+        return Proposal(name).leave_out("text", *_EMPTY, "no record has a value.")
     if profile.typed == "other":
-        proposal = Proposal(name)
-        proposal.note("text", "it is of a type that no kind of column reads. It is left out.")
-        return proposal.leave_out("text", "of a type that is not read")
+        words = "it is of a type that no kind of column reads."
+        return Proposal(name).leave_out("text", "of a type that is not read", "text", words)
     if is_identifier_name(name) and _distinct(profile) > 0.3:
-        proposal = Proposal(name)
-        proposal.note("identifier", "its name says whose record it is. It is left out.")
-        return proposal.leave_out("identifier", "by its name")
+        words = "its name says whose record it is."
+        return Proposal(name).leave_out("identifier", "by its name", "identifier", words)
     if (form := _form(name, profile)) is not None:
         return _days(name, profile, form)
     words = unknown_words(profile.numbers.texts)
@@ -168,11 +155,11 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     codes = missing_codes(name, profile)
     kept = _Kept.of(profile, codes)
     if not kept.ends:
-        proposal.note("empty", "no record has a value but codes for missing ones. It is left out.")
-        return proposal.leave_out("text", "no record of the site of the draft has a value")
+        words = "no record has a value but codes for missing ones."
+        return proposal.leave_out("text", *_EMPTY, words)
     if why := _identifier(name, profile, kept):
-        proposal.note("identifier", f"it looks like a record number ({why}). It is left out.")
-        return proposal.leave_out("identifier", why)
+        words = f"it looks like a record number ({why})."
+        return proposal.leave_out("identifier", why, "identifier", words)
     limits = _limits(proposal, unit, kept)
     if limits is not None:
         # What cannot be, and is written for missing values elsewhere.
@@ -188,8 +175,8 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     _notation(proposal, profile)
     span, public = _range(proposal, limits, kept)
     if not (math.isfinite(span[1] - span[0]) and span[0] < span[1]):
-        proposal.note("name", "its numbers are too large for a range. It is left out.")
-        return proposal.leave_out("text", "numbers too large for a range")
+        words = "its numbers are too large for a range."
+        return proposal.leave_out("text", "numbers too large for a range", "name", words)
     low = _tail(proposal, kept.sample, span[0])
     proposal.enter("range", [low, span[1]], public=public and low == span[0])
     _typical(proposal, kept)

@@ -71,8 +71,10 @@ class Proposal:
         """Say something about the column."""
         self.notes.append(Note(self.name, kind, f"Column {self.name!r}: {sentence}", refused))
 
-    def leave_out(self, kind: str, about: str) -> Proposal:
-        """The column is no feature."""
+    def leave_out(self, kind: str, about: str, note: str = "", why: str = "") -> Proposal:
+        """The column is no feature; a note says why."""
+        if note:
+            self.note(note, f"{why} It is left out.")
         self.entries = {"kind": kind, "about": about}
         self.read_off = []
         return self
@@ -130,8 +132,8 @@ def _text(proposal: Proposal, profile: ColumnProfile, names: Mapping[str, int]) 
     distinct = len(set(profile.codes.tolist())) if profile.many else len(names)
     of = len(profile.codes) if profile.many else sum(names.values())
     if of >= FEW and distinct >= MOST * of and not any(" " in text.strip() for text in names):
-        proposal.note("identifier", "almost every record has another text. It is left out.")
-        return proposal.leave_out("identifier", "a text for each record")
+        words = "almost every record has another text."
+        return proposal.leave_out("identifier", "a text for each record", "identifier", words)
     if profile.shaped >= 0.9 * profile.value_count > 0:
         proposal.note(
             "date", "its fields look like days that are not all written in one way. It is left "

@@ -25,6 +25,7 @@ from ..column_kinds import Category, Column, Date, LeftOut, Number, Ordered, Val
 from ..coordinates import coordinate_names
 from ..fit import Note
 from ..reading import Schema
+from ..schema import FOR_PEOPLE
 from .result import Draft, SchemaCheck, entry_text
 
 # Categories that are shown in a line.
@@ -179,14 +180,11 @@ def _difference(a: Schema, b: Schema, name: str) -> list[list[str]]:
 
 
 def _entries(schema: Schema, name: str) -> Mapping[str, str]:
-    part = {"label": schema.label, "weight": schema.weight}.get(name)
-    if part is None or name in schema.columns:
-        part = schema.columns.get(name)
+    part = schema.columns.get(name) or schema.roles.get(name)
     if part is None:
         return {}
     entries = part.model_dump(mode="json", exclude_defaults=True)
-    unread = ("about", "typical", "substance")
-    return {entry: _value(value) for entry, value in entries.items() if entry not in unread}
+    return {entry: _value(value) for entry, value in entries.items() if entry not in FOR_PEOPLE}
 
 
 def _value(value: object) -> str:
