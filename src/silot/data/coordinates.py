@@ -31,18 +31,8 @@ _NO_DAYS = {float((date.fromisoformat(day) - _EPOCH).days) for day in _CALENDARS
 class Writing:
     """How a site writes a column, if not as the schema says.
 
-    Attributes
-    ----------
-    factor, offset
-        From the site's unit to that of the schema: ``factor * x + offset``.
-    codes
-        The category in the schema of each code of the site.
-    format
-        The date format.
-    sentinels
-        Further texts for missing values, beside those of the schema.
-    notation
-        How numbers are written, if schema or site file say so.
+    Numbers in the unit of the schema are ``factor * x + offset``. The ``codes`` have the category
+    in the schema of each code of the site, and ``sentinels`` come beside those of the schema.
     """
 
     factor: float = 1.0
@@ -55,42 +45,27 @@ class Writing:
 
 @dataclass(frozen=True, eq=False)
 class EncodedColumn:
-    """Coordinates (n, k) of a column, which fields are misfits, by kind, and uncut numbers.
-
-    ``unread`` says which fields the plain notation does not read, where none is declared.
-    """
+    """Coordinates (n, k) of a column, which fields are misfits, by kind, and uncut numbers."""
 
     coordinates: Array
     misfits: dict[str, Bools]
     numbers: Array | None = None
-    unread: Bools | None = None
 
 
-def coordinate_names(name: str, column: Feature) -> tuple[str, ...]:
-    """Return the names of the coordinates of a column."""
-    extra = (f"{name} missing",) if column.missing == "indicator" else ()
-    if isinstance(column, Category):
-        kinds = (*column.categories, *(("other",) if column.other else ()))
-        return (*(f"{name}={kind}" for kind in kinds), *extra)
-    if isinstance(column, Number | Date) and column.period is not None:
-        return (f"{name} (cos)", f"{name} (sin)", *extra)
-    return (name, *extra)
-
-
-def corners(column: Feature) -> tuple[Array, Array]:
-    """Return the smallest and largest coordinates of a column."""
+def layout(name: str, column: Feature) -> list[tuple[str, float, float]]:
+    """Return the coordinates of a column: their names, smallest and largest values."""
     weight = column.weight
     if isinstance(column, Category):
-        count = len(column.categories) + column.other
-        low, high = np.zeros(count), np.full(count, weight / np.sqrt(2.0))
+        names = [f"{name}={kind}" for kind in (*column.categories, *["other"] * column.other)]
+        low, high = 0.0, float(weight / np.sqrt(2.0))
     elif isinstance(column, Number | Date) and column.period is not None:
-        low, high = np.full(2, -0.5 * weight), np.full(2, 0.5 * weight)
+        names, low, high = [f"{name} (cos)", f"{name} (sin)"], -0.5 * weight, 0.5 * weight
     else:
-        most = number_coordinates(column, column.range)[1] if isinstance(column, Number) else weight
-        low, high = np.zeros(1), np.array([most])
-    if column.missing == "indicator":
-        return np.append(low, 0.0), np.append(high, weight)
-    return low, high
+        names, low, high = [name], 0.0, weight
+        if isinstance(column, Number):
+            high = float(number_coordinates(column, column.range)[1])
+    extra = [(f"{name} missing", 0.0, weight)] if column.missing == "indicator" else []
+    return [*((name, low, high) for name in names), *extra]
 
 
 def units(column: Feature) -> tuple[Array, Array]:
@@ -98,7 +73,7 @@ def units(column: Feature) -> tuple[Array, Array]:
 
     Coordinates that are not linear in their column stay as they are.
     """
-    low, high = corners(column)
+    _, low, high = (np.array(side) for side in zip(*layout("", column), strict=True))
     lengths, zeros = np.ones(len(low)), np.zeros(len(low))
     if isinstance(column, Date):
         return lengths, zeros
@@ -142,8 +117,7 @@ def _encode_numbers(column: Number, fields: Fields, writing: Writing) -> Encoded
         value = float(read.values[row])
         coded[row] = value == 0 or is_missing_code(value)
     misfits |= {"fraction": fraction, "coded": coded}
-    unread = None if writing.notation else read.unread
-    return EncodedColumn(coordinates, misfits, values, unread)
+    return EncodedColumn(coordinates, misfits, values)
 
 
 def stand_in(column: Number) -> float:

@@ -79,12 +79,10 @@ class Problem(Note):
 
 @dataclass(eq=False)
 class ColumnFit:
-    """What does not fit of a column.
+    """What does not fit of a column, whose unit is stated by the site file, or notation by either.
 
     Attributes
     ----------
-    is_stated, is_declared
-        Whether the site file states its unit, and either file its notation.
     counts, first
         By kind how many fields do not fit, and the line of the first. They are ``"missing"``,
         ``"unread"`` (of another kind; counted among the missing ones too if the schema says so),
@@ -93,8 +91,6 @@ class ColumnFit:
         ``"coded"``: values out of the range that often stand for missing ones.
     numbers, strays
         Of a column of numbers a sample, and all out of the range, before they were cut to it.
-    signs
-        What shows the notation of numbers, where none is declared.
     """
 
     is_stated: bool = False
@@ -127,18 +123,9 @@ class ColumnFit:
 class Fit:
     """What does not fit of a table.
 
-    Attributes
-    ----------
-    columns
-        What does not fit of each column.
-    extra
-        Columns of the table that the schema does not name.
-    repeated
-        Records that are equal to an earlier one in all coordinates.
-    shared_identifiers
-        By column of identifiers, records whose identifier an earlier one has.
-    line
-        What the lines of the table are called.
+    The schema does not name the ``extra`` columns. ``repeated`` records are equal to an earlier one
+    in all coordinates, and ``shared_identifiers`` counts those whose identifier an earlier one has.
+    ``line`` is what the lines of the table are called.
     """
 
     schema: Contract = field(repr=False)
@@ -165,14 +152,7 @@ class Fit:
         )
 
     def check(self) -> None:
-        """Raise if the table cannot be used.
-
-        Raises
-        ------
-        InputError
-            ``schema-fit``, with what does not fit by column, in counts; ``schema-unit`` if only
-            units do not fit.
-        """
+        """Raise if the table cannot be used: ``schema-unit`` where only units do not fit."""
         refused = [problem for problem in self.problems if problem.refused]
         if refused:
             more = f" And {len(refused) - _NAMED} more." if len(refused) > _NAMED else ""

@@ -219,19 +219,11 @@ def _all_plain(texts: Sequence[str]) -> Array | None:
 
 @dataclass(frozen=True)
 class Reading:
-    """Notations in which all fields of a column are numbers, and rows that decide.
+    """Notations in which all fields of a column are numbers, one for each set of numbers.
 
-    Attributes
-    ----------
-    notations
-        One for each set of numbers that the column may say; none where no notation fits.
-    row
-        First row (from 0) whose number depends on the notation, or that none reads; -1 if all are
-        the same.
-    unread
-        Rows that the nearest notation does not read.
-    is_marked
-        Whether the mark of decimals of the only notation stands in a field.
+    ``row`` (from 0) is the first whose number depends on the notation, or that none reads, else -1,
+    and ``unread`` counts the rows that the nearest one does not read. A column ``is_marked`` if the
+    mark of decimals of the only notation stands in a field.
     """
 
     notations: tuple[Notation, ...]

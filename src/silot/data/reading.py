@@ -173,16 +173,9 @@ def read_by_schema(
 ) -> Reading:
     """Read a table, in a file or a data frame, by a schema.
 
-    Parameters
-    ----------
-    complete
-        Whether labels and weights that the schema names must be there. Without, weights are left
-        out, and labels where the table has none: public records.
-    tell
-        Called with the share of the file that has been read.
-    check
-        Whether a table that does not fit is refused; without, its coordinates mean nothing and
-        ``fit`` says why.
+    Public records need not be ``complete``: weights are left out, and labels where there are none.
+    Without a ``check`` a table that does not fit is not refused: its coordinates mean nothing, and
+    ``fit`` says why.
     """
     table = data if isinstance(data, TableSource) else TableSource.of(data, site)
     with table.naming():
@@ -288,8 +281,8 @@ class _Reader:
             fit, numbers = self._fit.columns[name], encoded.numbers
             fit.add(encoded.misfits, block.lines)
             if numbers is not None and isinstance(column, Number):
-                if encoded.unread is not None:
-                    fit.signs.add(columns[name], encoded.unread)
+                if not fit.is_declared:
+                    fit.signs.add(columns[name], encoded.misfits["unread"])
                 sample = self._samples[name]
                 kept = sample.add(len(numbers), numbers[sample.rows()])[0]
                 fit.numbers = kept[np.isfinite(kept)]

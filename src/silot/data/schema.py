@@ -85,25 +85,21 @@ class Contract(Document):
         return {k: column for k, column in self.columns.items() if not isinstance(column, LeftOut)}
 
     @cached_property
-    def _coordinates(self) -> list[tuple[str, str]]:
-        """Return the name of each coordinate, after that of its column."""
-        from .coordinates import coordinate_names
+    def _coordinates(self) -> list[tuple[str, str, float, float]]:
+        """Return the column of each coordinate, its name, smallest and largest value."""
+        from .coordinates import layout
 
-        return [
-            (column, name)
-            for column, part in self.used.items()
-            for name in coordinate_names(column, part)
-        ]
+        return [(k, *row) for k, column in self.used.items() for row in layout(k, column)]
 
     @cached_property
     def features(self) -> tuple[str, ...]:
         """Return the names of the coordinates."""
-        return tuple(name for _, name in self._coordinates)
+        return tuple(name for _, name, _, _ in self._coordinates)
 
     @cached_property
     def origins(self) -> tuple[str, ...]:
         """Return the column of each coordinate."""
-        return tuple(column for column, _ in self._coordinates)
+        return tuple(column for column, _, _, _ in self._coordinates)
 
     @cached_property
     def units(self) -> tuple[tuple[float, float], ...]:
@@ -121,21 +117,14 @@ class Contract(Document):
         return (*self.label.classes, "other") if self.label.other else self.label.classes
 
     @cached_property
-    def _box(self) -> tuple[Array, Array]:
-        from .coordinates import corners
-
-        sides = [corners(column) for column in self.used.values()]
-        return np.concatenate([low for low, _ in sides]), np.concatenate([h for _, h in sides])
-
-    @property
     def low(self) -> Array:
         """Return the smallest coordinates (d,) that a record can have."""
-        return self._box[0]
+        return np.array([low for _, _, low, _ in self._coordinates])
 
-    @property
+    @cached_property
     def high(self) -> Array:
         """Return the largest coordinates (d,) that a record can have."""
-        return self._box[1]
+        return np.array([high for _, _, _, high in self._coordinates])
 
     @property
     def radius(self) -> float:

@@ -326,7 +326,7 @@ def _count_hump(way: Conversion, quartiles: Quartiles, numbers: Array) -> int:
 
 def _ways_to_schema(name: str, column: Number) -> list[Conversion]:
     """Return the conversions that lead to the unit of the schema."""
-    ways = [replace(rule, is_back=back) for rule in CONVERSIONS for back in (False, True)]
+    ways = (replace(rule, is_back=back) for rule in CONVERSIONS for back in (False, True))
     return [way for way in ways if _leads_to_schema(way, name, column)]
 
 

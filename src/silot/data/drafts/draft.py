@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import InputError
 from ..column_checks import find_duplicates
 from ..column_kinds import LONGEST, Feature, LeftOut
-from ..coordinates import coordinate_names
+from ..coordinates import layout
 from ..fit import Note
 from ..names import listing
 from ..reading import Schema, TableSource, Tell
@@ -119,7 +119,7 @@ class _Drafting:
         column: Feature | LeftOut = trial.columns[proposal.name]
         if isinstance(column, LeftOut):
             return proposal.entries
-        coordinates = set(coordinate_names(proposal.name, column))
+        coordinates = {name for name, _, _ in layout(proposal.name, column)}
         if coordinates & used_names:
             proposal.leave_out("text", "its coordinates would have names of another column's")
             proposal.notes.clear()

@@ -155,11 +155,11 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     codes = missing_codes(name, profile)
     kept = _Kept.of(profile, codes)
     if not kept.ends:
-        words = "no record has a value but codes for missing ones."
-        return proposal.leave_out("text", *_EMPTY, words)
+        reason = "no record has a value but codes for missing ones."
+        return proposal.leave_out("text", *_EMPTY, reason)
     if why := _identifier(name, profile, kept):
-        words = f"it looks like a record number ({why})."
-        return proposal.leave_out("identifier", why, "identifier", words)
+        reason = f"it looks like a record number ({why})."
+        return proposal.leave_out("identifier", why, "identifier", reason)
     limits = _limits(proposal, unit, kept)
     if limits is not None:
         # What cannot be, and is written for missing values elsewhere.
@@ -175,8 +175,8 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     _notation(proposal, profile)
     span, public = _range(proposal, limits, kept)
     if not (math.isfinite(span[1] - span[0]) and span[0] < span[1]):
-        words = "its numbers are too large for a range."
-        return proposal.leave_out("text", "numbers too large for a range", "name", words)
+        reason = "its numbers are too large for a range."
+        return proposal.leave_out("text", "numbers too large for a range", "name", reason)
     low = _tail(proposal, kept.sample, span[0])
     proposal.enter("range", [low, span[1]], public=public and low == span[0])
     _typical(proposal, kept)

@@ -58,18 +58,9 @@ UNKNOWN = frozenset(
 
 @dataclass(eq=False)
 class Numbers:
-    """Fields that are numbers, or days in one way of writing.
+    """Fields that are read as numbers, or as days in one way of writing, and those that are not.
 
-    Attributes
-    ----------
-    read, unread
-        Fields that are numbers, and that are neither numbers nor missing.
-    all_integers
-        Whether all numbers are whole.
-    ends
-        How often the smallest and the largest distinct numbers are there.
-    texts
-        How often the commonest texts are there that are no numbers.
+    ``ends`` counts the smallest and largest distinct numbers, and ``texts`` what is no number.
     """
 
     read: int = 0
@@ -230,9 +221,10 @@ class ColumnProfile:
         # Lists and the like have no names.
         values, codes = np.full(len(places), np.nan), np.zeros(len(places), dtype=np.int64)
         if self.typed != "other":
-            notation, fields = self._writing.notation or PLAIN, column
+            notation = self._writing.notation or PLAIN
+            fields: Any = column
             if len(places) < len(column):
-                fields = column[[*places] if isinstance(column, nw.Series) else rows]
+                fields = column[[*places]] if isinstance(column, nw.Series) else column[rows]
             values = as_numbers(fields, self._writing.sentinels, notation).values
             texts = fields.to_list() if isinstance(fields, nw.Series) else fields
             codes = np.fromiter(map(hash, texts), np.int64, len(texts))

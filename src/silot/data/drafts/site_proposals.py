@@ -61,8 +61,8 @@ class SiteProposals:
     needs: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
     def __post_init__(self) -> None:
-        roles = (self.schema.label, self.schema.weight)
-        self.parts = dict(self.schema.columns) | {part.column: part for part in roles if part}
+        roles = self.schema.roles.values()
+        self.parts = dict(self.schema.columns) | {part.column: part for part in roles}
         stated = {name: self._stated(name).source or name for name in self.parts}
         self.sources = {name: source for name, source in stated.items() if source in self.names}
         # Columns that are called otherwise are matched one to one, the nearest names first.

@@ -22,7 +22,7 @@ from ...render import (
 from ...render import Column as Head
 from ...render.words import printable
 from ..column_kinds import Category, Column, Date, LeftOut, Number, Ordered, Value, YesNo
-from ..coordinates import coordinate_names
+from ..coordinates import layout
 from ..fit import Note
 from ..reading import Schema
 from ..schema import FOR_PEOPLE
@@ -213,7 +213,7 @@ def _columns(schema: Schema) -> Content:
 
 
 def _width(name: str, column: Column) -> int:
-    return 0 if isinstance(column, LeftOut) else len(coordinate_names(name, column))
+    return 0 if isinstance(column, LeftOut) else len(layout(name, column))
 
 
 def _range(column: Column) -> str:
