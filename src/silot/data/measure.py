@@ -117,16 +117,14 @@ class Measure:
         counts = np.ones(len(cloud))
         if weights is not None:
             counts = as_array(weights, "weights", np.float64).copy()
-        for array in (cloud, masses, kinds, counts, names):
-            if array is not None:
-                array.setflags(write=False)
-        object.__setattr__(self, "points", cloud)
-        object.__setattr__(self, "weights", masses)
-        object.__setattr__(self, "labels", kinds)
-        object.__setattr__(self, "masses", counts)
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "columns", named)
-        object.__setattr__(self, "schema", schema)
+        parts = {
+            "points": cloud, "weights": masses, "labels": kinds, "masses": counts, "names": names,
+            "columns": named, "schema": schema,
+        }  # fmt: skip
+        for name, part in parts.items():
+            if isinstance(part, np.ndarray):
+                part.setflags(write=False)
+            object.__setattr__(self, name, part)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # The constructor makes the arrays of copies read-only too.

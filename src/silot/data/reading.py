@@ -217,8 +217,7 @@ class _Reader:
         sources = set(self._sources.values())
         fits = {part.column: ColumnFit() for part in schema.roles.values()}
         for name, writing in self._writings.items():
-            is_stated = name in site.columns and bool(site.columns[name].unit)
-            fits[name] = ColumnFit(is_stated, writing.notation is not None)
+            fits[name] = ColumnFit(bool(site.entry(name).unit), writing.notation is not None)
         self._fit = Fit(schema, fits, tuple(name for name in names if name not in sources))
         self._rows, self._masses = Rows(len(schema.features)), Rows(1)
         self._labels: list[str] = []
@@ -237,8 +236,7 @@ class _Reader:
                 "names are those of the schema; 'from' says what a column is called here.",
                 code="site-invalid",
             )
-        entries = {name: self._site.columns.get(name, SiteColumn()) for name in names}
-        return {name: entry.source or name for name, entry in entries.items()}
+        return {name: self._site.entry(name).source or name for name in names}
 
     def read(
         self, blocks: Iterable[Block], tell: Tell | None = None, *, check: bool = True
@@ -295,7 +293,7 @@ class _Reader:
         self._records.append(_row_hashes(rows))
         if self._label is not None:
             name = self._label.column
-            texts, misfits = _labels(columns[name], self._label, self._site.columns.get(name))
+            texts, misfits = _labels(columns[name], self._label, self._site.entry(name))
             self._labels += texts
             self._fit.columns[name].add(misfits, block.lines)
         if self._weight is not None:
@@ -307,11 +305,8 @@ class _Reader:
             blocks.append(hashes(columns[name]))
 
 
-def _labels(
-    column: Fields, label: Label, site: SiteColumn | None
-) -> tuple[list[str], dict[str, Any]]:
+def _labels(column: Fields, label: Label, written: SiteColumn) -> tuple[list[str], dict[str, Any]]:
     """Return labels among the public classes, and what does not fit."""
-    written = SiteColumn() if site is None else site
     classes = {name: place for place, name in enumerate(label.classes)}
     own = {code: classes.get(label_name(name), UNREAD) for code, name in written.codes.items()}
     codes = as_codes(column, classes | own, written.sentinels)

@@ -92,6 +92,10 @@ class Site(Document):
         mark = self.decimal or ("," if self.group == "." else ".")
         return Notation(decimal=mark, group=self.group)
 
+    def entry(self, name: str) -> SiteColumn:
+        """Return how it writes a column; by default as the schema says."""
+        return self.columns.get(name, SiteColumn())
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.decimal and self.decimal == self.group:
@@ -126,7 +130,7 @@ class Site(Document):
 
 def writing_of(name: str, column: Feature, site: Site) -> Writing:
     """How a site writes a column."""
-    entry = site.columns.get(name, SiteColumn())
+    entry = site.entry(name)
     factor, offset = 1.0, 0.0
     if entry.unit:
         if not isinstance(column, Number) or not column.unit:

@@ -38,12 +38,12 @@ def read_there(
     source: TableSource, schema: Schema, site: Site, tell: Tell | None
 ) -> tuple[list[Problem], Fit | None]:
     """Read the columns that are there, and say which are absent."""
-    sources = {name: part.source for name, part in site.columns.items() if part.source}
     columns = [*schema.used, *(part.column for part in schema.roles.values())]
-    absent = [name for name in columns if sources.get(name, name) not in source.names]
+    sources = {name: site.entry(name).source or name for name in columns}
+    absent = [name for name in columns if sources[name] not in source.names]
     problems = [
         Problem(
-            name, "absent", f"Column {sources.get(name, name)!r} is not there. Say what it is "
+            name, "absent", f"Column {sources[name]!r} is not there. Say what it is "
             f"called here in a site file (columns: {name}: from: ...).", True, 1,
         )
         for name in absent

@@ -102,9 +102,9 @@ class _Drafting:
     def _proposal(self, name: str, profile: ColumnProfile) -> Proposal:
         if name in self.identifiers:
             return Proposal(name).leave_out("identifier", "")
-        stated = self.site.columns.get(name)
-        proposal = propose(name, profile, stated.unit if stated else "")
-        if stated and stated.format and proposal.entries["kind"] == "date":
+        stated = self.site.entry(name)
+        proposal = propose(name, profile, stated.unit)
+        if stated.format and proposal.entries["kind"] == "date":
             # The site file says how it writes them.
             proposal.entries.pop("format", None)
             proposal.read_off = [

@@ -20,7 +20,7 @@ from ..label_names import label_name
 from ..names import canonical
 from ..notation import MISSING, PLAIN, Reading
 from ..reading import TableSource, Tell
-from ..site import Site, SiteColumn
+from ..site import Site
 
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -247,7 +247,7 @@ class TableProfile:
 
         ``columns`` has the names in the table by those of the profile.
         """
-        entries = {name: site.columns.get(name, SiteColumn()) for name in columns}
+        entries = {name: site.entry(name) for name in columns}
         stated = {name: entry.notation or site.notation for name, entry in entries.items()}
         signs = {name: Signs() for name in columns if stated[name] is None}
         for block in source.blocks(set(columns.values())):
