@@ -39,18 +39,13 @@ ByName = Annotated[Mapping[Name, V], BeforeValidator(_distinct)]
 _KINDS = (".json", ".yml", ".yaml")
 _TYPES = {
     "bool": "true or false",
-    "dict": "a mapping",
     "finite": "a finite number",
     "float": "a number",
-    "frozen": "a list",
     "int": "a whole number",
-    "list": "a list",
-    "mapping": "a mapping",
-    "model": "a mapping",
     "path": "a path",
-    "set": "a list",
     "string": "a text",
-    "tuple": "a list",
+    **dict.fromkeys(("dict", "mapping", "model"), "a mapping"),
+    **dict.fromkeys(("frozen", "list", "set", "tuple"), "a list"),
 }
 _BOUNDS = {
     "greater_than": ("gt", "a number above {} is needed"),

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .column_checks import (
-    Finding,
-    HolderSample,
-    find_constants,
-    find_duplicates,
-    find_identifiers,
-    find_repetitions,
-    find_scales,
-    find_sentinels,
-    holders_in_words,
-)
+from . import column_checks as checks
+from .column_checks import Finding, HolderSample, holders_in_words
 from .column_kinds import Number
 from .names import limits_of, listing, unit_of
 from .units import Suspicion, suspect_unit_of_few
@@ -248,18 +239,18 @@ def _findings(
     columns: Sequence[str], samples: Sequence[HolderSample], *, named: bool
 ) -> list[Finding]:
     """Run all checks of columns."""
-    numbering = find_identifiers(columns, samples)
+    numbering = checks.find_identifiers(columns, samples)
     if not named and len(columns) == 1:
         # Points on a line have no other column that they could number.
         numbering = []
     return [
         *numbering,
-        *find_sentinels(columns, samples),
-        *find_scales(columns, samples),
+        *checks.find_sentinels(columns, samples),
+        *checks.find_scales(columns, samples),
         *find_mixtures(columns, samples),
-        *(find_repetitions(samples) if named and len(columns) > 1 else []),
-        *find_constants(columns, samples),
-        *find_duplicates(columns, samples),
+        *(checks.find_repetitions(samples) if named and len(columns) > 1 else []),
+        *checks.find_constants(columns, samples),
+        *checks.find_duplicates(columns, samples),
     ]
 
 

@@ -9,20 +9,11 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
+from .. import names
 from ..column_checks import find_identifiers, find_sentinels, is_missing_code, is_numbering_name
 from ..column_kinds import Number
 from ..documents import EXACT, neat
-from ..names import (
-    ADDRESS,
-    CODED,
-    DATED,
-    Limits,
-    Quartiles,
-    has_word,
-    is_identifier_name,
-    limits_of,
-    unit_of,
-)
+from ..names import Limits, Quartiles, has_word, is_identifier_name, limits_of, unit_of
 from ..notation import PLAIN
 from ..units import Suspicion, suspect_unit_of_few
 from .profile import ColumnProfile, sample_of
@@ -84,11 +75,11 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
     if kinds == {"0", "1"} or all(name[:1] in "<>" for name in kinds):
         return True
     # What has zeros in front is no number.
-    if has_word(name, ADDRESS) or profile.padded > 0.1 * profile.value_count:
+    if has_word(name, names.ADDRESS) or profile.padded > 0.1 * profile.value_count:
         return True
     numbers = profile.numbers
     is_coded = not numbers.unread and numbers.all_integers and len(kinds) <= MOST_CATEGORIES
-    return is_coded and has_word(name, CODED)
+    return is_coded and has_word(name, names.CODED)
 
 
 def _form(name: str, profile: ColumnProfile) -> str | None:
@@ -96,7 +87,7 @@ def _form(name: str, profile: ColumnProfile) -> str | None:
     words = unknown_words(profile.numbers.texts)
     values = profile.value_count - sum(profile.numbers.texts[text] for text in words)
     # Eight digits can be read as a day, and are a number where the name says nothing of days.
-    digits = profile.numbers.read > 0 and not has_word(name, DATED)
+    digits = profile.numbers.read > 0 and not has_word(name, names.DATED)
     fits = {form: days for form, days in profile.days.items() if days.read >= MOST * values > 0}
     if digits or not fits:
         return None
