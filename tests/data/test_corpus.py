@@ -24,7 +24,7 @@ import pytest
 
 from silot import Schema, SilotError, Site, load_measure
 from silot.data.notation import Notation
-from silot.data.reading import read_frame
+from silot.data.reading import read_by_schema
 from tests.lazily import package
 
 pl, pa, pandas = package("polars"), package("pyarrow"), package("pandas")
@@ -301,7 +301,7 @@ def test_declared_columns_are_the_truth_in_every_container(container: str, tmp_p
     schema = Schema.of({"columns": {name: entry for name, (_, entry, _) in COLUMNS.items()}})
     columns = {name: list(texts) for name, (texts, _, _) in COLUMNS.items()}
     if container in FRAMES:
-        measure = read_frame(FRAMES[container](columns), schema).measure
+        measure = read_by_schema(FRAMES[container](columns), schema).measure
     else:
         WRITERS[container](columns, tmp_path / "table.any")
         measure = load_measure(tmp_path / "table.any", schema=schema)

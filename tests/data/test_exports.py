@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from silot import Schema, SilotError, Site, check_schema, load_measure
-from silot.data.reading import read_frame
+from silot.data.reading import read_by_schema
 from tests.lazily import package
 
 pl, pandas = package("polars"), package("pandas")
@@ -95,7 +95,7 @@ def test_numbers_among_texts_have_no_notation(of: str, tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         if of == "frame":
             assert schema is not None
-            return read_frame(pandas.DataFrame({"a": values}, dtype=object), schema, site).measure
+            return read_by_schema(pandas.DataFrame({"a": values}, dtype=object), schema, site).measure
         if of == "sqlite":
             base = sqlite3.connect(path)
             base.execute("CREATE TABLE t(a)")

@@ -17,7 +17,7 @@ from silot import Measure, Schema
 from silot.data.label_names import label_name
 from silot.data.loading import column_names, load_identifiers, load_measure
 from silot.data.names import canonical, header_names, similar
-from silot.data.reading import read_by_schema, table_source
+from silot.data.reading import read_by_schema
 from silot.data.site import Site
 from silot.errors import FileError, InputError, MismatchError, SilotError
 from tests.lazily import package
@@ -189,7 +189,7 @@ def test_a_schema_and_a_site_file_are_read_by_the_same_rule(
     columns["F" + name] = ["C" + name, "well", "C" + name]
     coded = {text: values for text, values in columns.items() if text != "dx"}
     pl.DataFrame(coded).write_csv(tmp_path / "t.csv")
-    read = read_by_schema(table_source(tmp_path / "t.csv"), schema(other), Site.load(site)).measure
+    read = read_by_schema(tmp_path / "t.csv", schema(other), Site.load(site)).measure
     assert np.array_equal(read.points, truth.points)
     assert silot.distance(read, truth, labels=True, permutations=19).value == 0.0
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import silot
 from silot import Measure, Schema, Site, load_measure, save_measure
-from silot.data import dialect, reading
+from silot.data import dialect
+from silot.data.fields import Sample
 from silot.data.notation import possible, read_numbers
-from silot.data.reading import read_by_schema, read_frame, table_source
+from silot.data.reading import read_by_schema
 from silot.errors import FileError, InputError, MismatchError
 from tests.lazily import package
 from tests.tiers import examples
@@ -132,15 +133,16 @@ def test_files_and_frames_of_the_same_fields_give_the_same_coordinates(
 ) -> None:
     folder = tmp_path_factory.mktemp("tables")
     path = table(folder / "a.csv", rows)
-    loaded = read_by_schema(table_source(path), SCHEMA, check=False)
+    loaded = read_by_schema(path, SCHEMA, check=False)
     with gzip.open(folder / "a.csv.gz", "wt") as packed:
         packed.write(path.read_text())
     frame = pl.DataFrame(rows, schema=HEADER, orient="row")
     frame.write_parquet(folder / "a.parquet")
     for name in ("a.csv.gz", "a.parquet"):
-        again = read_by_schema(table_source(folder / name), SCHEMA, check=False)
+        again = read_by_schema(folder / name, SCHEMA, check=False)
         assert arrays(again.measure) == arrays(loaded.measure)
-        assert again.fit.misfits == loaded.fit.misfits
+        for name, column in loaded.fit.columns.items():
+            assert again.fit.columns[name].counts == column.counts
 
 
 ANYTHING = st.sampled_from(
@@ -161,14 +163,14 @@ def mixed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=5))
 def test_fields_of_mixed_types_are_read_each_as_if_alone(rows: list[tuple[Any, ...]]) -> None:
-    alone = [read_frame(mixed([row]), SCHEMA, check=False) for row in rows]
+    alone = [read_by_schema(mixed([row]), SCHEMA, check=False) for row in rows]
     expected = [record for each in alone for record in arrays(each.measure)]
     frame = mixed(rows)
-    assert arrays(read_frame(frame, SCHEMA, check=False).measure) == expected
+    assert arrays(read_by_schema(frame, SCHEMA, check=False).measure) == expected
     # Pandas calls a column of texts alone a column of texts, and of nothing alone of nothing.
     inferred = frame.infer_objects()
-    pieces = [read_frame(inferred.iloc[[k]], SCHEMA, check=False) for k in range(len(rows))]
-    read = arrays(read_frame(inferred, SCHEMA, check=False).measure)
+    pieces = [read_by_schema(inferred.iloc[[k]], SCHEMA, check=False) for k in range(len(rows))]
+    read = arrays(read_by_schema(inferred, SCHEMA, check=False).measure)
     assert read == [record for each in pieces for record in arrays(each.measure)]
 
 
@@ -235,11 +237,9 @@ def test_what_does_not_fit_is_refused_by_column_in_counts(
 
 
 def test_few_numbers_out_of_the_range_are_cut_to_it_and_counted(tmp_path: Path) -> None:
-    found = read_by_schema(
-        table_source(table(tmp_path / "a.csv", put("age", "111", "-5.0"))), SCHEMA
-    )
+    found = read_by_schema(table(tmp_path / "a.csv", put("age", "111", "-5.0")), SCHEMA)
     assert found.measure.points[:3, 0].tolist() == [1.0, 0.0, 70 / 110]
-    assert found.fit.misfits["age"].above == found.fit.misfits["age"].below == 1
+    assert found.fit.columns["age"].counts["above"] == found.fit.columns["age"].counts["below"] == 1
     (problem,) = [each for each in found.fit.problems if each.kind == "outside"]
     assert not problem.refused
 
@@ -261,7 +261,7 @@ def test_repeated_records_and_identifiers_are_counted(tmp_path: Path) -> None:
                                     "y": {"kind": "number", "range": [0, 9]}}})  # fmt: skip
     frame = pl.DataFrame({"id": ["a", "b", "a", "c"], "x": [1, 0, 1, 0], "y": [1.0, 2.0, 1.0, 2.5]})
     frame.write_csv(tmp_path / "a.csv")
-    fit = read_by_schema(table_source(tmp_path / "a.csv"), schema).fit
+    fit = read_by_schema(tmp_path / "a.csv", schema).fit
     assert fit.repeated == 1
     assert fit.shared_identifiers == {"id": 1}
 
@@ -274,7 +274,7 @@ def test_columns_that_are_absent_or_too_many_are_named(tmp_path: Path) -> None:
     assert caught.value.code == "schema-columns"
     frame = pl.DataFrame([GOOD], schema=HEADER, orient="row").with_columns(extra=pl.lit(1))
     frame.write_csv(path)
-    assert read_by_schema(table_source(path), SCHEMA).fit.extra == ("extra",)
+    assert read_by_schema(path, SCHEMA).fit.extra == ("extra",)
 
 
 def test_a_site_says_how_it_writes_its_columns(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_site_says_how_it_writes_its_columns(tmp_path: Path) -> None:
 def test_public_records_need_neither_weights_nor_labels(tmp_path: Path) -> None:
     frame = pl.DataFrame([GOOD], schema=HEADER, orient="row").drop("w", "ill")
     frame.write_csv(tmp_path / "a.csv")
-    found = read_by_schema(table_source(tmp_path / "a.csv"), SCHEMA, complete=False).measure
+    found = read_by_schema(tmp_path / "a.csv", SCHEMA, complete=False).measure
     assert not found.labelled
     assert found.schema == SCHEMA
 
@@ -360,11 +360,12 @@ def test_data_of_two_schemas_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_quartiles_are_of_records_evenly_over_the_file() -> None:
-    sample = reading._Sample()
+    sample = Sample(1 << 15)
     values = np.arange(200_000.0)
     for start in range(0, len(values), 777):
-        sample.add(values[start : start + 777])
-    quartiles = np.quantile(sample.numbers, [0.25, 0.5, 0.75])
+        block = values[start : start + 777]
+        kept = sample.add(len(block), block[sample.rows()])[0]
+    quartiles = np.quantile(kept, [0.25, 0.5, 0.75])
     np.testing.assert_allclose(quartiles, [50_000, 100_000, 150_000], rtol=1e-3)
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ..data.files import check_whole
 from ..data.matching import check_schemas, match_columns
 from ..data.measure import Data, Measure
-from ..data.reading import Schema, read_frame
+from ..data.reading import Schema, read_by_schema
 from ..data.schema import Contract
 from ..distances.sketches.release_file import ASSUMED, ReleaseFile, Terms, digest_public_records
 from ..distances.sketches.release_options import count_cells, read_public_classes
@@ -249,7 +249,7 @@ def _answer(name: str, prepared: Prepared, sending: Sending, ledger: str | Path)
 def read_data(data: Data, schema: Contract | None, name: str, labels: bool) -> Measure:
     """Read data as a measure, by the schema unless they are read already."""
     if schema is not None and not isinstance(data, Measure):
-        return read_frame(data, schema).measure
+        return read_by_schema(data, schema).measure
     measure = read_measure(name, data, None)
     if schema is not None:
         check_schemas({"schema": schema, name: measure.schema})

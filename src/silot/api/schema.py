@@ -73,11 +73,13 @@ def draft_schema(
     >>> draft.schema.read_off
     ('age.typical', 'sex.categories')
     """
-    from ..data.drafts.draft import Roles, draft
+    from ..data.drafts.draft import draft
     from ..data.site import Site
 
-    roles = Roles(label=label, weight=weight, identifiers=tuple(identifiers))
-    return draft(data, others, roles, Site.coerce(site), title=name, tell=tell)
+    return draft(
+        data, others, label=label, weight=weight, identifiers=identifiers, site=Site.coerce(site),
+        title=name, tell=tell,
+    )  # fmt: skip
 
 
 def check_schema(
@@ -119,9 +121,8 @@ def check_schema(
     'fraction'
     """
     from ..data.drafts.check import check
-    from ..data.drafts.source_table import SourceTable
-    from ..data.reading import Schema
+    from ..data.reading import Schema, TableSource
     from ..data.site import Site
 
     way = Site.coerce(site) or Site()
-    return check(SourceTable.of(data, tell=tell, site=way), Schema.coerce(schema), way)
+    return check(TableSource.of(data, way), Schema.coerce(schema), way, tell)

@@ -16,7 +16,7 @@ from ..data.loading import column_names, load_measure
 from ..data.matching import match_columns
 from ..data.measure import Covariance, Measure
 from ..data.names import canonical
-from ..data.reading import Schema, read_by_schema, table_source
+from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
 from ..errors import InputError
 from ..federation.result import Billed
@@ -105,9 +105,7 @@ class Columns(Flags):
         # Public records are written as the schema says, unless somebody names them.
         site = self.site_of(path, is_public=not complete)
         with reading(path) as progress:
-            records = read_by_schema(
-                table_source(path), schema, site, complete=complete, tell=progress
-            )
+            records = read_by_schema(path, schema, site, complete=complete, tell=progress)
         for problem in records.fit.problems:
             tell(f"{path.name}: {problem.sentence}")
         return records.measure

@@ -14,7 +14,7 @@ from ..data.documents import read_fields
 from ..data.drafts.view import difference_content, schema_content
 from ..data.files import write_whole
 from ..data.loading import save_measure
-from ..data.reading import Schema, read_by_schema, table_source
+from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
 from ..render.words import printable
 from .console import print_json, print_line, reading, say_where, show_blocks, tell
@@ -151,9 +151,7 @@ def apply_command(
     """Write the coordinates of a table by a schema, with the schema, to an .npz."""
     contract, way = Schema.load(schema), Site.coerce(site)
     with reading(table) as progress:
-        records = read_by_schema(
-            table_source(table), contract, way, complete=not public, tell=progress
-        )
+        records = read_by_schema(table, contract, way, complete=not public, tell=progress)
     for problem in records.fit.problems:
         tell(f"{table.name}: {problem.sentence}")
     save_measure(out, records.measure)

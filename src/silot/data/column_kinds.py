@@ -82,6 +82,16 @@ class _Column(Part):
     sentinels: Sentinels = ()
     about: str = ""
 
+    @field_validator("missing")
+    @classmethod
+    def _check_missing(cls, missing: Any) -> Any:
+        return Value(value=cls._public(missing.value)) if isinstance(missing, Value) else missing
+
+    @classmethod
+    def _public(cls, value: Any) -> Any:
+        """Return a public value for missing ones as a column of this kind has it."""
+        return value
+
 
 class Number(_Column):
     """A number: its coordinate is ``weight * (t(x) - t(low)) / scale``.
@@ -158,14 +168,11 @@ class Number(_Column):
             raise ValueError("missing: the value is out of the range")
         return self
 
-    @field_validator("missing")
     @classmethod
-    def _number(cls, missing: Any) -> Any:
-        if not isinstance(missing, Value):
-            return missing
-        if isinstance(missing.value, bool) or not isinstance(missing.value, int | float):
+    def _public(cls, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError("a number is needed as value")
-        return Value(value=float(missing.value))
+        return float(value)
 
 
 class YesNo(_Column):
@@ -194,12 +201,9 @@ class _OneOf(_Column):
     kind: Any
     categories: Categories = Field(min_length=1, max_length=_MOST_CATEGORIES)
 
-    @field_validator("missing")
     @classmethod
-    def _text_of(cls, missing: Any) -> Any:
-        if isinstance(missing, Value):
-            return Value(value=_named((missing.value,), "values")[0])
-        return missing
+    def _public(cls, value: Any) -> str:
+        return _named((value,), "values")[0]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -260,13 +264,10 @@ class Date(_Column):
                 raise ValueError("missing: the value is out of the range")
         return self
 
-    @field_validator("missing")
     @classmethod
-    def _day(cls, missing: Any) -> Any:
-        if not isinstance(missing, Value):
-            return missing
+    def _public(cls, value: Any) -> str:
         try:
-            return Value(value=date.fromisoformat(str(missing.value)).isoformat())
+            return date.fromisoformat(str(value)).isoformat()
         except ValueError:
             raise ValueError("a day such as 2026-11-22 is needed as value") from None
 

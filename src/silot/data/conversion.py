@@ -52,19 +52,8 @@ MOLAR_MASS = {
 def conversion(source: str, target: str, substance: str = "") -> tuple[float, float]:
     """Factor and offset from one unit to another: ``target = factor * source + offset``.
 
-    Parameters
-    ----------
-    source, target
-        Units by UCUM, or as pint knows them.
-    substance
-        What is measured, where one is a mass and the other an amount: a name whose molar mass is
-        known (``MOLAR_MASS``), or grams a mole as a text.
-
-    Raises
-    ------
-    InputError
-        ``unit-unknown`` for a unit that nobody knows, ``unit-mismatch`` for two that do not
-        measure the same.
+    Units are by UCUM, or as pint has them. Between a mass and an amount the ``substance`` is
+    needed: a name in ``MOLAR_MASS``, or grams a mole as a text.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -31,18 +31,8 @@ _NO_DAYS = {float((date.fromisoformat(day) - _EPOCH).days) for day in _CALENDARS
 class Writing:
     """How a site writes a column, if not as the schema says.
 
-    Attributes
-    ----------
-    factor, offset
-        From the site's unit to that of the schema: ``factor * x + offset``.
-    codes
-        The category in the schema of each code of the site.
-    format
-        The date format.
-    sentinels
-        Further texts for missing values, beside those of the schema.
-    notation
-        How numbers are written, if schema or site file say so.
+    Numbers in the unit of the schema are ``factor * x + offset``. The ``codes`` have the category
+    in the schema of each code of the site, and ``sentinels`` come beside those of the schema.
     """
 
     factor: float = 1.0
@@ -53,108 +43,29 @@ class Writing:
     notation: Notation | None = None
 
 
-@dataclass(frozen=True)
-class Misfits:
-    """How many fields of a column do not fit its description; for the site alone.
-
-    Attributes
-    ----------
-    missing
-        Fields without a value.
-    unread
-        Fields of another kind: no number, no day, neither yes nor no. If the schema counts such
-        fields as missing, they are among these too.
-    below, above
-        Values out of the range.
-    unknown, other
-        Categories that the schema does not have; ``other`` if it takes them as other.
-    alike
-        Categories whose spelling differs from one of the schema in case, blanks or signs only.
-    fraction
-        Fractions among whole numbers.
-    coded
-        Values out of the range that often stand for missing ones: 0, -999, 1900-01-01.
-    first
-        By kind, the line of its first field: in what ``of`` returns the row of a block, from 0.
-    """
-
-    missing: int = 0
-    unread: int = 0
-    below: int = 0
-    above: int = 0
-    unknown: int = 0
-    alike: int = 0
-    other: int = 0
-    fraction: int = 0
-    coded: int = 0
-    first: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
-
-    @classmethod
-    def of(cls, **kinds: npt.ArrayLike) -> Misfits:
-        """Count the fields of a block (n,) that are of each kind."""
-        masks = {kind: np.asarray(mask, dtype=np.bool_) for kind, mask in kinds.items()}
-        first = {kind: int(np.argmax(mask)) for kind, mask in masks.items() if mask.any()}
-        return cls(**{kind: int(mask.sum()) for kind, mask in masks.items()}, first=first)
-
-    def at(self, lines: Sequence[int]) -> Misfits:
-        """Return the same with lines for rows."""
-        return replace(self, first={kind: lines[row] for kind, row in self.first.items()})
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Return the number of fields by kind."""
-        return {kind: count for kind, count in vars(self).items() if kind != "first"}
-
-    def __add__(self, other: Misfits) -> Misfits:
-        mine, others = self.counts, other.counts
-        first = {**other.first, **self.first}
-        return Misfits(**{kind: mine[kind] + others[kind] for kind in mine}, first=first)
-
-    @property
-    def outside(self) -> int:
-        """Count the values out of the range, on either side."""
-        return self.below + self.above
-
-
 @dataclass(frozen=True, eq=False)
 class EncodedColumn:
-    """Coordinates (n, k) of a column, what did not fit, what was missing, and uncut numbers.
-
-    ``unread`` says which fields the plain notation does not read, where none is declared.
-    """
+    """Coordinates (n, k) of a column, which fields are misfits, by kind, and uncut numbers."""
 
     coordinates: Array
-    misfits: Misfits
-    missing: Bools
+    misfits: dict[str, Bools]
     numbers: Array | None = None
-    unread: Bools | None = None
 
 
-def coordinate_names(name: str, column: Feature) -> tuple[str, ...]:
-    """Return the names of the coordinates of a column."""
-    extra = (f"{name} missing",) if column.missing == "indicator" else ()
-    if isinstance(column, Category):
-        kinds = (*column.categories, *(("other",) if column.other else ()))
-        return (*(f"{name}={kind}" for kind in kinds), *extra)
-    if isinstance(column, Number | Date) and column.period is not None:
-        return (f"{name} (cos)", f"{name} (sin)", *extra)
-    return (name, *extra)
-
-
-def corners(column: Feature) -> tuple[Array, Array]:
-    """Return the smallest and largest coordinates of a column."""
+def layout(name: str, column: Feature) -> list[tuple[str, float, float]]:
+    """Return the coordinates of a column: their names, smallest and largest values."""
     weight = column.weight
     if isinstance(column, Category):
-        count = len(column.categories) + column.other
-        low, high = np.zeros(count), np.full(count, weight / np.sqrt(2.0))
+        names = [f"{name}={kind}" for kind in (*column.categories, *["other"] * column.other)]
+        low, high = 0.0, float(weight / np.sqrt(2.0))
     elif isinstance(column, Number | Date) and column.period is not None:
-        low, high = np.full(2, -0.5 * weight), np.full(2, 0.5 * weight)
+        names, low, high = [f"{name} (cos)", f"{name} (sin)"], -0.5 * weight, 0.5 * weight
     else:
-        most = _length(column) if isinstance(column, Number) else 1.0
-        low, high = np.zeros(1), np.array([weight * most])
-    if column.missing == "indicator":
-        return np.append(low, 0.0), np.append(high, weight)
-    return low, high
+        names, low, high = [name], 0.0, weight
+        if isinstance(column, Number):
+            high = float(number_coordinates(column, column.range)[1])
+    extra = [(f"{name} missing", 0.0, weight)] if column.missing == "indicator" else []
+    return [*((name, low, high) for name in names), *extra]
 
 
 def units(column: Feature) -> tuple[Array, Array]:
@@ -162,7 +73,7 @@ def units(column: Feature) -> tuple[Array, Array]:
 
     Coordinates that are not linear in their column stay as they are.
     """
-    low, high = corners(column)
+    _, low, high = (np.array(side) for side in zip(*layout("", column), strict=True))
     lengths, zeros = np.ones(len(low)), np.zeros(len(low))
     if isinstance(column, Date):
         return lengths, zeros
@@ -187,7 +98,7 @@ def encode(column: Feature, fields: Fields, writing: Writing) -> EncodedColumn:
         encoded = _encode_categories(column, fields, writing)
     if column.missing != "indicator":
         return encoded
-    indicator = np.where(encoded.missing, column.weight, 0.0)
+    indicator = np.where(encoded.misfits["missing"], column.weight, 0.0)
     return replace(encoded, coordinates=np.column_stack([encoded.coordinates, indicator]))
 
 
@@ -197,7 +108,7 @@ def _encode_numbers(column: Number, fields: Fields, writing: Writing) -> Encoded
     fraction = (values != np.floor(values)) & ~np.isnan(values) & (column.kind == "integer")
     if (writing.factor, writing.offset) != (1.0, 0.0):
         values = writing.factor * values + writing.offset
-    cut, missing, misfits = _cut(Numbers(values, read.unread), column, *column.range)
+    cut, misfits = _cut(Numbers(values, read.unread), column, *column.range)
     coordinates = _coordinates(column, np.where(np.isnan(cut), stand_in(column), cut))
     outside = (values < column.range[0]) | (values > column.range[1])
     # Codes are recognised as the site writes them, before conversion.
@@ -205,9 +116,8 @@ def _encode_numbers(column: Number, fields: Fields, writing: Writing) -> Encoded
     for row in np.flatnonzero(outside):
         value = float(read.values[row])
         coded[row] = value == 0 or is_missing_code(value)
-    misfits += Misfits.of(fraction=fraction, coded=coded)
-    unread = None if writing.notation else read.unread
-    return EncodedColumn(coordinates, misfits, missing, values, unread)
+    misfits |= {"fraction": fraction, "coded": coded}
+    return EncodedColumn(coordinates, misfits, values)
 
 
 def stand_in(column: Number) -> float:
@@ -238,15 +148,6 @@ def _coordinates(column: Number, values: Array) -> Array:
     return column.weight * shares[:, None]
 
 
-def _length(column: Number) -> float:
-    """Return the largest coordinate of a column of weight 1."""
-    low, high = column.range
-    if column.spread is None:
-        return 1.0
-    length = math.log(high) - math.log(low) if column.transform == "log" else high - low
-    return length / column.spread if column.transform != "rank" else 1.0
-
-
 def _shares(values: Array, quantiles: Array) -> Array:
     """Return the share of the public distribution below each value, linear between quantiles."""
     last = len(quantiles) - 2
@@ -267,7 +168,7 @@ def _encode_dates(column: Date, fields: Fields, writing: Writing) -> EncodedColu
     first, last = (float((day - _EPOCH).days) for day in column.range)
     # A time on the last day is in the range.
     days = np.where(np.floor(read.values) == last, last, read.values)
-    cut, missing, misfits = _cut(Numbers(days, read.unread), column, first, last)
+    cut, misfits = _cut(Numbers(days, read.unread), column, first, last)
     moments = np.where(cut == days, read.values, cut)
     public = 0.5 * first + 0.5 * last
     if isinstance(column.missing, Value):
@@ -278,8 +179,8 @@ def _encode_dates(column: Date, fields: Fields, writing: Writing) -> EncodedColu
     else:
         coordinates = column.weight * ((np.minimum(values, last) - first) / (last - first))[:, None]
     is_outside = (days < first) | (days > last)
-    misfits += Misfits.of(coded=is_outside & np.isin(np.floor(read.values), [*_NO_DAYS]))
-    return EncodedColumn(coordinates, misfits, missing)
+    misfits["coded"] = is_outside & np.isin(np.floor(read.values), [*_NO_DAYS])
+    return EncodedColumn(coordinates, misfits)
 
 
 def _turns(days: Array, period: str) -> Array:
@@ -297,8 +198,8 @@ def _turns(days: Array, period: str) -> Array:
 
 def _cut(
     numbers: Numbers, column: Number | Date, low: float, high: float
-) -> tuple[Array, Bools, Misfits]:
-    """Return numbers cut to the range, which are missing (NaN), and what did not fit."""
+) -> tuple[Array, dict[str, Bools]]:
+    """Return numbers cut to the range, missing ones as NaN, and what did not fit."""
     values = numbers.values
     below, above = values < low, values > high
     cut = np.clip(values, low, high)
@@ -308,8 +209,7 @@ def _cut(
     if column.outside == "missing":
         empty |= below | above
         cut[below | above] = np.nan
-    misfits = Misfits.of(missing=empty, unread=numbers.unread, below=below, above=above)
-    return cut, empty, misfits
+    return cut, {"missing": empty, "unread": numbers.unread, "below": below, "above": above}
 
 
 def _encode_categories(
@@ -322,13 +222,12 @@ def _encode_categories(
         places | {text: places[name] for text, name in writing.codes.items()},
         (*column.sentinels, *writing.sentinels),
     )
-    missing, other = codes == EMPTY, codes == UNREAD
-    alike = codes == ALIKE
-    misfits = Misfits.of(missing=missing, unknown=other, alike=alike)
+    missing, other, alike = (codes == kind for kind in (EMPTY, UNREAD, ALIKE))
+    misfits = {"missing": missing, "unknown": other, "alike": alike}
     if isinstance(column, YesNo):
-        misfits = Misfits.of(missing=missing, unread=other | alike)
+        misfits = {"missing": missing, "unread": other | alike}
     elif isinstance(column, Category) and column.other:
-        misfits = Misfits.of(missing=missing, other=other, alike=alike)
+        misfits = {"missing": missing, "other": other, "alike": alike}
         codes = np.where(other, count, codes)
         count += 1
     if isinstance(column.missing, Value):
@@ -341,7 +240,7 @@ def _encode_categories(
         coordinates[rows, codes[rows]] = column.weight / np.sqrt(2.0)
     else:
         coordinates = column.weight * np.where(codes >= 0, codes / (count - 1), 0.5)[:, None]
-    return EncodedColumn(coordinates, misfits, missing)
+    return EncodedColumn(coordinates, misfits)
 
 
 def category_places(column: YesNo | Category | Ordered) -> dict[str, int]:

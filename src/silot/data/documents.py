@@ -39,18 +39,13 @@ ByName = Annotated[Mapping[Name, V], BeforeValidator(_distinct)]
 _KINDS = (".json", ".yml", ".yaml")
 _TYPES = {
     "bool": "true or false",
-    "dict": "a mapping",
     "finite": "a finite number",
     "float": "a number",
-    "frozen": "a list",
     "int": "a whole number",
-    "list": "a list",
-    "mapping": "a mapping",
-    "model": "a mapping",
     "path": "a path",
-    "set": "a list",
     "string": "a text",
-    "tuple": "a list",
+    **dict.fromkeys(("dict", "mapping", "model"), "a mapping"),
+    **dict.fromkeys(("frozen", "list", "set", "tuple"), "a list"),
 }
 _BOUNDS = {
     "greater_than": ("gt", "a number above {} is needed"),
@@ -97,16 +92,9 @@ def read_fields(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Complaint:
-    """What is wrong with a document.
+    """What is wrong with a document, where, by names of fields, and a sentence without the place.
 
-    Attributes
-    ----------
-    kind
-        ``"unknown"`` or ``"missing"`` field, or ``"value"``.
-    place
-        Where: names of fields and numbers of entries.
-    message
-        One sentence without the place.
+    The kind is an ``"unknown"`` or ``"missing"`` field, or ``"value"``.
     """
 
     kind: str

@@ -78,38 +78,29 @@ def as_numbers(
     column: Fields, sentinels: Collection[str] = (), notation: Notation = PLAIN
 ) -> Numbers:
     """Read fields as numbers; sentinels, too, are compared as numbers."""
-    if isinstance(column, nw.Series):
-        numbers = _typed_numbers(column, frozenset(sentinels), notation)
+    empty = frozenset(sentinels)
+    if not isinstance(column, nw.Series) or is_textual(column.dtype):
+        values, unread = read_numbers(texts_of(column), notation, empty)
+    elif column.dtype == nw.Boolean or (column.dtype.is_numeric() and column.dtype != nw.Decimal):
+        values = np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        unread = np.zeros(len(values), dtype=np.bool_)
     else:
-        read = read_numbers(column, notation, frozenset(sentinels))
-        numbers = Numbers.of(read.values, read.unread)
+        # By their texts, each as if it were alone: which type a column has follows from all its
+        # fields, and a decimal divided by the power of ten of its column may round otherwise.
+        texts = Texts.of(fields_of(column), lambda value: written(value, text=True))
+        values, unread = read_numbers(texts, notation, empty)
     codes = [
         number
         for sentinel in sentinels
         for number in (number_of(sentinel), number_of(sentinel, notation))
         if number is not None
     ]
-    values = numbers.values
-    if codes:
+    infinite = np.isinf(values)
+    if codes or infinite.any():
+        # An infinite number cannot be read.
+        values, unread = np.where(infinite, np.nan, values), unread | infinite
         values = np.where(np.isin(values, codes), np.nan, values)
-    return Numbers(values, numbers.unread)
-
-
-def _typed_numbers(
-    column: nw.Series[Any], sentinels: Collection[str], notation: Notation
-) -> Numbers:
-    kind = column.dtype
-    if is_textual(kind):
-        read = read_numbers(texts_of(column), notation, sentinels)
-        return Numbers.of(read.values, read.unread)
-    if kind == nw.Boolean or (kind.is_numeric() and kind != nw.Decimal):
-        values = np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-        return Numbers.of(values, np.zeros(len(values), dtype=np.bool_))
-    # By their texts, each as if it were alone: which type a column has follows from all its
-    # fields, and a decimal divided by the power of ten of its column may round otherwise.
-    texts = Texts.of(_values(column), lambda value: written(value, text=True))
-    read = read_numbers(texts, notation, sentinels)
-    return Numbers.of(read.values, read.unread)
+    return Numbers(values, unread)
 
 
 @dataclass(eq=False)
@@ -163,6 +154,29 @@ class Signs:
         if not self.odd and not (self.pointed and self.is_unsure):
             return Reading((PLAIN,), is_marked=bool(self.pointed))
         return possible({**self.plain, **self.pointed, **self.odd}, marks, sentinels)
+
+
+class Sample:
+    """Some rows of a column, evenly over all of them and at most so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._step, self._next = most, 1, 0
+        self._parts: list[npt.NDArray[Any]] = []
+
+    def rows(self) -> slice:
+        """Return which rows of the next block it takes."""
+        return slice(self._next, None, self._step)
+
+    def add(self, height: int, *parts: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
+        """Add what these rows of a block of some height have, and return what all rows have."""
+        self._next += len(parts[0]) * self._step - height
+        before = self._parts or [part[:0] for part in parts]
+        self._parts = [np.concatenate(pair) for pair in zip(before, parts, strict=True)]
+        while len(self._parts[0]) > self._most:
+            # From now on every other row, and every other one of those already here.
+            self._next += self._step * (len(self._parts[0]) % 2)
+            self._parts, self._step = [part[::2] for part in self._parts], 2 * self._step
+        return self._parts
 
 
 def is_textual(kind: Any) -> bool:
@@ -254,29 +268,19 @@ def _name(value: Any) -> str | None:
 
 def _day(value: Any, form: str, missing: Collection[str]) -> float:
     """Days since 1970-01-01, NaN for a missing field, infinity for one that is no day."""
-    if value is None:
+    text = canonical(value) if isinstance(value, str) else ""
+    if value is None or (isinstance(value, str) and text in missing):
         return np.nan
     try:
-        moment = _moment(value, form, missing)
+        if text:
+            value = datetime.fromisoformat(text) if form == "iso" else datetime.strptime(text, form)
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+        # A number may count days from anywhere.
+        if not isinstance(value, datetime):
+            return np.inf
+        # A time that names its zone is the same moment everywhere.
+        moment = value.replace(tzinfo=value.tzinfo or UTC)
+        return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / _SECONDS
     except (ValueError, OverflowError):
         return np.inf
-    if moment is None:
-        return np.nan
-    return (moment - datetime(1970, 1, 1)).total_seconds() / _SECONDS
-
-
-def _moment(value: Any, form: str, missing: Collection[str]) -> datetime | None:
-    if isinstance(value, datetime):
-        moment = value
-    elif isinstance(value, date):
-        moment = datetime(value.year, value.month, value.day)
-    elif isinstance(value, str):
-        text = canonical(value)
-        if text in missing:
-            return None
-        moment = datetime.fromisoformat(text) if form == "iso" else datetime.strptime(text, form)
-    else:
-        # A number may count days from anywhere.
-        raise ValueError
-    # A time that names its zone is the same moment everywhere.
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

@@ -14,19 +14,7 @@ from ..errors import FileError
 def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write a file so that a reader sees all of it, or the file as it was.
 
-    Parameters
-    ----------
-    path
-        Where to write.
-    data
-        What to write.
-    private
-        Whether only the user may read it.
-
-    Raises
-    ------
-    FileError
-        The folder is missing or not writable, or the disk is full.
+    A ``FileError`` says that the folder is missing or not writable, or the disk full.
     """
     path = path.resolve()
     with _writing(path):
@@ -43,13 +31,7 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
 
 
 def check_whole(path: Path) -> None:
-    """Raise if ``write_whole`` would; no file remains.
-
-    Raises
-    ------
-    FileError
-        As ``write_whole``.
-    """
+    """Raise if ``write_whole`` would; no file remains."""
     path = path.resolve()
     with _writing(path):
         handle, partial = _open_beside(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isqrt
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
@@ -116,20 +117,19 @@ class Measure:
         counts = np.ones(len(cloud))
         if weights is not None:
             counts = as_array(weights, "weights", np.float64).copy()
-        for array in (cloud, masses, kinds, counts, names):
-            if array is not None:
-                array.setflags(write=False)
-        object.__setattr__(self, "points", cloud)
-        object.__setattr__(self, "weights", masses)
-        object.__setattr__(self, "labels", kinds)
-        object.__setattr__(self, "masses", counts)
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "columns", named)
-        object.__setattr__(self, "schema", schema)
+        parts = {
+            "points": cloud, "weights": masses, "labels": kinds, "masses": counts, "names": names,
+            "columns": named, "schema": schema,
+        }  # fmt: skip
+        for name, part in parts.items():
+            if isinstance(part, np.ndarray):
+                part.setflags(write=False)
+            object.__setattr__(self, name, part)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # The constructor makes the arrays of copies read-only too.
-        return _rebuild, (self.points, self.masses, self.labels, self.columns, self.schema)
+        parts = self.points, self.masses, self.labels, self.columns
+        return partial(Measure, schema=self.schema), parts
 
     @classmethod
     def of(cls, data: Data) -> Measure:
@@ -180,16 +180,6 @@ class Measure:
         if self.names is not None:
             classes = f", {len(np.unique(self.names))} classes"
         return f"Measure({self.size} records, {self.dimension} features{classes})"
-
-
-def _rebuild(
-    points: Array,
-    masses: Array,
-    labels: npt.NDArray[Any] | None,
-    columns: tuple[str, ...] | None,
-    schema: Contract | None,
-) -> Measure:
-    return Measure(points, masses, labels, columns, schema=schema)
 
 
 def _as_labels(labels: npt.ArrayLike, size: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.str_]]:
@@ -315,13 +305,7 @@ def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> A
             code="embedding-size",
         )
     codes = np.unique(measure.names, return_inverse=True)[1].ravel()
-    return class_vectors_of(points, weights, codes, covariance)
-
-
-def class_vectors_of(points: Array, weights: Array, codes: Codes, covariance: Covariance) -> Array:
-    """Compute ``label_vectors`` of records (n, d), their weights (n,) and codes of classes."""
-    n, d = points.shape
-    vectors = np.empty((n, 2 * d + (d * d if covariance == "full" else d)))
+    vectors = np.empty((n, 2 * d + width))
     vectors[:, :d] = points
     for code in np.unique(codes):
         members = codes == code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import FileError
@@ -80,13 +80,14 @@ LIMITS = (
 _BY_NUMBERS = {"glucose", "creatinine", "cholesterol", "haemoglobin"}
 _ALWAYS = {"a", "mm[Hg]", "/min", "kg/m2"}
 
-_CODED = {
+# Words of names: of codes of categories, of places, of days, and of whose record it is.
+CODED = {
     "sex", "gender", "race", "ethnicity", "ethnic", "marital", "marriage", "religion", "country",
     "region", "state", "department", "ward", "site", "hospital", "clinic", "occupation", "type",
     "category", "class", "code", "group", "kind", "unit", "icd", "diagnosis", "outcome", "target",
 }  # fmt: skip
-_ADDRESS = {"zip", "zipcode", "postcode", "postal", "plz"}
-_DATED = {"date", "day", "dob", "birthdate", "datum", "admission", "discharge", "time", "dat"}
+ADDRESS = {"zip", "zipcode", "postcode", "postal", "plz"}
+DATED = {"date", "day", "dob", "birthdate", "datum", "admission", "discharge", "time", "dat"}
 _NUMBERED = {
     "id", "ids", "uid", "uuid", "guid", "pid", "mrn", "ssn", "identifier", "pseudonym", "email",
     "phone", "fullname", "surname", "firstname", "lastname", "iban",
@@ -182,19 +183,9 @@ def tokens(name: str) -> list[str]:
     return re.findall(r"[^\W_]+", split)
 
 
-def is_code_name(name: str) -> bool:
-    """Return whether whole numbers of that name are likely to be codes of categories."""
-    return bool(_CODED & set(tokens(name)))
-
-
-def is_address_name(name: str) -> bool:
-    """Return whether digits of that name are codes of places."""
-    return bool(_ADDRESS & set(tokens(name)))
-
-
-def is_date_name(name: str) -> bool:
-    """Return whether whole numbers of that name may be days."""
-    return bool(_DATED & set(tokens(name)))
+def has_word(name: str, words: Collection[str]) -> bool:
+    """Return whether one of some words is in a name."""
+    return not set(words).isdisjoint(tokens(name))
 
 
 def is_identifier_name(name: str) -> bool:
@@ -231,34 +222,22 @@ def split_unit(name: str) -> tuple[list[str], str]:
     return (words[:-1] if unit else words), unit
 
 
-def limits_of(name: str, unit: str, quartiles: Quartiles) -> Limits | None:
-    """Return public limits of a column by its name and unit, or by its numbers without a unit."""
-    if unit:
-        return _limits(name, quartiles, lambda limits: limits.unit == unit)
-    return _limits(
-        name,
-        quartiles,
-        lambda limits: limits.unit in _ALWAYS or limits.substance in _BY_NUMBERS,
-    )
+def limits_of(name: str, unit: str, quartiles: Quartiles, *, in_any: bool = False) -> Limits | None:
+    """Return the only limits that a name and unit speak of and that hold the quartiles.
 
-
-def possible_limits(name: str, quartiles: Quartiles) -> Limits | None:
-    """Return limits of what the name says is measured, in the one unit the numbers can be in."""
-    unit = unit_of(name)
-    return _limits(name, quartiles, lambda limits: unit in ("", limits.unit))
-
-
-def _limits(
-    name: str, quartiles: Quartiles, is_possible: Callable[[Limits], bool]
-) -> Limits | None:
-    """Return the only possible limits that the name speaks of and that hold the quartiles."""
+    Without a unit the numbers tell it, of substances that this is possible of, or ``in_any``.
+    """
     words = set(tokens(name))
     fits = [
         limits
         for limits in LIMITS
         if any(needed <= words for needed in limits.words)
-        and is_possible(limits)
         and limits.low <= quartiles[0]
         and quartiles[2] <= limits.high
+        and (
+            limits.unit == unit
+            if unit
+            else in_any or limits.unit in _ALWAYS or limits.substance in _BY_NUMBERS
+        )
     ]
     return fits[0] if len(fits) == 1 else None

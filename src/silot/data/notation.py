@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import product
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -169,20 +169,11 @@ class Notation(BaseModel):
 PLAIN = Notation()
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
+class Numbers(NamedTuple):
     """Fields as numbers (n,): NaN where they are missing or cannot be read (``unread``)."""
 
     values: Array
     unread: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, values: Array, unread: npt.NDArray[np.bool_]) -> Self:
-        """Count infinite numbers among those that cannot be read."""
-        infinite = np.isinf(values)
-        if infinite.any():
-            values, unread = np.where(infinite, np.nan, values), unread | infinite
-        return cls(values, unread)
 
 
 def read_numbers(
@@ -234,19 +225,11 @@ def _all_plain(texts: Sequence[str]) -> Array | None:
 
 @dataclass(frozen=True)
 class Reading:
-    """Notations in which all fields of a column are numbers, and rows that decide.
+    """Notations in which all fields of a column are numbers, one for each set of numbers.
 
-    Attributes
-    ----------
-    notations
-        One for each set of numbers that the column may say; none where no notation fits.
-    row
-        First row (from 0) whose number depends on the notation, or that none reads; -1 if all are
-        the same.
-    unread
-        Rows that the nearest notation does not read.
-    is_marked
-        Whether the mark of decimals of the only notation stands in a field.
+    ``row`` (from 0) is the first whose number depends on the notation, or that none reads, else -1,
+    and ``unread`` counts the rows that the nearest one does not read. A column ``is_marked`` if the
+    mark of decimals of the only notation stands in a field.
     """
 
     notations: tuple[Notation, ...]
@@ -267,14 +250,8 @@ def possible(
 ) -> Reading:
     """Find the notations in which every field of a column is a number.
 
-    Parameters
-    ----------
-    texts
-        Fields; or by field the row of the first, and how many there are.
-    marks
-        Marks that decimals may have, by what other columns of the table show.
-    sentinels
-        Texts that stand for missing values.
+    The texts are fields, or by field the row of the first and how many there are. The marks are
+    those that decimals may have, by what other columns of the table show.
     """
     rows: dict[str, tuple[int, int]] = {}
     if not isinstance(texts, Mapping):

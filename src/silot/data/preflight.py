@@ -9,19 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .column_checks import (
-    Finding,
-    HolderSample,
-    find_constants,
-    find_duplicates,
-    find_identifiers,
-    find_repetitions,
-    find_scales,
-    find_sentinels,
-    holders_in_words,
-)
+from . import column_checks as checks
+from .column_checks import Finding, HolderSample, holders_in_words
 from .column_kinds import Number
-from .names import listing, possible_limits
+from .names import limits_of, listing, unit_of
 from .units import Suspicion, suspect_unit_of_few
 
 if TYPE_CHECKING:
@@ -44,7 +35,7 @@ def find_mixtures(columns: Sequence[str], samples: Sequence[HolderSample]) -> li
         # The holder of the middle median leads, as in the check of scales.
         order = sorted(compared, key=lambda sample: (float(sample.quantiles[3, k]), sample.name))
         low, middle, high = order[(len(order) - 1) // 2].quantiles[2:5, k].tolist()
-        limits = possible_limits(column, (low, middle, high))
+        limits = limits_of(column, unit_of(column), (low, middle, high), in_any=True)
         if limits is None:
             continue
         number = Number(
@@ -248,18 +239,18 @@ def _findings(
     columns: Sequence[str], samples: Sequence[HolderSample], *, named: bool
 ) -> list[Finding]:
     """Run all checks of columns."""
-    numbering = find_identifiers(columns, samples)
+    numbering = checks.find_identifiers(columns, samples)
     if not named and len(columns) == 1:
         # Points on a line have no other column that they could number.
         numbering = []
     return [
         *numbering,
-        *find_sentinels(columns, samples),
-        *find_scales(columns, samples),
+        *checks.find_sentinels(columns, samples),
+        *checks.find_scales(columns, samples),
         *find_mixtures(columns, samples),
-        *(find_repetitions(samples) if named and len(columns) > 1 else []),
-        *find_constants(columns, samples),
-        *find_duplicates(columns, samples),
+        *(checks.find_repetitions(samples) if named and len(columns) > 1 else []),
+        *checks.find_constants(columns, samples),
+        *checks.find_duplicates(columns, samples),
     ]
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError
 from .column_kinds import Label, Number, Weight
-from .container import Source, recognise
-from .coordinates import Misfits, encode
-from .fields import ALIKE, EMPTY, UNREAD, Fields, Signs, as_codes, as_numbers, hashes
-from .fit import Fit
+from .container import Source, recognise, stem_of
+from .coordinates import encode
+from .fields import ALIKE, EMPTY, UNREAD, Fields, Sample, as_codes, as_numbers, hashes
+from .fit import ColumnFit, Fit
 from .label_names import label_name
 from .measure import Measure
 from .names import listing, similar
@@ -33,28 +34,6 @@ Array = npt.NDArray[np.float64]
 
 # Numbers of a column from which its unit is judged.
 _SAMPLE = 1 << 15
-
-
-class _Sample:
-    """Numbers of a column, evenly over its records."""
-
-    def __init__(self) -> None:
-        self._numbers = np.empty(0)
-        self._step, self._next = 1, 0
-
-    def add(self, numbers: Array) -> None:
-        chosen = numbers[self._next :: self._step]
-        self._next += len(chosen) * self._step - len(numbers)
-        self._numbers = np.concatenate([self._numbers, chosen])
-        while len(self._numbers) > _SAMPLE:
-            # From now on every other number, and every other one of those already here.
-            self._next += self._step * (len(self._numbers) % 2)
-            self._numbers, self._step = self._numbers[::2], 2 * self._step
-
-    @property
-    def numbers(self) -> Array:
-        """Return the finite numbers."""
-        return self._numbers[np.isfinite(self._numbers)]
 
 
 def _row_hashes(points: Array) -> npt.NDArray[Any]:
@@ -139,26 +118,52 @@ class Schema(Contract):
         >>> schema.measure(polars.DataFrame({"ill": ["yes", "no"], "age": [70, 50]}))
         Measure(2 records, 2 features)
         """
-        return read_frame(data, self, Site.coerce(site)).measure
+        return read_by_schema(data, self, Site.coerce(site)).measure
 
 
-def read_frame(
-    data: Any, schema: Contract, site: Site | None = None, *, check: bool = True
-) -> Reading:
-    """A data frame in the coordinates of the schema, and how well it fits."""
-    table = frame_table(data)
-    if table is None:
-        raise InputError(
-            f"a schema reads columns by their names, and a {type(data).__name__} has none. Give a "
-            "data frame or a table.",
-            code="schema-columns",
-        )
-    reader = _Reader(schema, site or Site(), table.names)
-    return reader.read([frame_block(table)], check=check)
+@dataclass(frozen=True)
+class TableSource:
+    """A table in a file or in memory: what it is called in sentences and as a site, its columns.
+
+    ``blocks`` reads the records of some columns.
+    """
+
+    title: str
+    name: str
+    names: Sequence[str]
+    blocks: Callable[[Collection[str]], Iterable[Block]]
+    naming: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @classmethod
+    def of(cls, data: Any, site: Site | None = None, name: str = "") -> Self:
+        """Open a file, or take a data frame, which gets a ``name``."""
+        if isinstance(data, str | Path):
+            name, data = stem_of(Path(data)), recognise(data)
+        if isinstance(data, Source):
+            if not data.is_table:
+                raise FileError(
+                    f"{data.name} has no columns, and a schema reads columns by their names. Give "
+                    "a table.",
+                    code="schema-columns",
+                )
+            dialect = (site or Site()).file
+            with data.naming():
+                names = read_names(data, dialect)
+            return cls(data.name, name, names,
+                       lambda wanted: read_blocks(data, wanted, dialect), data.naming)  # fmt: skip
+        table = frame_table(data)
+        if table is None:
+            raise InputError(
+                f"a schema reads columns by their names, and a {type(data).__name__} has none. "
+                "Give a data frame or a table.",
+                code="schema-columns",
+            )
+        return cls(name or "the data", name or "table1", table.names,
+                   lambda _: [frame_block(table)])  # fmt: skip
 
 
 def read_by_schema(
-    source: Source,
+    data: Any,
     schema: Contract,
     site: Site | None = None,
     *,
@@ -166,41 +171,16 @@ def read_by_schema(
     tell: Tell | None = None,
     check: bool = True,
 ) -> Reading:
-    """Read a table by a schema.
+    """Read a table, in a file or a data frame, by a schema.
 
-    Parameters
-    ----------
-    complete
-        Whether labels and weights that the schema names must be there. Without, weights are left
-        out, and labels where the table has none: public records.
-    tell
-        Called with the share of the file that has been read.
-    check
-        Whether a table that does not fit is refused; without, its coordinates mean nothing and
-        ``fit`` says why.
+    Public records need not be ``complete``: weights are left out, and labels where there are none.
+    Without a ``check`` a table that does not fit is not refused: its coordinates mean nothing, and
+    ``fit`` says why.
     """
-    site = site or Site()
-    with source.naming():
-        reader = _Reader(schema, site, read_names(source, site.file), complete=complete)
-        return reader.read(read_blocks(source, reader.wanted, site.file), tell, check=check)
-
-
-def table_source(path: str | Path) -> Source:
-    """Return a file whose columns have names.
-
-    Raises
-    ------
-    FileError
-        As ``recognise``; ``schema-columns`` for an ``.npz``.
-    """
-    source = recognise(path)
-    if not source.is_table:
-        raise FileError(
-            f"{source.name} has no columns, and a schema reads columns by their names. Give a "
-            "table.",
-            code="schema-columns",
-        )
-    return source
+    table = data if isinstance(data, TableSource) else TableSource.of(data, site)
+    with table.naming():
+        reader = _Reader(schema, site or Site(), table.names, complete=complete)
+        return reader.read(table.blocks(reader.wanted), tell, check=check)
 
 
 class _Reader:
@@ -228,7 +208,6 @@ class _Reader:
         self._writings = {
             name: writing_of(name, column, site) for name, column in schema.used.items()
         }
-        self._numeric = {n: part for n, part in schema.used.items() if isinstance(part, Number)}
         identifiers = [
             name
             for name, column in schema.columns.items()
@@ -236,20 +215,20 @@ class _Reader:
         ]
         self.wanted = {self._sources[name] for name in (*needed, *identifiers)}
         sources = set(self._sources.values())
-        self._extra = tuple(name for name in names if name not in sources)
+        fits = {part.column: ColumnFit() for part in schema.roles.values()}
+        for name, writing in self._writings.items():
+            fits[name] = ColumnFit(bool(site.entry(name).unit), writing.notation is not None)
+        self._fit = Fit(schema, fits, tuple(name for name in names if name not in sources))
         self._rows, self._masses = Rows(len(schema.features)), Rows(1)
         self._labels: list[str] = []
-        self._line = "line"
-        self._misfits = {name: Misfits() for name in (*schema.used, *_roles(schema))}
-        self._signs = {name: Signs() for name in self._numeric}
-        self._samples = {name: _Sample() for name in self._numeric}
-        self._strays = {name: Rows(1) for name in self._numeric}
+        self._samples = {name: Sample(_SAMPLE) for name in schema.used}
         self._records: list[npt.NDArray[Any]] = []
         self._hashes: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in identifiers}
 
     def _find_sources(self) -> dict[str, str]:
         """Return what the site calls each column of the schema."""
-        names = [*self._schema.columns, *_roles(self._schema)]
+        roles = self._schema.roles.values()
+        names = [*self._schema.columns, *(part.column for part in roles)]
         odd = [name for name in self._site.columns if name not in names]
         if odd:
             raise InputError(
@@ -257,8 +236,7 @@ class _Reader:
                 "names are those of the schema; 'from' says what a column is called here.",
                 code="site-invalid",
             )
-        entries = {name: self._site.columns.get(name, SiteColumn()) for name in names}
-        return {name: entry.source or name for name, entry in entries.items()}
+        return {name: self._site.entry(name).source or name for name in names}
 
     def read(
         self, blocks: Iterable[Block], tell: Tell | None = None, *, check: bool = True
@@ -267,27 +245,15 @@ class _Reader:
         if check and self._site.unconfirmed:
             raise InputError(self._site.unconfirmed, code="site-unconfirmed")
         for block in blocks:
-            self._line = block.line
+            self._fit.line = block.line
             self._add(block)
             if tell is not None:
                 tell(min(block.share, 1.0))
-        points = self._rows.array
+        points, fit = self._rows.array, self._fit
         if not len(points):
             raise InputError("the table has names of columns and no record.", code="measure-empty")
-        fit = Fit(
-            self._schema,
-            len(points),
-            self._misfits,
-            self._extra,
-            {name: sample.numbers for name, sample in self._samples.items()},
-            {name: strays.array[:, 0] for name, strays in self._strays.items()},
-            _count_repeated(self._records),
-            {name: _count_repeated(parts) for name, parts in self._hashes.items()},
-            frozenset(name for name, column in self._site.columns.items() if column.unit),
-            {name: signs.reading() for name, signs in self._signs.items()},
-            frozenset(n for n, writing in self._writings.items() if writing.notation),
-            self._line,
-        )
+        fit.records, fit.repeated = len(points), _count_repeated(self._records)
+        fit.shared_identifiers = {n: _count_repeated(parts) for n, parts in self._hashes.items()}
         self._records.clear()
         if check:
             fit.check()
@@ -311,59 +277,52 @@ class _Reader:
         parts: list[Array] = []
         for name, column in self._schema.used.items():
             encoded = encode(column, columns[name], self._writings[name])
-            self._misfits[name] += encoded.misfits.at(block.lines)
-            if encoded.numbers is not None and isinstance(column, Number):
-                if encoded.unread is not None:
-                    self._signs[name].add(columns[name], encoded.unread)
-                self._samples[name].add(encoded.numbers)
+            fit, numbers = self._fit.columns[name], encoded.numbers
+            fit.add(encoded.misfits, block.lines)
+            if numbers is not None and isinstance(column, Number):
+                if not fit.is_declared:
+                    fit.signs.add(columns[name], encoded.misfits["unread"])
+                sample = self._samples[name]
+                kept = sample.add(len(numbers), numbers[sample.rows()])[0]
+                fit.numbers = kept[np.isfinite(kept)]
                 low, high = column.range
-                outside = (encoded.numbers < low) | (encoded.numbers > high)
                 # All of them, since few in another unit may be in no sample.
-                self._strays[name].add(encoded.numbers[outside, None])
+                fit.strays.add(numbers[(numbers < low) | (numbers > high), None])
             parts.append(encoded.coordinates)
         rows = np.hstack(parts)
         self._rows.add(rows, block.share)
         self._records.append(_row_hashes(rows))
         if self._label is not None:
             name = self._label.column
-            texts, misfits = _labels(columns[name], self._label, self._site.columns.get(name))
+            texts, misfits = _labels(columns[name], self._label, self._site.entry(name))
             self._labels += texts
-            self._misfits[name] += misfits.at(block.lines)
+            self._fit.columns[name].add(misfits, block.lines)
         if self._weight is not None:
             name = self._weight.column
             masses, misfits = _masses(columns[name], self._weight, self._site.notation or PLAIN)
             self._masses.add(masses[:, None], block.share)
-            self._misfits[name] += misfits.at(block.lines)
+            self._fit.columns[name].add(misfits, block.lines)
         for name, blocks in self._hashes.items():
             blocks.append(hashes(columns[name]))
 
 
-def _roles(schema: Contract) -> list[str]:
-    """Return the columns of labels and weights."""
-    return [part.column for part in (schema.label, schema.weight) if part]
-
-
-def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
+def _labels(column: Fields, label: Label, written: SiteColumn) -> tuple[list[str], dict[str, Any]]:
     """Return labels among the public classes, and what does not fit."""
-    written = SiteColumn() if site is None else site
     classes = {name: place for place, name in enumerate(label.classes)}
     own = {code: classes.get(label_name(name), UNREAD) for code, name in written.codes.items()}
     codes = as_codes(column, classes | own, written.sentinels)
-    other = {"other" if label.other else "unknown": codes == UNREAD}
-    misfits = Misfits.of(missing=codes == EMPTY, alike=codes == ALIKE, **other)
+    other = "other" if label.other else "unknown"
+    misfits = {"missing": codes == EMPTY, "alike": codes == ALIKE, other: codes == UNREAD}
     # Negative codes count from the end.
     texts = (*label.classes, "other", "other", label.missing or "")
     return [texts[code] for code in codes], misfits
 
 
-def _masses(column: Fields, weight: Weight, notation: Notation) -> tuple[Array, Misfits]:
+def _masses(column: Fields, weight: Weight, notation: Notation) -> tuple[Array, dict[str, Any]]:
     """Return weights cut to their public limit, and what does not fit."""
     read = as_numbers(column, notation=notation)
     values = read.values
-    misfits = Misfits.of(
-        missing=np.isnan(values) & ~read.unread,
-        unread=read.unread,
-        below=values < 0,
-        above=values > weight.limit,
-    )
+    missing = np.isnan(values) & ~read.unread
+    misfits = {"missing": missing, "unread": read.unread}
+    misfits |= {"below": values < 0, "above": values > weight.limit}
     return np.clip(np.nan_to_num(values), 0.0, weight.limit), misfits

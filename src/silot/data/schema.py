@@ -44,8 +44,8 @@ class Contract(Document):
     def _check(self) -> Self:
         if not self.used:
             raise ValueError("columns: all are left out")
-        for what, part in (("label", self.label), ("weight", self.weight)):
-            if part is not None and part.column in self.columns:
+        for what, part in self.roles.items():
+            if part.column in self.columns:
                 raise ValueError(f"{what}: its column is one of the features too")
         if self.label and self.weight and self.label.column == self.weight.column:
             raise ValueError("weight: its column is that of the labels")
@@ -74,30 +74,32 @@ class Contract(Document):
         write_whole(Path(path), self.text(path).encode())
 
     @cached_property
+    def roles(self) -> Mapping[str, Label | Weight]:
+        """Return what labels and weights are, if they are there."""
+        parts = {"label": self.label, "weight": self.weight}
+        return {what: part for what, part in parts.items() if part is not None}
+
+    @cached_property
     def used(self) -> Mapping[str, Feature]:
         """Return the columns that are features, by name."""
         return {k: column for k, column in self.columns.items() if not isinstance(column, LeftOut)}
 
     @cached_property
-    def _coordinates(self) -> list[tuple[str, str]]:
-        """Return the name of each coordinate, after that of its column."""
-        from .coordinates import coordinate_names
+    def _coordinates(self) -> list[tuple[str, str, float, float]]:
+        """Return the column of each coordinate, its name, smallest and largest value."""
+        from .coordinates import layout
 
-        return [
-            (column, name)
-            for column, part in self.used.items()
-            for name in coordinate_names(column, part)
-        ]
+        return [(k, *row) for k, column in self.used.items() for row in layout(k, column)]
 
     @cached_property
     def features(self) -> tuple[str, ...]:
         """Return the names of the coordinates."""
-        return tuple(name for _, name in self._coordinates)
+        return tuple(name for _, name, _, _ in self._coordinates)
 
     @cached_property
     def origins(self) -> tuple[str, ...]:
         """Return the column of each coordinate."""
-        return tuple(column for column, _ in self._coordinates)
+        return tuple(column for column, _, _, _ in self._coordinates)
 
     @cached_property
     def units(self) -> tuple[tuple[float, float], ...]:
@@ -115,21 +117,14 @@ class Contract(Document):
         return (*self.label.classes, "other") if self.label.other else self.label.classes
 
     @cached_property
-    def _box(self) -> tuple[Array, Array]:
-        from .coordinates import corners
-
-        sides = [corners(column) for column in self.used.values()]
-        return np.concatenate([low for low, _ in sides]), np.concatenate([h for _, h in sides])
-
-    @property
     def low(self) -> Array:
         """Return the smallest coordinates (d,) that a record can have."""
-        return self._box[0]
+        return np.array([low for _, _, low, _ in self._coordinates])
 
-    @property
+    @cached_property
     def high(self) -> Array:
         """Return the largest coordinates (d,) that a record can have."""
-        return self._box[1]
+        return np.array([high for _, _, _, high in self._coordinates])
 
     @property
     def radius(self) -> float:
@@ -142,16 +137,15 @@ class Contract(Document):
         parts: dict[str, str] = {}
         for name, column in self.used.items():
             shown = column.model_dump(mode="json", exclude_defaults=True)
-            parts[name] = _canonical({k: v for k, v in shown.items() if k not in _FOR_PEOPLE})
+            parts[name] = _canonical({k: v for k, v in shown.items() if k not in FOR_PEOPLE})
         return parts
 
     @property
     def _others(self) -> dict[str, str]:
-        both = {"label": self.label, "weight": self.weight}
-        return {
-            what: "" if part is None else _canonical(part.model_dump(mode="json"))
-            for what, part in both.items()
+        texts = {
+            what: _canonical(part.model_dump(mode="json")) for what, part in self.roles.items()
         }
+        return {"label": "", "weight": "", **texts}
 
     @cached_property
     def hash(self) -> str:
@@ -186,7 +180,8 @@ class Contract(Document):
         )
 
 
-_FOR_PEOPLE = ("about", "typical", "substance")
+FOR_PEOPLE = ("about", "typical", "substance")
+"""Entries of a column that decide no coordinate."""
 
 
 def _plain(body: Any) -> Any:

@@ -7,14 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ..errors import InputError
 from .column_kinds import Category, Date, Feature, Number, Ordered, Sentinels, YesNo
@@ -92,6 +85,10 @@ class Site(Document):
         mark = self.decimal or ("," if self.group == "." else ".")
         return Notation(decimal=mark, group=self.group)
 
+    def entry(self, name: str) -> SiteColumn:
+        """Return how it writes a column; by default as the schema says."""
+        return self.columns.get(name, SiteColumn())
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.decimal and self.decimal == self.group:
@@ -126,7 +123,7 @@ class Site(Document):
 
 def writing_of(name: str, column: Feature, site: Site) -> Writing:
     """How a site writes a column."""
-    entry = site.columns.get(name, SiteColumn())
+    entry = site.entry(name)
     factor, offset = 1.0, 0.0
     if entry.unit:
         if not isinstance(column, Number) or not column.unit:
@@ -135,20 +132,17 @@ def writing_of(name: str, column: Feature, site: Site) -> Writing:
                 code="site-invalid",
             )
         factor, offset = conversion(entry.unit, column.unit, column.substance)
-    if entry.codes and not isinstance(column, YesNo | Category | Ordered):
-        raise InputError(
-            f"the site file gives codes of {name!r}, which has no categories.", code="site-invalid"
-        )
-    if entry.format and not isinstance(column, Date):
-        raise InputError(
-            f"the site file gives a format of {name!r}, which has no days.", code="site-invalid"
-        )
+    for what, value, kinds, things in (
+        ("codes", entry.codes, YesNo | Category | Ordered, "categories"),
+        ("a format", entry.format, Date, "days"),
+        ("a notation", entry.notation, Number, "numbers"),
+    ):
+        if value and not isinstance(column, kinds):
+            raise InputError(
+                f"the site file gives {what} of {name!r}, which has no {things}.",
+                code="site-invalid",
+            )
     notation = entry.notation or site.notation
-    if entry.notation and not isinstance(column, Number):
-        raise InputError(
-            f"the site file gives a notation of {name!r}, which has no numbers.",
-            code="site-invalid",
-        )
     if notation is None and isinstance(column, Number):
         notation = column.notation
     codes = {code: _target(name, column, value) for code, value in entry.codes.items()}

@@ -338,10 +338,11 @@ class Table:
         self.check_names([*chosen, *others])
         if len(set(chosen)) < len(chosen):
             raise InputError("a feature column is named twice.", code="option-columns")
-        mixed = _mixed(chosen, labels, weights, identifiers)
-        if mixed is not None:
+        # Weights may be labels too: a column of counts.
+        mixed = [n for n in others if n in chosen or (n == identifiers and others.count(n) > 1)]
+        if mixed:
             raise InputError(
-                f"column {mixed!r} is named as two of features, labels, weights, identifiers.",
+                f"column {mixed[0]!r} is named as two of features, labels, weights, identifiers.",
                 code="option-columns",
             )
         names = chosen or [
@@ -409,16 +410,6 @@ def _reading(column: Texts) -> Reading:
     if not numbers.unread.any() and not is_ambiguous(texts):
         return Reading((PLAIN,), is_marked=any("." in text for text in texts))
     return possible(texts)
-
-
-def _mixed(
-    features: Sequence[str], labels: str | None, weights: str | None, identifiers: str | None
-) -> str | None:
-    """A column that is named as two things; weights may be labels too: a column of counts."""
-    for name in (labels, weights, identifiers):
-        if name in features:
-            return name
-    return identifiers if identifiers in (labels, weights) else None
 
 
 class Parts(NamedTuple):

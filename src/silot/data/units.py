@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,19 +45,10 @@ _UCUM = {"mmHg": "mm[Hg]", "lb": "[lb_av]", "in": "[in_i]", "ft": "[ft_i]"}
 
 @dataclass(frozen=True)
 class Conversion:
-    """One quantity in two units: ``to = factor * of + offset``.
+    """One quantity in two units, as UCUM or clinics write them: ``to = factor * of + offset``.
 
-    Attributes
-    ----------
-    quantity
-        What is measured.
-    of, to
-        The two units, as UCUM or clinics write them.
-    factor, offset
-        What a number in ``of`` is multiplied by, and what is then added.
-    words
-        Pieces of column names that tell the quantity, in lower case; none for conversions of any
-        quantity.
+    The ``words`` are pieces of column names that tell the quantity, in lower case; conversions of
+    any quantity have none. One that ``is_back`` leads from ``to`` to ``of``.
     """
 
     quantity: str
@@ -66,6 +57,33 @@ class Conversion:
     factor: float
     words: tuple[str, ...] = ()
     offset: float = 0.0
+    is_back: bool = False
+
+    def convert(self, value: Any) -> Any:
+        """Convert a number, or an array of them."""
+        if self.is_back:
+            return (value - self.offset) / self.factor
+        return self.factor * value + self.offset
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Return the unit that it converts from, and that which it converts to, by UCUM."""
+        ends = (self.to, self.of) if self.is_back else (self.of, self.to)
+        return _UCUM.get(ends[0], ends[0]), _UCUM.get(ends[1], ends[1])
+
+    @property
+    def step(self) -> str:
+        """Return what to do with the numbers, in words."""
+        if self.offset:
+            return f"as {self.ends[0]}"
+        return f"{'divided' if self.is_back else 'multiplied'} by {self.factor:.4g}"
+
+    def question(self, column: Number) -> str:
+        """Ask whether the numbers of a column are in the unit that it converts from."""
+        if not self.words:
+            return "in another unit, or without a decimal point?"
+        expected = f"the schema has {column.unit}" if column.unit else "the schema names no unit"
+        return f"in {self.ends[0]}, where {expected}?"
 
     @property
     def is_clear(self) -> bool:
@@ -84,46 +102,6 @@ class Conversion:
         name = column.lower()
         tokens = re.split(r"[^a-z0-9]+", name)
         return any(word in tokens if len(word) < 4 else word in name for word in self.words)
-
-
-@dataclass(frozen=True)
-class _Way:
-    """A conversion from its first unit to the second, or back."""
-
-    rule: Conversion
-    back: bool
-
-    def convert(self, value: Any) -> Any:
-        """Convert a number, or an array of them."""
-        if self.back:
-            return (value - self.rule.offset) / self.rule.factor
-        return self.rule.factor * value + self.rule.offset
-
-    @property
-    def source(self) -> str:
-        """Return the unit that it converts from."""
-        unit = self.rule.to if self.back else self.rule.of
-        return _UCUM.get(unit, unit)
-
-    @property
-    def target(self) -> str:
-        """Return the unit that it converts to."""
-        unit = self.rule.of if self.back else self.rule.to
-        return _UCUM.get(unit, unit)
-
-    @property
-    def step(self) -> str:
-        """Return what to do with the numbers, in words."""
-        if self.rule.offset:
-            return f"as {self.source}"
-        return f"{'divided' if self.back else 'multiplied'} by {self.rule.factor:.4g}"
-
-    def question(self, column: Number) -> str:
-        """Ask whether the numbers of a column are in the first unit."""
-        if not self.rule.words:
-            return "in another unit, or without a decimal point?"
-        expected = f"the schema has {column.unit}" if column.unit else "the schema names no unit"
-        return f"in {self.source}, where {expected}?"
 
 
 # Factors of substances follow from their molar masses (conversion.py), all others by definition.
@@ -171,13 +149,8 @@ def conversion_between(
 ) -> Conversion | None:
     """Return the conversion by which the numbers of two holders would be alike, or ``None``.
 
-    Parameters
-    ----------
-    column
-        The name of the column. Conversions of the quantity that it says come first; one of another
-        quantity must have a factor of 5 or more.
-    first, second
-        Quartiles of it at two holders, in rising order.
+    The numbers are quartiles, in rising order. Conversions of the quantity that the name of the
+    column says come first; one of another quantity must have a factor of 5 or more.
 
     Examples
     --------
@@ -223,18 +196,9 @@ def _is_near(ratio: float, factor: float, most: float) -> bool:
 class Suspicion:
     """A conversion that would bring the numbers of a column to where they are expected.
 
-    Attributes
-    ----------
-    sentence
-        What it is and what to do, without any value of the data.
-    strong
-        Whether another explanation is unlikely.
-    count
-        How many numbers it is about; 0 for all.
-    unit, target
-        The unit that they seem to be in, and that which is expected; empty if it is not known.
-    quantity
-        What is measured, where that is known.
+    It is ``strong`` if another explanation is unlikely, and about ``count`` numbers, or 0 for all.
+    The ``unit`` that they seem to be in, the expected ``target`` and the ``quantity`` are empty
+    where none is certain. The sentence has no value of the data.
     """
 
     sentence: str
@@ -250,14 +214,8 @@ def suspect_unit(
 ) -> Suspicion | None:
     """Return the unit in which the numbers of a column would fit, if they do not as they are.
 
-    Parameters
-    ----------
-    name, column
-        What the schema says; the ``typical`` quartiles, or else the range, are expected.
-    quartiles
-        Quartiles of the numbers in the unit of the schema, as the site converts them.
-    outside
-        Part of the numbers that is out of the range.
+    The ``typical`` quartiles of the schema, or else its range, are expected of the ``quartiles`` of
+    the numbers as the site converts them; ``outside`` is the part of these out of the range.
 
     Examples
     --------
@@ -271,9 +229,9 @@ def suspect_unit(
     if not all(map(math.isfinite, quartiles)):
         return None
     fits = [
-        (not way.rule.words, distance, k, way)
+        (not way.words, distance, k, way)
         for k, way in enumerate(_ways_to_schema(name, column))
-        if is_odd(column, quartiles[1], outside, named=bool(way.rule.words))
+        if is_odd(column, quartiles[1], outside, named=bool(way.words))
         and (distance := _distance_to_schema(column, *map(way.convert, quartiles))) is not None
     ]
     if not fits:
@@ -284,10 +242,10 @@ def suspect_unit(
         cure = f"Write its unit (columns: {name}: unit: ...) in a site file."
     return Suspicion(
         f"{way.step} they would fit: {way.question(column)} {cure}",
-        (bool(way.rule.words) and way.rule.is_clear) or outside > _OUTSIDE,
-        unit=way.source if way.rule.words else "",
-        target=way.target if way.rule.words else "",
-        quantity=way.rule.quantity,
+        (bool(way.words) and way.is_clear) or outside > _OUTSIDE,
+        unit=way.ends[0] if way.words else "",
+        target=way.ends[1] if way.words else "",
+        quantity=way.quantity,
     )
 
 
@@ -298,16 +256,8 @@ def suspect_unit_of_few(
 
     Four in five of those out of the range must do so, and three different ones: a repeated number
     is a code, and numbers of 0 and below are codes whatever they are. Within the range, where a
-    tail of one unit may lie too, they must lie about the place of the median in that unit.
-
-    Parameters
-    ----------
-    name, column
-        What the schema says.
-    quartiles
-        Quartiles of the numbers in the unit of the schema, as the site converts them.
-    numbers, records
-        A sample of the numbers with all that are out of the range, and the count of all numbers.
+    tail of one unit may lie too, they must lie about the place of the median in that unit. The
+    ``numbers`` are a sample with all that are out of the range, and ``records`` counts all of them.
 
     Examples
     --------
@@ -322,7 +272,7 @@ def suspect_unit_of_few(
         return None
     few = numbers[(numbers < column.range[0]) | (numbers > column.range[1])]
     ways = _ways_to_schema(name, column)
-    fits: list[tuple[int, _Way]] = []
+    fits: list[tuple[int, Conversion]] = []
     # As logarithms, since quantities on positive scales are more even in them.
     with np.errstate(all="ignore"):
         near, far = np.power(np.float64(high) / low, (_NEAR_ENDS, _FAR_ENDS))
@@ -334,20 +284,20 @@ def suspect_unit_of_few(
                 count = int(((converted > low / near) & (converted < high * near)).sum())
                 fits += [(count, way)] if count >= least else []
         if not fits:
-            fits = [(_count_hump(way, quartiles, numbers), way) for way in ways if way.rule.words]
+            fits = [(_count_hump(way, quartiles, numbers), way) for way in ways if way.words]
     count, way = max(fits, key=lambda fit: fit[0], default=(0, None))
     if way is None or count < _FEWEST:
         return None
-    named = bool(way.rule.words)
+    named = bool(way.words)
     return Suspicion(
         f"{count} of {records} numbers would fit {way.step}: {way.question(column)} Use one unit.",
-        count >= _FEW and named and bool(column.unit) and way.rule.is_clear,
+        count >= _FEW and named and bool(column.unit) and way.is_clear,
         count,
-        way.source if named else "",
+        way.ends[0] if named else "",
     )
 
 
-def _count_hump(way: _Way, quartiles: Quartiles, numbers: Array) -> int:
+def _count_hump(way: Conversion, quartiles: Quartiles, numbers: Array) -> int:
     """Count the numbers about the place where the median would lie in another unit.
 
     A tail of one unit falls: beyond that place are far fewer numbers than before it. In another
@@ -361,7 +311,8 @@ def _count_hump(way: _Way, quartiles: Quartiles, numbers: Array) -> int:
     spread = (high - low) / 1.349
     place = (np.log(numbers) - middle) / spread
     converted = (np.log(way.convert(numbers)) - middle) / spread
-    other = (np.log(_Way(way.rule, not way.back).convert(quartiles[1])) - middle) / spread
+    back = replace(way, is_back=not way.is_back)
+    other = (np.log(back.convert(quartiles[1])) - middle) / spread
     if not abs(other) >= _APART:
         return 0
     sign = np.sign(other)
@@ -373,22 +324,22 @@ def _count_hump(way: _Way, quartiles: Quartiles, numbers: Array) -> int:
     return count if is_hump else 0
 
 
-def _ways_to_schema(name: str, column: Number) -> list[_Way]:
+def _ways_to_schema(name: str, column: Number) -> list[Conversion]:
     """Return the conversions that lead to the unit of the schema."""
-    ways = [_Way(rule, back) for rule in CONVERSIONS for back in (False, True)]
+    ways = (replace(rule, is_back=back) for rule in CONVERSIONS for back in (False, True))
     return [way for way in ways if _leads_to_schema(way, name, column)]
 
 
-def _leads_to_schema(way: _Way, name: str, column: Number) -> bool:
-    if not way.rule.words:
+def _leads_to_schema(way: Conversion, name: str, column: Number) -> bool:
+    if not way.words:
         return True
-    named = way.rule.concerns(name) or way.rule.concerns(column.substance)
+    named = way.concerns(name) or way.concerns(column.substance)
     if not column.unit:
         return named
-    if not named and way.rule.quantity not in _ANY_NAME:
+    if not named and way.quantity not in _ANY_NAME:
         return False
     try:
-        return conversion(way.target, column.unit) == (1.0, 0.0)
+        return conversion(way.ends[1], column.unit) == (1.0, 0.0)
     except InputError:
         return False
 

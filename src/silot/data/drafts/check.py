@@ -6,60 +6,58 @@ from typing import Any
 
 from ..column_kinds import Category, Date, Label, Number
 from ..fit import MOST_OUTSIDE, Fit, Problem
-from ..reading import Schema
+from ..reading import Schema, TableSource, Tell, read_by_schema
 from ..site import Site
 from .number_proposals import rounded_outwards
+from .profile import TableProfile
 from .result import SchemaCheck
 from .site_proposals import SiteProposals
-from .source_table import SourceTable
 
 # Of columns, what no site file cures.
 _INCURABLE = ("missing", "filled", "fraction", "repeated")
 
 
-def check(source: SourceTable, schema: Schema, site: Site, *, is_cured: bool = True) -> SchemaCheck:
+def check(
+    source: TableSource, schema: Schema, site: Site, tell: Tell | None, *, is_cured: bool = True
+) -> SchemaCheck:
     """Say how well a table fits, and what to write in its site file."""
-    absent, fit = read_there(source, schema, site)
+    absent, fit = read_there(source, schema, site, tell)
     problems = sorted([*absent, *(fit.problems if fit else ())], key=lambda p: not p.refused)
-    counts = {
-        name: {kind: count for kind, count in misfits.counts.items() if count}
-        for name, misfits in (fit.misfits if fit else {}).items()
-    }
+    counts = {name: dict(column.counts) for name, column in (fit.columns if fit else {}).items()}
     way = SiteProposals(schema, source.names, site)
     curable = {problem.column for problem in problems if problem.kind not in _INCURABLE} - {""}
     if is_cured and curable:
         with source.naming():
-            way.propose(source.profile(way.sources, site))
+            way.propose(TableProfile.of(source, way.sources, site))
     cures = {name: entries for name, entries in way.entries.items() if name in {*curable, ""}}
     records = fit.records if fit else 0
     return SchemaCheck(schema, records, tuple(problems), counts, source.title, cures)
 
 
-def read_there(source: SourceTable, schema: Schema, site: Site) -> tuple[list[Problem], Fit | None]:
+def read_there(
+    source: TableSource, schema: Schema, site: Site, tell: Tell | None
+) -> tuple[list[Problem], Fit | None]:
     """Read the columns that are there, and say which are absent."""
-    sources = {name: part.source for name, part in site.columns.items() if part.source}
-    absent = [n for n in schema.used if sources.get(n, n) not in source.names]
-    others = {"label": schema.label, "weight": schema.weight}
-    named = {what: part.column for what, part in others.items() if part}
-    gone = {what: n for what, n in named.items() if sources.get(n, n) not in source.names}
+    columns = [*schema.used, *(part.column for part in schema.roles.values())]
+    sources = {name: site.entry(name).source or name for name in columns}
+    absent = [name for name in columns if sources[name] not in source.names]
     problems = [
         Problem(
-            name, "absent", 1, f"Column {sources.get(name, name)!r} is not there. Say what it is "
-            f"called here in a site file (columns: {name}: from: ...).", refused=True,
+            name, "absent", f"Column {sources[name]!r} is not there. Say what it is "
+            f"called here in a site file (columns: {name}: from: ...).", True, 1,
         )
-        for name in (*absent, *gone.values())
+        for name in absent
     ]  # fmt: skip
-    if not problems:
-        return [], source.read(schema, site).fit
-    if len(absent) == len(schema.used):
+    if schema.used.keys() <= set(absent):
         return problems, None
-    columns = {name: column for name, column in schema.columns.items() if name not in absent}
-    part = Schema.of(
-        {**schema.model_dump(), "columns": {k: v.model_dump() for k, v in columns.items()},
-         **dict.fromkeys(gone)}
-    )  # fmt: skip
-    kept = {n: e for n, e in site.columns.items() if n not in absent and n not in gone.values()}
-    return problems, source.read(part, site.model_copy(update={"columns": kept})).fit
+    if absent:
+        body = schema.model_dump()
+        body["columns"] = {n: part for n, part in body["columns"].items() if n not in absent}
+        body |= {what: None for what, part in schema.roles.items() if part.column in absent}
+        schema = Schema.of(body)
+        kept = {name: part for name, part in site.columns.items() if name not in absent}
+        site = site.model_copy(update={"columns": kept})
+    return problems, read_by_schema(source, schema, site, tell=tell, check=False).fit
 
 
 def widened(schema: Schema, fit: Fit | None) -> dict[str, dict[str, Any]]:
@@ -84,6 +82,6 @@ def _wider(part: Any, problem: Problem, fit: Fit) -> dict[str, Any]:
     # A code for missing values that is far from all others was proposed as a sentinel before.
     is_beyond = kind in ("outside", "sentinel") and isinstance(part, Number)
     if is_beyond and part.transform == "none":
-        ends = sorted([*part.range, *fit.strays[problem.column].tolist()])
+        ends = sorted([*part.range, *fit.columns[problem.column].strays.array[:, 0].tolist()])
         return {"range": list(rounded_outwards(ends[0], ends[-1]))}
     return {"missing": {"missing": "indicator"}, "fraction": {"kind": "number"}}.get(kind, {})

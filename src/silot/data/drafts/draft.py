@@ -12,17 +12,17 @@ import numpy as np
 from ...errors import InputError
 from ..column_checks import find_duplicates
 from ..column_kinds import LONGEST, Feature, LeftOut
-from ..coordinates import coordinate_names
+from ..coordinates import layout
+from ..fit import Note
 from ..names import listing
-from ..reading import Schema
+from ..reading import Schema, TableSource, Tell
 from ..site import Site
 from .check import check, read_there, widened
 from .number_proposals import propose, weight_limit
 from .profile import ColumnProfile, TableProfile, sample_of
-from .proposals import Note, Proposal, listed_names, note_alike, unknown_words
+from .proposals import Proposal, listed_names, note_alike, unknown_words
 from .result import Draft, SiteDraft
 from .site_proposals import SiteProposals
-from .source_table import SourceTable, Tell
 
 _UNSURE = (
     "That the first line holds names no column tells, by numbers below a text. Look whether it is "
@@ -32,48 +32,30 @@ _MOST_CLASSES = 100
 _PAIRED = 40
 
 
-@dataclass(frozen=True, kw_only=True)
-class Roles:
-    """Columns that are no features.
-
-    Attributes
-    ----------
-    label, weight
-        The columns with labels and weights.
-    identifiers
-        Columns with what the site calls its records.
-    """
-
-    label: str = ""
-    weight: str = ""
-    identifiers: Sequence[str] = ()
-
-    @property
-    def named(self) -> list[str]:
-        return [name for name in (self.label, self.weight, *self.identifiers) if name]
-
-
 @dataclass
 class _Drafting:
     """One table that a schema is drafted of."""
 
     site: Site
-    roles: Roles
     names: Sequence[str]
+    label: str
+    weight: str
+    identifiers: Sequence[str]
     notes: list[Note] = field(default_factory=list[Note])
     read_off: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         here = {column.source or name: name for name, column in self.site.columns.items()}
         self.sources = {here.get(source, source): source for source in self.names}
-        absent = [name for name in self.roles.named if name not in self.sources]
+        roles = [name for name in (self.label, self.weight, *self.identifiers) if name]
+        absent = [name for name in roles if name not in self.sources]
         if absent:
             raise InputError(
                 f"there is no column {absent[0]!r} among the {len(self.names)} of the table: are "
                 "they called so in its first line?",
                 code="schema-columns",
             )
-        if len(set(self.roles.named)) < len(self.roles.named):
+        if len(set(roles)) < len(roles):
             raise InputError(
                 "a column is named as two of label, weight, identifier.", code="option-columns"
             )
@@ -88,7 +70,7 @@ class _Drafting:
         if not profile.named:
             self.notes.append(Note("", "header", _UNSURE))
         body: dict[str, Any] = {"name": title, "columns": self._columns(profile)}
-        for what, entry in (("label", self._label), ("weight", self._weight)):
+        for what, entry in (("label", self._label_entry), ("weight", self._weight_entry)):
             if (part := entry(profile)) is not None:
                 body[what] = part
         body["read_off"] = self.read_off
@@ -108,7 +90,7 @@ class _Drafting:
         columns: dict[str, Any] = {}
         used_names: set[str] = set()
         for name, column in profile.columns.items():
-            if name in (self.roles.label, self.roles.weight):
+            if name in (self.label, self.weight):
                 continue
             proposal = self._proposal(name, column)
             entries = self._parted(proposal, used_names)
@@ -118,11 +100,11 @@ class _Drafting:
         return columns
 
     def _proposal(self, name: str, profile: ColumnProfile) -> Proposal:
-        if name in self.roles.identifiers:
+        if name in self.identifiers:
             return Proposal(name).leave_out("identifier", "")
-        stated = self.site.columns.get(name)
-        proposal = propose(name, profile, stated.unit if stated else "")
-        if stated and stated.format and proposal.entries["kind"] == "date":
+        stated = self.site.entry(name)
+        proposal = propose(name, profile, stated.unit)
+        if stated.format and proposal.entries["kind"] == "date":
             # The site file says how it writes them.
             proposal.entries.pop("format", None)
             proposal.read_off = [
@@ -137,7 +119,7 @@ class _Drafting:
         column: Feature | LeftOut = trial.columns[proposal.name]
         if isinstance(column, LeftOut):
             return proposal.entries
-        coordinates = set(coordinate_names(proposal.name, column))
+        coordinates = {name for name, _, _ in layout(proposal.name, column)}
         if coordinates & used_names:
             proposal.leave_out("text", "its coordinates would have names of another column's")
             proposal.notes.clear()
@@ -146,21 +128,21 @@ class _Drafting:
         used_names |= coordinates
         return proposal.entries
 
-    def _label(self, profile: TableProfile) -> dict[str, Any] | None:
-        if not self.roles.label:
+    def _label_entry(self, profile: TableProfile) -> dict[str, Any] | None:
+        if not self.label:
             return None
-        proposal, column = Proposal(self.roles.label), profile.columns[self.roles.label]
+        proposal, column = Proposal(self.label), profile.columns[self.label]
         words = unknown_words(column.names)
         names = dict(column.names)
         classes, other = listed_names(names)
         if column.many or not len(classes) > 0 or len(names) > _MOST_CLASSES:
             raise InputError(
-                f"column {self.roles.label!r} has no public classes: "
+                f"column {self.label!r} has no public classes: "
                 f"{'many' if column.many else f'{len(names):,}'} different labels, "
                 f"{len(classes)} of them of 10 records or more.",
                 code="schema-label",
             )
-        entries: dict[str, Any] = {"column": self.roles.label, "classes": classes}
+        entries: dict[str, Any] = {"column": self.label, "classes": classes}
         self.read_off.append("label.classes")
         if other:
             entries["other"] = True
@@ -175,27 +157,27 @@ class _Drafting:
         self.notes += proposal.notes
         return entries
 
-    def _weight(self, profile: TableProfile) -> dict[str, Any] | None:
-        if not self.roles.weight:
+    def _weight_entry(self, profile: TableProfile) -> dict[str, Any] | None:
+        if not self.weight:
             return None
-        limit = weight_limit(profile.columns[self.roles.weight])
+        limit = weight_limit(profile.columns[self.weight])
         if limit is None:
             raise InputError(
-                f"column {self.roles.weight!r} has no weights: numbers of 0 or more are needed in "
+                f"column {self.weight!r} has no weights: numbers of 0 or more are needed in "
                 "all records, not all of them 0.",
                 code="weights-dtype",
             )
         self.read_off.append("weight.limit")
-        return {"column": self.roles.weight, "limit": limit}
+        return {"column": self.weight, "limit": limit}
 
 
 def draft(
-    data: Any, others: Sequence[Any], roles: Roles, site: Site | None = None, *, title: str = "",
-    tell: Tell | None = None,
+    data: Any, others: Sequence[Any], *, label: str, weight: str, identifiers: Sequence[str],
+    site: Site | None, title: str, tell: Tell | None,
 ) -> Draft:  # fmt: skip
     """Draft a schema of a table, and site files of it and of others."""
-    sources = [SourceTable.of(data, tell=tell, site=site)]
-    sources += [SourceTable.of(other, f"table{k}", tell) for k, other in enumerate(others, 2)]
+    sources = [TableSource.of(data, site)]
+    sources += [TableSource.of(other, name=f"table{k}") for k, other in enumerate(others, 2)]
     names = [source.name for source in sources]
     if len(set(names)) < len(names):
         raise InputError(
@@ -205,27 +187,28 @@ def draft(
         )
     first, site = sources[0], site or Site()
     with first.naming():
-        drafting = _Drafting(site, roles, first.names)
-        profile = first.profile(drafting.sources, site, tell)
+        drafting = _Drafting(site, first.names, label, weight, identifiers)
+        profile = TableProfile.of(first, drafting.sources, site, tell)
         result = drafting.draft(profile, first.title, title)
     ways = [SiteProposals(result.schema, first.names, site)]
     ways[0].propose(profile)
     for source in sources[1:]:
         with source.naming():
             way = SiteProposals(result.schema, source.names)
-            way.propose(source.profile(way.sources, Site(), tell), profile, first.title)
+            own = TableProfile.of(source, way.sources, Site(), tell)
+            way.propose(own, profile, first.title)
         ways.append(way)
         result = _entered(result, way.needs, f"by its name or numbers in {source.title}")
     pairs = list(zip(sources[1:], ways[1:], strict=True))
     for source, way in pairs:
-        needs = widened(result.schema, read_there(source, result.schema, way.usable)[1])
+        needs = widened(result.schema, read_there(source, result.schema, way.usable, tell)[1])
         needs = {name: entries for name, entries in needs.items() if name not in way.guessed}
         result = _entered(result, needs, f"for {source.title} needs it")
     drafts = [] if site.columns else [SiteDraft(first.name, first.title, ways[0].entries)]
     drafts += [
         SiteDraft(source.name, source.title, way.entries,
                   tuple(problem for problem in check(source, result.schema, way.usable,
-                                                     is_cured=False).problems
+                                                     tell, is_cured=False).problems
                         if problem.column not in way.guessed))
         for source, way in pairs
     ]  # fmt: skip

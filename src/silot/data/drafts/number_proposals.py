@@ -9,22 +9,14 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
+from .. import names
 from ..column_checks import find_identifiers, find_sentinels, is_missing_code, is_numbering_name
 from ..column_kinds import Number
 from ..documents import EXACT, neat
-from ..names import (
-    Limits,
-    Quartiles,
-    is_address_name,
-    is_code_name,
-    is_date_name,
-    is_identifier_name,
-    limits_of,
-    unit_of,
-)
+from ..names import Limits, Quartiles, has_word, is_identifier_name, limits_of, unit_of
 from ..notation import PLAIN
 from ..units import Suspicion, suspect_unit_of_few
-from .profile import ColumnProfile, Days, sample_of
+from .profile import ColumnProfile, sample_of
 from .proposals import (
     FEW,
     MOST,
@@ -44,32 +36,19 @@ _EPOCH = date(1970, 1, 1)
 _MOST_FAR = 0.01
 # The same of numbers in another unit; of more the table would be refused whatever a site says.
 _MOST_CUT = 0.05
+_EMPTY = ("no record of the site of the draft has a value", "empty")
 
 
 def propose(name: str, profile: ColumnProfile, unit: str = "") -> Proposal:
-    """A description of a column.
-
-    Parameters
-    ----------
-    name
-        What it is called.
-    profile
-        What was gathered of it.
-    unit
-        Its unit, where the site says it.
-    """
+    """A description of a column, whose unit the site may say."""
     if not profile.value_count:
-        proposal = Proposal(name)
-        proposal.note("empty", "no record has a value. It is left out.")
-        return proposal.leave_out("text", "no record of the site of the draft has a value")
+        return Proposal(name).leave_out("text", *_EMPTY, "no record has a value.")
     if profile.typed == "other":
-        proposal = Proposal(name)
-        proposal.note("text", "it is of a type that no kind of column reads. It is left out.")
-        return proposal.leave_out("text", "of a type that is not read")
+        words = "it is of a type that no kind of column reads."
+        return Proposal(name).leave_out("text", "of a type that is not read", "text", words)
     if is_identifier_name(name) and _distinct(profile) > 0.3:
-        proposal = Proposal(name)
-        proposal.note("identifier", "its name says whose record it is. It is left out.")
-        return proposal.leave_out("identifier", "by its name")
+        words = "its name says whose record it is."
+        return Proposal(name).leave_out("identifier", "by its name", "identifier", words)
     if (form := _form(name, profile)) is not None:
         return _days(name, profile, form)
     words = unknown_words(profile.numbers.texts)
@@ -92,15 +71,15 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
     if profile.many:
         return False
     kinds = set(profile.names)
-    # Limits alone, such as <=50K and >50K, are names of two parts and no numbers.
-    if kinds == {"0", "1"} or all(name[:1] in "<>" for name in kinds):
+    # A few limits alone, such as <=50K and >50K, are names of parts and no numbers.
+    if kinds == {"0", "1"} or (len(kinds) <= FEW and all(name[:1] in "<>" for name in kinds)):
         return True
     # What has zeros in front is no number.
-    if is_address_name(name) or profile.padded > 0.1 * profile.value_count:
+    if has_word(name, names.ADDRESS) or profile.padded > 0.1 * profile.value_count:
         return True
     numbers = profile.numbers
     is_coded = not numbers.unread and numbers.all_integers and len(kinds) <= MOST_CATEGORIES
-    return is_coded and is_code_name(name)
+    return is_coded and has_word(name, names.CODED)
 
 
 def _form(name: str, profile: ColumnProfile) -> str | None:
@@ -108,7 +87,7 @@ def _form(name: str, profile: ColumnProfile) -> str | None:
     words = unknown_words(profile.numbers.texts)
     values = profile.value_count - sum(profile.numbers.texts[text] for text in words)
     # Eight digits can be read as a day, and are a number where the name says nothing of days.
-    digits = profile.numbers.read > 0 and not is_date_name(name)
+    digits = profile.numbers.read > 0 and not has_word(name, names.DATED)
     fits = {form: days for form, days in profile.days.items() if days.read >= MOST * values > 0}
     if digits or not fits:
         return None
@@ -118,11 +97,11 @@ def _form(name: str, profile: ColumnProfile) -> str | None:
 
 def _days(name: str, profile: ColumnProfile, form: str) -> Proposal:
     proposal = Proposal(name)
-    days: Days = profile.days[form]
+    days = profile.days[form]
     words = unknown_words(profile.numbers.texts)
     proposal.enter("kind", "date", public=True)
-    first = _EPOCH + timedelta(days=math.floor(days.first))
-    last = _EPOCH + timedelta(days=math.floor(days.last))
+    first = _EPOCH + timedelta(days=math.floor(min(days.ends)))
+    last = _EPOCH + timedelta(days=math.floor(max(days.ends)))
     end = date(min(last.year + 1, 9999), 1, 1)
     proposal.enter("range", [date(first.year, 1, 1).isoformat(), end.isoformat()])
     if form != "iso":
@@ -167,11 +146,11 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     codes = missing_codes(name, profile)
     kept = _Kept.of(profile, codes)
     if not kept.ends:
-        proposal.note("empty", "no record has a value but codes for missing ones. It is left out.")
-        return proposal.leave_out("text", "no record of the site of the draft has a value")
+        reason = "no record has a value but codes for missing ones."
+        return proposal.leave_out("text", *_EMPTY, reason)
     if why := _identifier(name, profile, kept):
-        proposal.note("identifier", f"it looks like a record number ({why}). It is left out.")
-        return proposal.leave_out("identifier", why)
+        reason = f"it looks like a record number ({why})."
+        return proposal.leave_out("identifier", why, "identifier", reason)
     limits = _limits(proposal, unit, kept)
     if limits is not None:
         # What cannot be, and is written for missing values elsewhere.
@@ -187,8 +166,8 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     _notation(proposal, profile)
     span, public = _range(proposal, limits, kept)
     if not (math.isfinite(span[1] - span[0]) and span[0] < span[1]):
-        proposal.note("name", "its numbers are too large for a range. It is left out.")
-        return proposal.leave_out("text", "numbers too large for a range")
+        reason = "its numbers are too large for a range."
+        return proposal.leave_out("text", "numbers too large for a range", "name", reason)
     low = _tail(proposal, kept.sample, span[0])
     proposal.enter("range", [low, span[1]], public=public and low == span[0])
     _typical(proposal, kept)
@@ -298,7 +277,7 @@ def _limits(proposal: Proposal, unit: str, kept: _Kept) -> Limits | None:
     if limits.substance:
         proposal.enter("substance", limits.substance, public=True)
     if guessed:
-        proposal.note("unit", f"its unit is told by its numbers ({limits.unit}): confirm it.")
+        proposal.note("unit", f"its unit follows from its numbers ({limits.unit}): confirm it.")
     return limits
 
 

@@ -6,19 +6,24 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from ...errors import InputError
 from ..column_checks import HolderSample
 from ..coordinates import Writing
-from ..fields import Fields, Signs, as_days, as_names, as_numbers, is_textual, texts_of
+from ..fields import Fields, Sample, Signs, as_days, as_names, as_numbers, is_textual, texts_of
+from ..label_names import label_name
 from ..names import canonical
 from ..notation import MISSING, PLAIN, Reading
+from ..reading import TableSource, Tell
+from ..site import Site
 
 Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 
 # Distinct names that are counted; a column of more is no category.
 MOST_NAMES = 2000
@@ -41,65 +46,43 @@ _DAY = re.compile(
     r"|\d{8}|\d{1,2}[ -][A-Za-z]{3}[ -]\d{4}|[A-Za-z]{3} \d{1,2}, \d{4}"
 )
 _PADDED = re.compile(r"0\d+")
+UNKNOWN = frozenset(
+    (
+        "unknown", "unkn", "unk", "?", "-", "--", ".", "..", "missing", "not known", "n.a.", "n.a",
+        "n/a.", "#n/a", "<na>", "not available", "not recorded", "not stated", "not reported",
+        "not done", "undefined", "unbekannt", "keine angabe", "k.a.", "inconnu", "desconocido",
+    )
+)  # fmt: skip
+"""Words that say that nothing is known."""
 
 
 @dataclass(eq=False)
 class Numbers:
-    """What fields are as numbers.
+    """Fields that are read as numbers, or as days in one way of writing, and those that are not.
 
-    Attributes
-    ----------
-    read, unread
-        Fields that are numbers, and that are neither numbers nor missing.
-    all_integers
-        Whether all numbers are whole.
-    ends
-        How often the smallest and the largest distinct numbers are there.
-    texts
-        How often the commonest texts are there that are no numbers.
+    ``ends`` counts the smallest and largest distinct numbers, and ``texts`` what is no number.
     """
 
     read: int = 0
     unread: int = 0
     all_integers: bool = True
-    ends: dict[float, int] = field(default_factory=dict[float, int])
+    ends: Counter[float] = field(default_factory=Counter[float])
     texts: Counter[str] = field(default_factory=Counter[str])
 
-    def add(self, values: Array, weights: npt.NDArray[np.int64]) -> None:
+    def add(self, values: Array, weights: Counts) -> None:
         is_number = np.isfinite(values)
         # Adding zero makes one of the two zeros.
         kept, counts = values[is_number] + 0.0, weights[is_number]
-        if not kept.size:
-            return
         self.read += int(counts.sum())
         self.all_integers = self.all_integers and bool(np.all(kept == np.floor(kept)))
         distinct, place = np.unique(kept, return_inverse=True)
-        sums = np.bincount(place.ravel(), counts).astype(np.int64)
-        for k in {
-            *range(min(_ENDS, len(distinct))),
-            *range(max(len(distinct) - _ENDS, 0), len(distinct)),
-        }:
-            value = float(distinct[k])
-            self.ends[value] = self.ends.get(value, 0) + int(sums[k])
+        sums = np.bincount(place.ravel(), counts, len(distinct)).astype(np.int64)
+        order = np.arange(len(distinct))
+        is_end = np.minimum(order, order[::-1]) < _ENDS
+        self.ends.update(dict(zip(distinct[is_end].tolist(), sums[is_end].tolist(), strict=True)))
         rising = sorted(self.ends)
-        if len(rising) > 2 * _ENDS:
-            self.ends = {v: self.ends[v] for v in (*rising[:_ENDS], *rising[-_ENDS:])}
-
-
-@dataclass(eq=False)
-class Days:
-    """Fields that can be read as days in one way of writing: how many, the first and the last."""
-
-    read: int = 0
-    first: float = np.inf
-    last: float = -np.inf
-
-    def add(self, days: Array, weights: npt.NDArray[np.int64]) -> None:
-        is_day = np.isfinite(days)
-        if is_day.any():
-            self.read += int(weights[is_day].sum())
-            self.first = min(self.first, float(days[is_day].min()))
-            self.last = max(self.last, float(days[is_day].max()))
+        for value in rising[_ENDS:-_ENDS]:
+            del self.ends[value]
 
 
 class ColumnProfile:
@@ -119,6 +102,8 @@ class ColumnProfile:
         Fields of digits that begin with 0: codes, not numbers.
     shaped
         Fields that look like days, however written.
+    sample, codes
+        The numbers of some rows, and numbers that are equal where fields are.
     reading, signs
         The notations that its numbers may have, and what shows them, where no site file says.
     typed
@@ -133,10 +118,11 @@ class ColumnProfile:
         self.names: Counter[str] = Counter()
         self.many = False
         self.numbers = Numbers()
-        self.days: dict[str, Days] = {}
+        self.days: dict[str, Numbers] = {}
         self.typed = ""
         self.sample = np.empty(0)
         self.codes = np.empty(0, dtype=np.int64)
+        self._kept = Sample(_SAMPLE)
         self._formats: tuple[str, ...] | None = (writing.format,) if writing.format else None
         self._writing = writing
 
@@ -145,16 +131,15 @@ class ColumnProfile:
         """Fields with a value."""
         return self.rows - self.missing
 
-    def add(self, column: Fields, rows: slice) -> None:
+    def add(self, column: Fields) -> None:
         """Count the fields of a block, and keep those of some rows."""
         self.rows += len(column)
         if isinstance(column, nw.Series) and not is_textual(column.dtype):
             self._add_typed(column)
         else:
-            texts = texts_of(column)
-            counted = Counter(texts)
+            counted = Counter(texts_of(column))
             self._add_texts(list(counted), np.fromiter(counted.values(), np.int64, len(counted)))
-        self._keep(column, rows)
+        self._keep(column)
 
     def _add_texts(self, texts: list[str], weights: npt.NDArray[np.int64]) -> None:
         stripped = [canonical(text) for text in texts]
@@ -175,9 +160,7 @@ class ColumnProfile:
         )  # fmt: skip
         self._date(texts, weights, empty)
 
-    def _name(
-        self, texts: list[str], weights: npt.NDArray[np.int64], empty: npt.NDArray[np.bool_]
-    ) -> None:
+    def _name(self, texts: list[str], weights: Counts, empty: npt.NDArray[np.bool_]) -> None:
         if self.many or len(texts) > MOST_NAMES:
             self.many = True
             return
@@ -186,9 +169,7 @@ class ColumnProfile:
                 self.names[self._writing.codes.get(name, name)] += count
         self.many = len(self.names) > MOST_NAMES
 
-    def _date(
-        self, texts: list[str], weights: npt.NDArray[np.int64], empty: npt.NDArray[np.bool_]
-    ) -> None:
+    def _date(self, texts: list[str], weights: Counts, empty: npt.NDArray[np.bool_]) -> None:
         places = np.flatnonzero(~empty)
         if self._formats == () or not len(places):
             return
@@ -208,7 +189,7 @@ class ColumnProfile:
             read = {form: days for form, days in read.items() if np.isfinite(days).mean() >= 0.5}
             self._formats = tuple(read)
         for form, days in read.items():
-            self.days.setdefault(form, Days()).add(days, weights[places])
+            self.days.setdefault(form, Numbers()).add(days, weights[places])
 
     def _add_typed(self, column: nw.Series[Any]) -> None:
         kind = column.dtype
@@ -216,7 +197,7 @@ class ColumnProfile:
             days = as_days(column, "iso").values
             self.typed = "day"
             self.missing += int(np.isnan(days).sum())
-            self.days.setdefault("iso", Days()).add(days, np.ones(len(days), dtype=np.int64))
+            self.days.setdefault("iso", Numbers()).add(days, np.ones(len(days), dtype=np.int64))
             return
         if not (kind.is_numeric() or kind == nw.Boolean):
             self.typed = "other"
@@ -234,29 +215,20 @@ class ColumnProfile:
         self.names.update(name for name in as_names(kept) if name is not None)
         self.many = len(self.names) > MOST_NAMES
 
-    def _keep(self, column: Fields, rows: slice) -> None:
-        if self.typed == "other":
-            # Lists and the like have no names.
-            self.sample = np.concatenate(
-                [self.sample, np.full(len(range(len(column))[rows]), np.nan)]
-            )
-            self.codes = np.zeros(len(self.sample), dtype=np.int64)
-            return
-        fields: Any
-        if isinstance(column, nw.Series):
-            places = range(len(column))[rows]
-            fields = column[list(places)] if len(places) < len(column) else column
-        else:
-            fields = column[rows]
-        read = as_numbers(fields, self._writing.sentinels, self._writing.notation or PLAIN)
-        texts = fields.to_list() if isinstance(fields, nw.Series) else fields
-        codes = np.fromiter((hash(text) for text in texts), np.int64, len(texts))
-        self.sample = np.concatenate([self.sample, read.values])
-        self.codes = np.concatenate([self.codes, codes])
-
-    def thin(self) -> None:
-        """Keep every other row of the sample."""
-        self.sample, self.codes = self.sample[::2], self.codes[::2]
+    def _keep(self, column: Fields) -> None:
+        rows = self._kept.rows()
+        places = range(len(column))[rows]
+        # Lists and the like have no names.
+        values, codes = np.full(len(places), np.nan), np.zeros(len(places), dtype=np.int64)
+        if self.typed != "other":
+            notation = self._writing.notation or PLAIN
+            fields: Any = column
+            if len(places) < len(column):
+                fields = column[[*places]] if isinstance(column, nw.Series) else column[rows]
+            values = as_numbers(fields, self._writing.sentinels, notation).values
+            texts = fields.to_list() if isinstance(fields, nw.Series) else fields
+            codes = np.fromiter(map(hash, texts), np.int64, len(texts))
+        self.sample, self.codes = self._kept.add(len(column), values, codes)
 
 
 @dataclass(eq=False)
@@ -266,25 +238,47 @@ class TableProfile:
     columns: Mapping[str, ColumnProfile]
     rows: int = 0
     named: bool = True
-    _step: int = 1
-    _next: int = 0
 
-    def add(self, fields: Mapping[str, Fields], height: int) -> None:
-        """Count a block of records."""
-        rows = slice(self._next, None, self._step)
-        for name, profile in self.columns.items():
-            profile.add(fields[name], rows)
-        self.rows += height
-        count = len(range(height)[rows])
-        self._next += count * self._step - height
-        sizes = [len(profile.sample) for profile in self.columns.values()]
-        while sizes and sizes[0] > _SAMPLE:
-            # Every other one from now on, and of those that are kept.
-            self._next += self._step * (sizes[0] % 2)
-            for profile in self.columns.values():
-                profile.thin()
-            sizes = [len(profile.sample) for profile in self.columns.values()]
-            self._step *= 2
+    @classmethod
+    def of(
+        cls, source: TableSource, columns: Mapping[str, str], site: Site, tell: Tell | None = None
+    ) -> Self:
+        """Read a table twice: for its notations, and with them for all else.
+
+        ``columns`` has the names in the table by those of the profile.
+        """
+        entries = {name: site.entry(name) for name in columns}
+        stated = {name: entry.notation or site.notation for name, entry in entries.items()}
+        signs = {name: Signs() for name in columns if stated[name] is None}
+        for block in source.blocks(set(columns.values())):
+            for name, column in signs.items():
+                column.add(block.columns[columns[name]])
+            if tell is not None:
+                tell(0.5 * min(block.share, 1.0))
+
+        def profile(name: str) -> ColumnProfile:
+            entry, reading = entries[name], signs[name].reading(UNKNOWN) if name in signs else None
+            # Units are those of the site.
+            writing = Writing(
+                codes={label_name(text): label_name(value) for text, value in entry.codes.items()},
+                format=entry.format,
+                sentinels=tuple(map(label_name, entry.sentinels)),
+                notation=stated[name] or next(iter(reading.notations if reading else ()), PLAIN),
+            )
+            return ColumnProfile(writing, reading, signs.get(name))
+
+        gathered = cls({name: profile(name) for name in columns})
+        for block in source.blocks(set(columns.values())):
+            if not gathered.rows:
+                gathered.named = block.named
+            for name, column in gathered.columns.items():
+                column.add(block.columns[columns[name]])
+            gathered.rows += block.height
+            if tell is not None:
+                tell(0.5 + 0.5 * min(block.share, 1.0))
+        if not gathered.rows:
+            raise InputError("the table has names of columns and no record.", code="measure-empty")
+        return gathered
 
 
 def sample_of(rows: Array) -> HolderSample:

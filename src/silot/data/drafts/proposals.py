@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..fields import Alike, plain
+from ..fit import Note
 from ..names import tokens
-from .profile import ColumnProfile
+from .profile import UNKNOWN, ColumnProfile
 
 Array = npt.NDArray[np.float64]
 
@@ -24,13 +25,6 @@ FEW = 10
 MOST_CATEGORIES = 50
 # Part of the values that must be of a kind for the column to be of it.
 MOST = 0.95
-UNKNOWN = frozenset(
-    (
-        "unknown", "unkn", "unk", "?", "-", "--", ".", "..", "missing", "not known", "n.a.", "n.a",
-        "n/a.", "#n/a", "<na>", "not available", "not recorded", "not stated", "not reported",
-        "not done", "undefined", "unbekannt", "keine angabe", "k.a.", "inconnu", "desconocido",
-    )
-)  # fmt: skip
 _ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X")
 _SCALES = (
     ("very low", "low", "medium", "high", "very high"),
@@ -47,30 +41,6 @@ _SCALES = (
     ("small", "medium", "large"),
 )
 _STEPPED = {"stage", "grade", "nyha", "asa", "level", "cci"}
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something that a person should look at.
-
-    Attributes
-    ----------
-    column
-        Its column, empty where it is about all.
-    kind
-        What it is: ``"identifier"``, ``"sentinel"``, ``"constant"``, ``"duplicate"``, ``"tail"``,
-        ``"rare"``, ``"unit"``, ``"date"``, ``"codes"``, ``"text"``, ``"empty"``, ``"name"``,
-        ``"order"``, ``"unread"``, ``"alike"``, ``"header"`` or ``"sites"``.
-    sentence
-        The same in words, without any value of the data.
-    refused
-        Whether the table is refused by the drafted schema until that is mended.
-    """
-
-    column: str
-    kind: str
-    sentence: str
-    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,8 +71,10 @@ class Proposal:
         """Say something about the column."""
         self.notes.append(Note(self.name, kind, f"Column {self.name!r}: {sentence}", refused))
 
-    def leave_out(self, kind: str, about: str) -> Proposal:
-        """The column is no feature."""
+    def leave_out(self, kind: str, about: str, note: str = "", why: str = "") -> Proposal:
+        """The column is no feature; a note says why."""
+        if note:
+            self.note(note, f"{why} It is left out.")
         self.entries = {"kind": kind, "about": about}
         self.read_off = []
         return self
@@ -160,8 +132,8 @@ def _text(proposal: Proposal, profile: ColumnProfile, names: Mapping[str, int]) 
     distinct = len(set(profile.codes.tolist())) if profile.many else len(names)
     of = len(profile.codes) if profile.many else sum(names.values())
     if of >= FEW and distinct >= MOST * of and not any(" " in text.strip() for text in names):
-        proposal.note("identifier", "almost every record has another text. It is left out.")
-        return proposal.leave_out("identifier", "a text for each record")
+        words = "almost every record has another text."
+        return proposal.leave_out("identifier", "a text for each record", "identifier", words)
     if profile.shaped >= 0.9 * profile.value_count > 0:
         proposal.note(
             "date", "its fields look like days that are not all written in one way. It is left "

@@ -16,9 +16,9 @@ from ..names import canonical
 from ..site import Site
 
 if TYPE_CHECKING:
-    from ..fit import Problem
+    from ..fit import Note, Problem
     from ..reading import Schema
-    from .proposals import Entry, Note
+    from .proposals import Entry
 
 _HEAD = """\
 # A draft: proposed from the records of one site, which nobody has looked at.
@@ -28,7 +28,7 @@ _HEAD = """\
 """
 
 _SITE_HEAD = """\
-# A draft of a site file: how {title} writes what the schema says otherwise, told by its records.
+# A draft of a site file: how {title} writes what the schema says otherwise, inferred from its records.
 # It stays at the site, and no table is read by it before a person has looked at each entry:
 # confirm or edit it, then type
 #   silot schema confirm {files} --by "YOUR NAME"

@@ -17,7 +17,7 @@ from ..fields import plain
 from ..names import canonical, split_unit, tokens, unit_of
 from ..notation import PLAIN, Notation, number_of, read_numbers
 from ..schema import Contract
-from ..site import GUESS, Site, SiteColumn
+from ..site import GUESS, Site
 from ..units import is_odd, suspect_unit
 from .number_proposals import missing_codes, written
 from .profile import ColumnProfile, TableProfile
@@ -61,9 +61,9 @@ class SiteProposals:
     needs: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
     def __post_init__(self) -> None:
-        roles = (self.schema.label, self.schema.weight)
-        self.parts = dict(self.schema.columns) | {part.column: part for part in roles if part}
-        stated = {name: self._stated(name).source or name for name in self.parts}
+        roles = self.schema.roles.values()
+        self.parts = dict(self.schema.columns) | {part.column: part for part in roles}
+        stated = {name: self.site.entry(name).source or name for name in self.parts}
         self.sources = {name: source for name, source in stated.items() if source in self.names}
         # Columns that are called otherwise are matched one to one, the nearest names first.
         for key, how in _WAYS:
@@ -75,12 +75,9 @@ class SiteProposals:
                     self.sources[name] = here[keys.index(text)]
                     self._enter(name, "from", self.sources[name], f"the same name, {how}")
 
-    def _stated(self, name: str) -> SiteColumn:
-        return self.site.columns.get(name, SiteColumn())
-
     def _enter(self, name: str, key: str, value: Any, why: str) -> None:
         # What is stated already stays beside what is new.
-        before = self._stated(name)
+        before = self.site.entry(name)
         if key == "sentinels":
             value = [*before.sentinels, *value]
         elif key == "codes":
@@ -136,12 +133,12 @@ class SiteProposals:
             self._enter(name, "sentinels", [*counts], why)
         values = own.sample[np.isfinite(own.sample)]
         values = values[~np.isin(values, [*codes, *(code for code in public if code is not None)])]
-        if len(values) >= FEW and not self._stated(name).unit:
+        if len(values) >= FEW and not self.site.entry(name).unit:
             self._unit(name, part, values, notation, first, of)
 
     def _notation(self, name: str, part: Number | None, own: ColumnProfile) -> Notation | None:
         """Propose the notation of the numbers, and return it."""
-        if self._stated(name).notation or self.site.notation or not own.reading or not own.signs:
+        if self.site.entry(name).notation or self.site.notation or not own.reading or not own.signs:
             return None
         ways, texts = own.reading.notations, [*own.signs.odd, *own.signs.pointed]
         if len(ways) > 1 and part is not None:
@@ -206,12 +203,13 @@ class SiteProposals:
         counts = {form: days.read for form, days in own.days.items()}
         most = max(counts.values(), default=0)
         enough = most >= MOST * (own.value_count - sum(own.numbers.texts[text] for text in words))
-        is_stated = self._stated(name).format or own.typed
+        is_stated = self.site.entry(name).format or own.typed
         if is_stated or not enough or counts.get(part.format, 0) == most:
             return
         first, last = (float(np.datetime64(day).astype(int)) for day in part.range)
         best = [form for form in counts if counts[form] == most]
-        inside = [f for f in best if first <= own.days[f].first and own.days[f].last < last + 1]
+        ends = {form: own.days[form].ends for form in best}
+        inside = [f for f in best if first <= min(ends[f]) and max(ends[f]) < last + 1]
         best = inside or best
         doubt = "" if len(best) == 1 else f"; {len(best) - 1} other ways fit as well, look at it"
         self._enter(name, "format", best[0], f"{most:,} of {own.value_count:,} fields{doubt}")

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...render import (
-    Bullets,
-    Cell,
-    Content,
-    Headline,
-    Paragraph,
-    Table,
-    counts,
-    facts,
-    names,
-    on_page,
-    plain_table,
-    section,
-    texts,
-)
-from ...render import Column as Head
+from ... import render
+from ...render import Bullets, Content, Paragraph, facts, on_page, plain_table, section
 from ...render.words import printable
 from ..column_kinds import Category, Column, Date, LeftOut, Number, Ordered, Value, YesNo
-from ..coordinates import coordinate_names
-from ..fit import Problem
+from ..coordinates import layout
+from ..fit import Note
 from ..reading import Schema
-from .proposals import Note
+from ..schema import FOR_PEOPLE
 from .result import Draft, SchemaCheck, entry_text
 
 # Categories that are shown in a line.
@@ -46,7 +32,7 @@ def draft_content(result: Draft) -> Content:
         "warning",
     )
     return [
-        Headline(
+        render.Headline(
             "A draft of a schema",
             "Proposed from the records of one site; it stays there until a person has replaced "
             "what was read off them.",
@@ -88,7 +74,7 @@ def _coordinates(schema: Schema) -> str:
     return f"{len(schema.features)}, radius {schema.radius:.4g}"
 
 
-def _marked(remark: Note | Problem) -> str:
+def _marked(remark: Note) -> str:
     """Return what was remarked, marked where the table is refused because of it."""
     return f"{'! ' if remark.refused else ''}{printable(remark.sentence, 600)}"
 
@@ -104,7 +90,7 @@ def check_content(result: SchemaCheck) -> Content:
         for entry in entries
     ]
     return [
-        Headline(
+        render.Headline(
             "A table and its schema",
             f"{printable(result.source)} {'fits' if result.fits else 'does not fit'} the schema.",
         ),
@@ -130,17 +116,17 @@ def _counts(result: SchemaCheck) -> Content:
         (
             name,
             *(result.counts.get(name, {}).get(kind, 0) for kind in kinds),
-            Cell("no" if name in refused else "yes", warn=name in refused),
+            render.Cell("no" if name in refused else "yes", warn=name in refused),
         )
         for name in dict.fromkeys([*result.counts, *refused])
         if name and (result.counts.get(name) or name in concerned)
     ]
     heads = [
-        names("column", wrap="cut", width=22),
-        *(counts(_HEADS.get(kind, kind), terminal="{:,}".format) for kind in kinds),
-        texts("fits"),
+        render.names("column", wrap="cut", width=22),
+        *(render.counts(_HEADS.get(kind, kind), terminal="{:,}".format) for kind in kinds),
+        render.texts("fits"),
     ]
-    return [Paragraph(""), Table("", heads, rows, fold=200)] if rows else None
+    return [Paragraph(""), render.Table("", heads, rows, fold=200)] if rows else None
 
 
 def schema_content(schema: Schema) -> Content:
@@ -163,8 +149,8 @@ def difference_content(a: Schema, b: Schema, files: tuple[str, str]) -> Content:
     if not differing:
         return Paragraph("Both give the same coordinates, labels and weights.")
     rows = [row for name in differing for row in _difference(a, b, name)]
-    heads = [Head("column", False, "cut", 18), Head("entry", False, "cut", 12)]
-    heads += [texts(printable(name), wrap="fold") for name in files]
+    heads = [render.Column("column", False, "cut", 18), render.Column("entry", False, "cut", 12)]
+    heads += [render.texts(printable(name), wrap="fold") for name in files]
     return plain_table(heads, rows)
 
 
@@ -180,14 +166,11 @@ def _difference(a: Schema, b: Schema, name: str) -> list[list[str]]:
 
 
 def _entries(schema: Schema, name: str) -> Mapping[str, str]:
-    part = {"label": schema.label, "weight": schema.weight}.get(name)
-    if part is None or name in schema.columns:
-        part = schema.columns.get(name)
+    part = schema.columns.get(name) or schema.roles.get(name)
     if part is None:
         return {}
     entries = part.model_dump(mode="json", exclude_defaults=True)
-    unread = ("about", "typical", "substance")
-    return {entry: _value(value) for entry, value in entries.items() if entry not in unread}
+    return {entry: _value(value) for entry, value in entries.items() if entry not in FOR_PEOPLE}
 
 
 def _value(value: object) -> str:
@@ -202,8 +185,8 @@ def _title(schema: Schema) -> str:
 
 def _columns(schema: Schema) -> Content:
     heads = [
-        names("column", wrap="cut", width=20), texts("kind"), texts("unit"),
-        texts("range or categories"), texts("missing"), Head("coord."),
+        render.names("column", wrap="cut", width=20), render.texts("kind"), render.texts("unit"),
+        render.texts("range or categories"), render.texts("missing"), render.Column("coord."),
     ]  # fmt: skip
     rows = [
         (
@@ -216,7 +199,7 @@ def _columns(schema: Schema) -> Content:
 
 
 def _width(name: str, column: Column) -> int:
-    return 0 if isinstance(column, LeftOut) else len(coordinate_names(name, column))
+    return 0 if isinstance(column, LeftOut) else len(layout(name, column))
 
 
 def _range(column: Column) -> str:
