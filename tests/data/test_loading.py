@@ -206,7 +206,7 @@ FAILING: list[Case] = [
     ("0 bytes csv", text("site.csv", ""), {}, FileError, "file-empty", "0 bytes"),
     ("0 bytes csv.gz", text("site.csv.gz", ""), {}, FileError, "file-empty", "0 bytes"),
     ("0 bytes parquet", text("site.parquet", ""), {}, FileError, "file-empty", "0 bytes"),
-    ("text as npz", text("site.npz", f"a,b\n1,{S}\n"), {}, FileError, "file-unreadable", "savez"),
+    ("a word as npz", text("site.npz", f"a,b\n1,x{S}\n"), {}, InputError, "measure-dtype", "'b'"),
     ("text as parquet", text("site.parquet", S), {}, FileError, "file-header", "site.parquet"),
     ("broken csv.gz", text("site.csv.gz", b"\x1f\x8b" + S.encode()), {}, FileError,
      "file-unreadable", "site.csv.gz"),
