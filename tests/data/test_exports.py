@@ -95,7 +95,9 @@ def test_numbers_among_texts_have_no_notation(of: str, tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         if of == "frame":
             assert schema is not None
-            return read_by_schema(pandas.DataFrame({"a": values}, dtype=object), schema, site).measure
+            return read_by_schema(
+                pandas.DataFrame({"a": values}, dtype=object), schema, site
+            ).measure
         if of == "sqlite":
             base = sqlite3.connect(path)
             base.execute("CREATE TABLE t(a)")

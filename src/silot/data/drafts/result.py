@@ -28,7 +28,7 @@ _HEAD = """\
 """
 
 _SITE_HEAD = """\
-# A draft of a site file: how {title} writes what the schema says otherwise, inferred from its records.
+# A draft of a site file: how {title} writes what the schema says otherwise, by its records.
 # It stays at the site, and no table is read by it before a person has looked at each entry:
 # confirm or edit it, then type
 #   silot schema confirm {files} --by "YOUR NAME"
