@@ -120,7 +120,8 @@ def load_measure(
             identifiers=id_column or None,
             missing_label=missing_label,
         )
-        return Measure(*parts)
+        # No other array has these numbers.
+        return Measure(*parts, copy=False)
 
 
 def load_identifiers(path: str | Path, column: str) -> list[str]:
