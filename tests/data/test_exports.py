@@ -208,3 +208,14 @@ def test_a_gap_is_one_in_every_kind_of_column_and_weights_are_judged(tmp_path: P
     path.write_text("c;w\nx;1,5\nx;2,5\n")
     problems = check_schema(path, schema).problems
     assert [(one.kind, one.column) for one in problems if one.refused] == [("unread", "w")]
+
+
+def test_a_column_of_bytes_is_refused_where_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    base = sqlite3.connect(path)
+    base.execute("CREATE TABLE t(a, picture)")
+    base.execute("INSERT INTO t VALUES (1, x'00ff'), (2, x'01')")
+    base.commit()
+    base.close()
+    _refused(path, "measure-dtype", "'picture'", "a.sqlite")
+    assert load_measure(path, columns=["a"]).points.tolist() == [[1.0], [2.0]]

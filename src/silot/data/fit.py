@@ -61,7 +61,7 @@ class Note:
     sentence
         What it is and what to do, without any value of the data.
     refused
-        Whether the table is refused until that is mended.
+        Whether the table is refused until that is corrected.
     """
 
     column: str
