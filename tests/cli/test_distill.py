@@ -385,6 +385,7 @@ TEACHERS = {"north": "north.npz", "south": "south.npz"}
          "distill-parts", "teachers.x"),
         ({"transfer": "gone.csv"}, 4, "file-missing", "transfer"),
         ({"transfer": "a.txt"}, 4, "file-kind", "transfer"),
+        ({"transfer": "bare.csv"}, 3, "measure-empty", "transfer"),
         ({"transfer": {"file": "north.csv"}}, 3, "measure-dtype", "transfer"),
         ({"transfer": {"file": "north.csv", "text_column": "words"}}, 4, "file-columns",
          "transfer"),
@@ -419,7 +420,8 @@ def test_what_cannot_be_done_is_refused_with_a_code_and_the_field(
     np.savez(folder / "odd.npz", X=np.zeros((3, 2)), y=[0, 1, 3])
     np.savez(folder / "wide.npz", X=np.zeros((3, 5)), y=[0, 1, 2])
     np.savez(folder / "nan.npz", X=np.full((3, 2), np.nan), y=[0, 1, 2])
-    (folder / "a.txt").write_text("a")
+    (folder / "a.txt").write_bytes(b"%PDF-1.7")
+    (folder / "bare.csv").write_text("a")
     with pytest.raises(SilotError) as caught:
         here(config(folder, "bad.yml", **fields))
     assert (caught.value.code, caught.value.exit_status) == (code, status)

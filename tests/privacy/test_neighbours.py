@@ -60,10 +60,10 @@ def columns_of_numbers(self: Table, name: str) -> np.ndarray:
     return found if set(found) <= {0.0, 1.0} else found + (found == 1.0)
 
 
-def relative_masses(points: Any, weights: Any, labels: Any, columns: Any = None) -> Measure:
+def relative_masses(points: Any, weights: Any, *others: Any, **options: Any) -> Measure:
     """Masses in units of the largest."""
     relative = None if weights is None else weights / max(weights.max(), 1e-9)
-    return Measure(points, relative, labels, columns)
+    return Measure(points, relative, *others, **options)
 
 
 real_numbers = Table.numbers

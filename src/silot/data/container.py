@@ -68,7 +68,6 @@ _OTHERS = (
     (0, b"HEADER RECORD*******", "a SAS transport file", "Export it as csv."),
     (0, b"RDX", "an R workspace", "Write the table with write.csv."),
     (0, b"X\n\0\0\0", "an R object", "Write the table with write.csv."),
-    (0, b"%PDF", "a PDF", "Give the table behind it."),
     (0, b"\x89PNG", "an image", _TAKE),
     (0, b"\xff\xd8\xff", "an image", _TAKE),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "Unpack it, or pack it as zip."),
@@ -81,6 +80,7 @@ _OTHERS = (
 """What is recognised and not read: where its mark stands, the mark, its name, and what to do."""
 _MARKED_UP = (
     (("<!doctype html", "<html"), "a web page", "Was a login page downloaded? Give the table."),
+    (("%pdf-",), "a PDF", "Give the table behind it."),
     (("<?xml",), "XML", "Export it as csv."),
     (('{"', "{\n", "{ ", "[{", "[\n", "[["), "JSON", "Write it as csv or parquet."),
 )

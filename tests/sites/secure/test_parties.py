@@ -46,7 +46,8 @@ def trial(tmp_path: Path) -> Path:
     a, b, third = free_ports(3)
     text = (tmp_path / "keys/peers.yml").read_text()
     for old, new in ((9310, a), (9311, b), (9312, third)):
-        text = text.replace(str(old), str(new))
+        # A new port may end in the digits of the next.
+        text = text.replace(f"127.0.0.1:{old}\n", f"127.0.0.1:{new}\n")
     (tmp_path / "keys/peers.yml").write_text(text)
     np.savez(tmp_path / "a.npz", X=X)
     np.savez(tmp_path / "b.npz", X=Y)
