@@ -346,10 +346,10 @@ pooled a.npz b.npz --buyer c.npz --shares weights --p 1
 value a.npz b.npz c.npz --validation v.npz --report r.html
 value a.npz b.npz c.npz --validation v.npz --labels --why --map direct --shapley --report r.html
 value a.npz b.npz c.npz --support 20 --rounds 5 --json
-value a.npz b.npz c.npz --validation v.npz --records --labels --csv f.csv --report r.html
+value a.npz b.npz c.npz --validation v.npz --records --labels --sheet f.csv --report r.html
 value a.npz b.npz --validation v.npz -m sketch --public p.npz --map sketch --report r.html
 value a.npz --fdr 0.2
-records a.npz --validation v.npz --labels --csv f.csv --report r.html
+records a.npz --validation v.npz --labels --sheet f.csv --report r.html
 records a.npz --validation v.npz --json
 records a.npz --validation v.npz -m published --t 0.5 --report r.html
 records a.npz --validation v.npz -m private --public p.npz --labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -11,6 +12,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.validation import has_fit_parameter
 
 from evidence.common import Array, Claim, Context, Flags, Report, Table, stream, verdict
 from evidence.fedbary._data import (
@@ -33,8 +35,10 @@ CLASSIFIERS = {
     "logistic": LogisticRegression(max_iter=500),
     "neighbours": KNeighborsClassifier(5),
 }
-FITTED_ON = ("all", "kept", "trusted", "sound")
-ON_KEPT = Claim("cleaned records beat all records", "4 of 5 tables (a wish)")
+FITTED_ON = ("all", "cleaned", "trusted", "sound")
+ON_KEPT = Claim(
+    "cleaning costs .3 points at most, and gains", "9 of 9 tables, and gains on 7 or more"
+)
 REPAIRED = Claim("repaired records are classified better than broken ones", "4 of 5 (a wish)")
 
 
@@ -59,7 +63,7 @@ class Scores:
     found: float
     lost: float
 
-    def gain(self, classifier: str, of: str = "kept", than: str = "all") -> tuple[float, float]:
+    def gain(self, classifier: str, of: str = "cleaned", than: str = "all") -> tuple[float, float]:
         """Mean gain in accuracy, and its standard error, over the draws."""
         return _gain(self.fitted[classifier, of], self.fitted[classifier, than])
 
@@ -74,12 +78,14 @@ def run(context: Context) -> Report:
     count = len(found)
     claims = []
     for name in CLASSIFIERS:
-        better = sum(each.gain(name)[0] > 0 for each in found)
-        clear = sum(gain > 2 * error for gain, error in (each.gain(name) for each in found))
+        gains = [each.gain(name) for each in found]
+        better, fine = (sum(gain > least for gain, _ in gains) for least in (0.0, -0.003))
+        clear = sum(gain > 2 * error for gain, error in gains)
         claims.append(
             ON_KEPT.judged(
-                f"{name}: {better} of {count}; beyond two standard errors {clear}",
-                verdict(better >= 0.8 * count, partly=better > 0.5 * count),
+                f"{name}: {fine} of {count}; gains on {better}, beyond two standard errors on "
+                f"{clear}",
+                verdict(fine == count and better >= 7 / 9 * count, partly=better > 0.5 * count),
             )
         )
     gains = [_gain(each.repaired, each.broken) for each in found]
@@ -95,8 +101,9 @@ def run(context: Context) -> Report:
         title="Estimators: cleaning before a classifier",
         about="Training records of which some have wrong labels and others broken features; 100 "
         "others are trusted. `silot.estimators.CleanedClassifier` screens the records with the "
-        "trusted ones, leaves out those flagged, and fits a classifier on the rest, trusted ones "
-        "included. `RecordScreener` as a transformer repairs records to be classified.",
+        "trusted ones, leaves out those flagged, and fits a classifier on the others, trusted ones "
+        "included, weighted by the probability that they are not faulty where it takes weights. "
+        "`RecordScreener` as a transformer repairs records to be classified.",
         setup=[
             f"{TRUSTED} trusted and {NOISY} other training records, up to {TESTED} clean records "
             f"to test on; {seeds} draws a table.",
@@ -146,12 +153,23 @@ def _measured(pool: Pool, index: int, seeds: int) -> Scores:
         train_x, train_y = np.concatenate([trusted_x, noisy]), np.concatenate([trusted_y, y])
         trusted = np.arange(len(train_x)) < TRUSTED
         sound = np.concatenate([np.ones(TRUSTED, np.bool_), ~(bad | (flipped > 0))])
+        # Screened once for all classifiers: records alone decide.
         model = CleanedClassifier(CLASSIFIERS["forest"]).fit(train_x, train_y, trusted=trusted)
-        parts = {"all": sound | True, "kept": model.kept_, "trusted": trusted, "sound": sound}
+        kept, ones = model.kept_, np.ones(len(trusted))
+        parts = {
+            "all": (kept | True, ones),
+            "cleaned": (kept, model.weights_),
+            "trusted": (trusted, ones),
+            "sound": (sound, ones),
+        }
         for (name, on), scores in fitted.items():
-            classifier = clone(CLASSIFIERS[name]).fit(train_x[parts[on]], train_y[parts[on]])
+            part, weights = parts[on]
+            classifier: Any = clone(CLASSIFIERS[name])
+            takes = has_fit_parameter(classifier, "sample_weight")
+            params = {"sample_weight": weights[part]} if takes else {}
+            classifier.fit(train_x[part], train_y[part], **params)
             scores[seed] = classifier.score(test_x, test_y)
-        found[seed], lost[seed] = np.mean(~model.kept_[~sound]), np.mean(~model.kept_[sound])
+        found[seed], lost[seed] = np.mean(~kept[~sound]), np.mean(~kept[sound])
         clean = clone(CLASSIFIERS["forest"]).fit(
             np.concatenate([trusted_x, x]), np.concatenate([trusted_y, right])
         )
@@ -181,7 +199,7 @@ def _accuracies(name: str, found: list[Scores]) -> Table:
 
     return Table.of(
         f"Accuracy on clean records, classifier `{name}`, by what it was fitted on; the gain of "
-        "`kept` over `all` with its standard error.",
+        "`cleaned` over `all` with its standard error.",
         found,
         {
             "table": lambda each: each.name,

@@ -32,6 +32,7 @@ HOSTILE = (
     "\x1b[31mred",
     "東京",
 )
+LONG = "x" * 253 + ".csv"
 OPTIONS = ("--labels", "--label-column", "diagnosis", "--id-column", "patient")
 
 
@@ -102,13 +103,14 @@ def test_a_list_has_every_suspect_record_with_its_name_and_why(
     folder: Path, tmp_path: Path, ward: str
 ) -> None:
     path = tmp_path / "flagged.csv"
-    arguments = ("records", ward, "--validation", "good.csv", *OPTIONS, "--csv", str(path))
+    arguments = ("records", ward, "--validation", "good.csv", *OPTIONS, "--sheet", str(path))
     told = json.loads(invoke(folder, *arguments, "--json"))
     rows = rows_of(path)
     named = {int(row["record"]): row for row in rows}
     assert {k for k, row in named.items() if row["flagged"] == "yes"} == set(told["flagged"])
     copies = [k for k, origin in enumerate(told["screening"]["copy_of"]) if origin >= 0]
-    assert set(named) == {*told["flagged"], *copies, 80}
+    head = np.argsort(-np.array(told["scores"]), kind="stable")[:10].tolist()
+    assert set(named) == {*told["flagged"], *copies, *head, 80}
     assert [float(row["score"]) for row in rows] == sorted(
         (float(row["score"]) for row in rows), reverse=True
     )
@@ -124,7 +126,8 @@ def test_a_list_has_every_suspect_record_with_its_name_and_why(
     for row in broken:
         if int(row["record"]) in range(20, 60):
             nearest, value = int(row["nearest_good"]), points[int(row["record"]), 3] + 30.0
-            told_ = f"bmi {value:.6g} (nearest good {good[nearest, 3]:.6g}), "
+            low, high = np.quantile(good[:, 3], [0.01, 0.99])
+            told_ = f"bmi {value:.6g} ({low:.4g} to {high:.4g} expected"
             assert row["columns"].startswith(told_) and "times usual" in row["columns"]
             assert row["nearest_good_label"] == CLASSES[kinds[nearest]]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -132,7 +135,9 @@ def test_a_list_has_every_suspect_record_with_its_name_and_why(
 
 def test_no_cell_of_a_list_is_a_formula(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "flagged.csv"
-    invoke(folder, "records", "ward.csv", "--validation", "good.csv", *OPTIONS, "--csv", str(path))
+    invoke(
+        folder, "records", "ward.csv", "--validation", "good.csv", *OPTIONS, "--sheet", str(path)
+    )
     named = {int(row["record"]): row["identifier"] for row in rows_of(path)}
     expected = {k: text for k, text in enumerate(HOSTILE) if k in named}
     assert len(expected) > 5
@@ -180,24 +185,41 @@ def test_the_terminal_says_what_the_result_says_within_80_columns(folder: Path) 
     words = " ".join(shown.split())
     assert f"{len(told['flagged'])} of 300 flagged (" in words
     assert ("; about " in words and "copy; 1 unknown label" in words) or "copies; 1" in words
-    assert "(nearest good" in shown
+    assert " expected" in shown
 
 
 @pytest.mark.heavy
-def test_a_clean_holder_has_hardly_a_flag_and_an_empty_list_has_its_names(
+def test_of_a_clean_holder_the_most_suspect_are_listed_and_not_flagged(
     folder: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "none.csv"
     shown = invoke(
         folder, "records", "clean.npz", "--validation", "good.npz", "--labels", "--fdr", "0",
-        "--csv", str(path), "--report", str(tmp_path / "r.html"),
+        "--sheet", str(path), "--report", str(tmp_path / "r.html"),
     )  # fmt: skip
     assert "0 of 300 flagged; about" in " ".join(shown.split())
-    assert rows_of(path) == []
-    assert path.read_text().strip() == (
-        "record,score,flagged,kind,label,suggested_label,columns,copy_of,nearest_good,"
-        "nearest_good_label"
+    rows = rows_of(path)
+    assert len(rows) == 10 and {row["flagged"] for row in rows} == {"no"}
+    assert path.read_text().splitlines()[0] == (
+        "record,score,flagged,precision_so_far,kind,label,suggested_label,columns,copy_of,"
+        "nearest_good,nearest_good_label"
     )
+
+
+def test_a_workbook_has_the_rows_of_the_list_and_no_formula(folder: Path, tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    arguments = ("records", "ward.csv", "--validation", "good.csv", *OPTIONS, "--sheet")
+    for name in ("a.csv", "a.xlsx"):
+        invoke(folder, *arguments, str(tmp_path / name))
+    cells = list(openpyxl.load_workbook(tmp_path / "a.xlsx").active.iter_rows(values_only=True))
+    rows = rows_of(tmp_path / "a.csv")
+    assert list(cells[0]) == list(rows[0]) and len(cells) == len(rows) + 1
+    place = cells[0].index("identifier")
+    # Control characters are escaped in workbooks.
+    texts = [(row[place] or "").replace("_x001B_", "\x1b") for row in cells[1:]]
+    assert texts == [row["identifier"].removeprefix("'") for row in rows]
+    assert all(cell.data_type != "f" for line in
+               openpyxl.load_workbook(tmp_path / "a.xlsx").active for cell in line)  # fmt: skip
 
 
 @pytest.mark.heavy
@@ -206,7 +228,7 @@ def test_records_that_are_all_broken_are_all_listed(folder: Path, tmp_path: Path
     np.savez(folder / "far.npz", X=drawn(3, 60)[0] * 50.0 + 1e4)
     np.savez(folder / "one.npz", X=drawn(3, 60)[0][:, :1])
     np.savez(folder / "one-good.npz", X=drawn(4, 50)[0][:, :1])
-    arguments = ("--csv", str(path), "--report", str(tmp_path / "r.html"), "--json")
+    arguments = ("--sheet", str(path), "--report", str(tmp_path / "r.html"), "--json")
     found = json.loads(invoke(folder, "records", "far.npz", "--validation", "good.npz", *arguments))
     assert len(rows_of(path)) == len(found["flagged"]) == 60
     assert "more than half" in found["status"]
@@ -220,7 +242,7 @@ def test_the_published_method_has_a_list_and_a_report_too(folder: Path, tmp_path
     path = tmp_path / "flagged.csv"
     shown = invoke(
         folder, "records", "ward.csv", "--validation", "good.csv", *OPTIONS, "-m", "published",
-        "--csv", str(path), "--report", str(tmp_path / "r.html"), "--t", "0.3",
+        "--sheet", str(path), "--report", str(tmp_path / "r.html"), "--t", "0.3",
     )  # fmt: skip
     rows = rows_of(path)
     assert list(rows[0]) == ["record", "identifier", "score", "flagged"]
@@ -232,7 +254,7 @@ def test_a_list_of_several_holders_names_them(folder: Path, tmp_path: Path) -> N
     path = tmp_path / "flagged.csv"
     arguments = ("value", "ward.csv", "clean-named.csv", "--validation", "good.csv", *OPTIONS)
     shown = invoke(
-        folder, *arguments, "--records", "--csv", str(path), "--report", str(tmp_path / "r.html")
+        folder, *arguments, "--records", "--sheet", str(path), "--report", str(tmp_path / "r.html")
     )
     rows = rows_of(path)
     assert next(iter(rows[0])) == "holder"
@@ -259,12 +281,12 @@ def test_a_list_of_several_holders_names_them(folder: Path, tmp_path: Path) -> N
              "--id-column", "glucose"),
             "option-columns",
         ),
-        (("clean.npz", "--validation", "good.npz", "--csv", "no/f.csv"), "file-unwritable"),
-        (("clean.npz", "--validation", "good.npz", "--csv", "taken.csv"), "file-unwritable"),
-        (("clean.npz", "--validation", "good.npz", "--csv", "x" * 253 + ".csv"), "file-unwritable"),
-        (("clean.npz", "--validation", "good.npz", "--csv", "f.xlsx"), "file-kind"),
-        (("ward.csv", "--validation", "good.csv", "--csv", "ward.csv"), "file-twice"),
-        (("ward.csv", "--validation", "good.csv", "--csv", "./good.csv"), "file-twice"),
+        (("clean.npz", "--validation", "good.npz", "--sheet", "no/f.csv"), "file-unwritable"),
+        (("clean.npz", "--validation", "good.npz", "--sheet", "taken.csv"), "file-unwritable"),
+        (("clean.npz", "--validation", "good.npz", "--sheet", LONG), "file-unwritable"),
+        (("clean.npz", "--validation", "good.npz", "--sheet", "f.pdf"), "file-kind"),
+        (("ward.csv", "--validation", "good.csv", "--sheet", "ward.csv"), "file-twice"),
+        (("ward.csv", "--validation", "good.csv", "--sheet", "./good.csv"), "file-twice"),
         (("clean.npz", "--validation", "good.npz", "--fdr", "1"), "option-fdr"),
         (("clean.npz", "--validation", "good.npz", "--fdr", "0.01"), "validation-few"),
         (("clean.npz", "--validation", "good.npz", "--t", "0.5"), "option-unknown"),
@@ -291,7 +313,7 @@ def test_names_of_files_are_text_and_nothing_else(folder: Path, tmp_path: Path, 
     (tmp_path / f"{name}.csv").write_bytes((folder / "ward.csv").read_bytes())
     arguments = ("value", str(tmp_path / f"{name}.csv"), "--validation", "good.csv", *OPTIONS)
     path = tmp_path / "out [a] =.csv"
-    shown = invoke(folder, *arguments, "--records", "--csv", str(path))
+    shown = invoke(folder, *arguments, "--records", "--sheet", str(path))
     holder = rows_of(path)[0]["holder"]
     assert holder.removeprefix("'") == canonical(name) and holder[0] not in "=-"
     assert max(map(len, shown.splitlines()[:-1])) <= 80 and str(path) in shown
@@ -300,7 +322,7 @@ def test_names_of_files_are_text_and_nothing_else(folder: Path, tmp_path: Path, 
 @pytest.mark.heavy
 def test_a_list_and_a_report_change_nothing_that_is_told(folder: Path, tmp_path: Path) -> None:
     arguments = ("records", "ward.csv", "--validation", "good.csv", *OPTIONS, "--json")
-    outputs = ("--csv", str(tmp_path / "f.csv"), "--report", str(tmp_path / "r.html"))
+    outputs = ("--sheet", str(tmp_path / "f.csv"), "--report", str(tmp_path / "r.html"))
     told, messages = [], []
     for k, more in enumerate(((), outputs)):
         run = tmp_path / f"{k}.transcript"
@@ -317,7 +339,7 @@ def test_the_report_of_records_calls_them_as_their_holder_does(
 ) -> None:
     path = tmp_path / "r.html"
     arguments = ("records", "ward.csv", "--validation", "good.csv", *OPTIONS)
-    invoke(folder, *arguments, "--report", str(path), "--csv", str(tmp_path / "f.csv"))
+    invoke(folder, *arguments, "--report", str(path), "--sheet", str(tmp_path / "f.csv"))
     text = path.read_text()
     rows = rows_of(tmp_path / "f.csv")
     assert text.count("<tr data-kinds=") == len(rows)
@@ -332,7 +354,7 @@ def test_a_private_count_has_a_list_for_the_holder_alone(folder: Path, tmp_path:
     path = tmp_path / "flagged.csv"
     shown = invoke(
         folder, "records", "ward.csv", "--validation", "good.csv", *OPTIONS, "-m", "private",
-        "--public", "clean-named.csv", "--epsilon", "8", "--csv", str(path),
+        "--public", "clean-named.csv", "--epsilon", "8", "--sheet", str(path),
         "--report", str(tmp_path / "r.html"),
     )  # fmt: skip
     rows = {int(row["record"]): row for row in rows_of(path)}
@@ -342,6 +364,7 @@ def test_a_private_count_has_a_list_for_the_holder_alone(folder: Path, tmp_path:
     assert len(broken) >= 30
     for k in broken:
         nearest = int(rows[k]["nearest_good"])
-        assert f"(nearest good {public[nearest, 3]:.6g})" in rows[k]["columns"]
+        low, high = np.quantile(public[:, 3], [0.01, 0.99])
+        assert f"({low:.4g} to {high:.4g} expected" in rows[k]["columns"]
         assert rows[k]["nearest_good_label"] == CLASSES[kinds[nearest]]
     assert f"list for ward alone in {path}" in shown and "p-3" not in shown

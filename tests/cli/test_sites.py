@@ -121,7 +121,7 @@ def test_a_command_over_sites_prints_what_it_prints_of_files(
 
 def test_no_option_asks_for_records_that_are_at_sites(desk: Path, silot_: Silot) -> None:
     for command in (
-        "records north --validation mine.npz --csv list.csv",
+        "records north --validation mine.npz --sheet list.csv",
         "records north --validation mine.npz --image-shape 1x3",
         "records north --validation mine.npz --method private --public public.npz --report r.html",
         "value --validation mine.npz --records",

@@ -160,7 +160,7 @@ def test_coreset_saves_its_labelled_points_and_tests_them(folder: Path) -> None:
             "option-transcript",
         ),
         (("value", "north.npz", "--report", "no/r.html"), 4, "file-unwritable"),
-        (("value", "north.npz", "--csv", "f.csv"), 3, "option-records"),
+        (("value", "north.npz", "--sheet", "f.csv"), 3, "option-records"),
         (("value", "north.npz", "--fdr", "0.2"), 3, "option-records"),
         (("value", *HOLDERS, "--validation", "few.npz", "--records"), 3, "validation-few"),
         (

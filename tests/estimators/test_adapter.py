@@ -55,6 +55,23 @@ def test_other_shares_of_the_classes_are_found_and_no_record_is_moved() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore:A change explains:UserWarning", "ignore:Neither:UserWarning")
+def test_a_change_that_was_fitted_to_noise_is_not_made() -> None:
+    # At this level half of the samples from one distribution count as different.
+    changes = [
+        adapted(draw(k, 60, 0.5), draw(100 + k, 60, 0.5)[0], level=0.5).adaptation_
+        for k in range(10)
+    ]
+    kinds = [found.change for found in changes]
+    assert sum(kind in ("none", "unproven", "unexplained") for kind in kinds) >= 9
+    unproven = next(found for found in changes if found.change == "unproven")
+    assert any(step.explains and not step.helps for step in unproven.steps)
+    assert set(unproven.scale.values()) == {1.0} and set(unproven.offset.values()) == {0.0}
+    assert all(own == there for own, there in unproven.shares.values())
+    assert "nothing was changed" in unproven._repr_html_()
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_other_units_are_found_where_shares_differ_too(share: float) -> None:
     source, (target, right) = draw(2, 500, 0.5), draw(3, 500, share)
@@ -64,6 +81,8 @@ def test_other_units_are_found_where_shares_differ_too(share: float) -> None:
     np.testing.assert_allclose(list(found.scale.values()), SCALE, rtol=0.15)
     assert found.shares["1"][1] == pytest.approx(right.mean(), abs=0.08)
     assert [step.explains for step in found.steps] == [False, False, True]
+    # Nearly all of the difference is gone, of records that the units were not fitted on.
+    assert found.steps[-1].helps and found.steps[-1].nearer > 0.8
     here = LogisticRegression().fit(target * SCALE + OFFSET, right)
     best = here.score(target * SCALE + OFFSET, right)
     assert model.score(target * SCALE + OFFSET, right) > best - 0.03
@@ -94,19 +113,16 @@ def test_the_unit_of_the_whole_table_is_no_matter() -> None:
 
 
 @pytest.mark.heavy
-def test_a_law_that_nothing_explains_is_left_with_a_warning_or_transported() -> None:
+def test_a_law_that_nothing_explains_is_left_with_a_warning() -> None:
     rng = np.random.default_rng(2)
     x, y = draw(0, 300, 0.5)
     # Two clouds that no scale of columns brings upon the source.
     target = np.sign(rng.normal(size=(300, 1))) * 6.0 + rng.normal(size=(300, 3)) * 0.1
-    with pytest.warns(UserWarning, match="nothing is changed"):
+    with pytest.warns(UserWarning, match="nothing was changed"):
         left = adapted((x, y), target)
     assert left.adaptation_.change == "unexplained"
     plain = LogisticRegression().fit(x, y)
     np.testing.assert_array_equal(left.predict_proba(target), plain.predict_proba(target))
-    moved = adapted((x, y), target, otherwise="transport")
-    assert moved.adaptation_.change == "transport"
-    assert abs(moved.estimator_.coef_ - plain.coef_).max() > 0.01
 
 
 @pytest.mark.heavy
@@ -118,7 +134,9 @@ def test_a_classifier_without_weights_and_columns_without_spread_are_taken() -> 
     assert model.adaptation_.change == "units"
     assert model.adaptation_.scale["3"] == 1.0
     assert model.adaptation_.offset["3"] == pytest.approx(1.0)
-    assert model.score(both[1], right) > 0.9
+    # The first column decides who is near, in these units.
+    here = KNeighborsClassifier(5).fit(x * SCALE, y)
+    assert model.score(both[1], right) > here.score(target * SCALE, right) - 0.03
 
 
 @pytest.mark.heavy

@@ -84,7 +84,7 @@ def test_data_frames_come_out_where_asked_for() -> None:
         (RecordScreener(labels="yes"), "option-labels"),  # type: ignore[arg-type]
         (ShiftDetector(level="low"), "option-level"),  # type: ignore[arg-type]
         (ShiftDetector(permutations=3), "option-permutations"),
-        (DomainAdapter(LogisticRegression(), otherwise="map"), "option-otherwise"),  # type: ignore[arg-type]
+        (DomainAdapter(LogisticRegression(), level=0.0), "option-level"),
     ],
 )
 def test_parameters_out_of_range_are_errors_with_a_code(estimator: Any, code: str) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -93,8 +97,15 @@ def test_wrong_labels_are_left_out_and_trusted_records_never() -> None:
     assert model.kept_[trusted].all()
     assert np.mean(model.kept_[bad]) < 0.1 and np.mean(model.kept_[~bad]) > 0.9
     assert np.array_equal(~model.kept_[~trusted], model.screening_.flagged)
-    by_hand = LogisticRegression().fit(x[model.kept_], y[model.kept_])
+    assert (model.weights_[trusted] == 1).all() and (model.weights_[~model.kept_] == 0).all()
+    assert model.weights_[bad].max() < np.median(model.weights_[~bad])
+    kept, weights = model.kept_, model.weights_[model.kept_]
+    by_hand = LogisticRegression().fit(x[kept], y[kept], sample_weight=weights)
     assert np.array_equal(model.predict_proba(x), by_hand.predict_proba(x))
+    # One that takes no weights is fitted on what is kept.
+    near = CleanedClassifier(KNeighborsClassifier()).fit(x, y, trusted=trusted)
+    plain = KNeighborsClassifier().fit(x[kept], y[kept])
+    assert np.array_equal(near.predict_proba(x), plain.predict_proba(x))
 
 
 def test_without_a_mask_all_are_trusted() -> None:
@@ -153,5 +164,92 @@ def test_metadata_are_routed_and_cut_with_the_records() -> None:
         pipeline.fit(x, y, trusted=trusted, sample_weight=weights)
     kept, scaled = pipeline[-1].kept_, pipeline[0].transform(x)
     assert not kept.all()
-    by_hand = LogisticRegression().fit(scaled[kept], y[kept], sample_weight=weights[kept])
+    both = weights[kept] * pipeline[-1].weights_[kept]
+    by_hand = LogisticRegression().fit(scaled[kept], y[kept], sample_weight=both)
     assert np.allclose(pipeline[-1].estimator_.coef_, by_hand.coef_)
+
+
+SCHEMA = silot.Schema.of(
+    {
+        "columns": {
+            "age": {"kind": "number", "range": [0, 100], "missing": "indicator"},
+            "dose": {"kind": "number", "range": [0, 20]},
+            "ward": {"kind": "category", "categories": ["east", "west"]},
+        },
+        "label": {"column": "state", "classes": ["ill", "well"]},
+    }
+)
+
+
+def wards(seed: int, n: int) -> pd.DataFrame:
+    """Two wards with doses of their own; a tenth of the ages is missing."""
+    rng = np.random.default_rng([seed, 10])
+    west, ill = rng.random(n) < 0.5, rng.random(n) < 0.5
+    age = np.clip(rng.normal(50.0, 8.0, n), 0, 100)
+    return pd.DataFrame(
+        {
+            "state": np.where(ill, "ill", "well"),
+            "ward": np.where(west, "west", "east"),
+            "dose": 5.0 + 5.0 * west + 3.0 * ill + 0.3 * rng.normal(size=n),
+            "age": np.where(rng.random(n) < 0.1, np.nan, age),
+        }
+    )
+
+
+def test_a_table_of_words_and_missing_values_is_screened_as_by_value_records(
+    tmp_path: Path,
+) -> None:
+    trusted, fresh = wards(0, 150), wards(1, 60)
+    fresh.loc[:5, "ward"] = np.where(fresh["ward"][:6] == "west", "east", "west")
+    fresh.loc[10:13, "state"] = np.where(fresh["state"][10:14] == "ill", "well", "ill")
+    path = tmp_path / "schema.json"
+    SCHEMA.save(path)
+    for schema in (SCHEMA, path):
+        found = RecordScreener(labels=True, schema=schema).fit(trusted).screen(fresh)
+        same = silot.value_records(SCHEMA.measure(fresh), Own(SCHEMA.measure(trusted)), labels=True)
+        np.testing.assert_allclose(found.scores, same.scores, rtol=1e-9)
+        assert np.array_equal(found.screening.columns, same.screening.columns)
+        assert set(np.r_[0:6, 10:14]) <= set(found.worst[:14].tolist())
+    # Labels beside the table are those of its own column.
+    apart = RecordScreener(labels=True, schema=SCHEMA).fit(
+        trusted.drop(columns="state"), trusted["state"]
+    )
+    beside = apart.screen(fresh.drop(columns="state"), fresh["state"])
+    assert np.array_equal(beside.scores, found.scores)
+
+
+def test_by_a_schema_transform_returns_its_coordinates_repaired() -> None:
+    screener = RecordScreener(schema=SCHEMA).set_output(transform="pandas").fit(wards(0, 150))
+    assert screener.feature_names_in_.tolist() == ["age", "dose", "ward"]
+    fresh = wards(1, 60)
+    sound = fresh[screener.predict(fresh) > 0].reset_index(drop=True)
+    # Columns go by name, whatever their order and whatever others there are.
+    shown = screener.transform(sound[["dose", "ward", "age"]].assign(room=1))
+    assert shown.columns.tolist() == list(SCHEMA.features)
+    np.testing.assert_array_equal(shown, SCHEMA.measure(sound).points)
+    broken = sound.assign(dose=np.where(sound.index < 3, 19.5, sound["dose"]))
+    repaired = screener.transform(broken)["dose"] * 20.0
+    assert np.abs(repaired - sound["dose"]).max() < 4.0
+    assert screener.predict(broken.iloc[:1]).tolist() == [-1]
+    # Far from the schema's columns: the reader's own error.
+    with pytest.raises(InputError, match="schema-columns"):
+        screener.predict(fresh.drop(columns="ward"))
+
+
+def test_without_a_schema_words_and_missing_values_are_refused_with_what_to_do() -> None:
+    table = wards(0, 50)
+    for columns in (["age", "dose"], ["dose", "ward"]):
+        with pytest.raises(ValueError, match=r"RecordScreener\(schema="):
+            RecordScreener().fit(table[columns])
+
+
+def test_a_classifier_is_cleaned_by_a_schema() -> None:
+    table = wards(0, 240)
+    wrong = np.arange(240) >= 200
+    y = np.where(wrong ^ (table["state"] == "ill"), "ill", "well")
+    inner = HistGradientBoostingClassifier(categorical_features="from_dtype")
+    x = table.drop(columns="state").astype({"ward": "category"})
+    cleaner = CleanedClassifier(inner, screener=RecordScreener(labels=True, schema=SCHEMA))
+    model = cleaner.fit(x, y, trusted=np.arange(240) < 120)
+    assert np.mean(model.kept_[wrong]) < 0.2 and np.mean(model.kept_[~wrong]) > 0.9
+    assert model.score(x[wrong], table["state"][wrong]) > 0.9

@@ -83,6 +83,7 @@ SCREEN = ScreenRecords(
     centres=CLOUD, pull=np.zeros((3, 2)), base=np.full(2, 0.5), width=1.0,
     slopes=np.zeros((2, 2)), heights=np.zeros(2), pool=np.full(4, 0.25), broken=np.zeros(4),
     broken_height=0.0, sound=np.zeros(3), nearness=np.zeros(3), dimension=2.0, least=0.1, fdr=0.1,
+    seed=0,
 )  # fmt: skip
 DOMAINS: dict[str, Any] = {
     "model": "{}",

@@ -101,8 +101,8 @@ def _left_out(frames: Frames, k: int) -> Array:
     potential = -0.03 * (logsumexp(-costs, b=weights) - np.log(weights.sum()))
     z = frames._z
     centred = z - frames._mean
-    covariance = np.linalg.inv(frames._precision)
-    mass = (1.0 - frames._shrunk) * WEIGHTS[k]
+    covariance = np.linalg.inv(frames._precision.times(np.eye(X.shape[1])))
+    mass = (1.0 - frames._precision.shrunk) * WEIGHTS[k]
     precision = np.linalg.inv(covariance - mass * np.outer(centred[k], centred[k]))
     columns = (precision @ centred[k]) ** 2 / np.diag(precision)
     near = np.sort(np.sqrt(cost_matrix(z[[k]], z[rest])[0]))[:5].mean()

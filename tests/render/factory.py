@@ -129,6 +129,7 @@ def screening(
         "copy_of": copies,
         "nearest": rng.integers(0, 50, records),
         "columns": np.array([["glucose", "age"]] * records),
+        "precision": np.linspace(1.0, 0.1, records),
         "residuals": rng.gamma(2.0, 4.0, (records, 2)),
         "broken": estimate,
     }

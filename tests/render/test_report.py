@@ -308,7 +308,7 @@ def test_every_suspect_record_is_listed_with_what_is_wrong_with_it() -> None:
         row = f"{each.identifier} {each.record} "
         assert row in text
         assert each.columns == () or "; ".join(map(str, each.columns)) in text
-    assert "nearest good" in text and "copy of p-0" not in text
+    assert " expected" in text and "copy of p-0" not in text
     assert "This report contains raw records. It shows values of suspect records." in text
 
 

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..federation.party import Own
 from ..records.counts import BrokenCounts
 from ..records.gradients import RecordGradients
-from ..records.result import Contents, RecordScores, records_csv
+from ..records.result import Contents, RecordScores, csv_text, sheet_rows, workbook
 from ..records.validation import RecordScreening, check_enough, fitted
 from ..render.words import printable
 from .console import OUT, progress_bar, steps, write_report
@@ -39,8 +39,8 @@ class Listing(Flags):
     fdr: float | None = flag(
         "Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
     )
-    csv: Path | None = flag(
-        "List flagged records and copies in this file, with values that stand there."
+    sheet: Path | None = flag(
+        "List the most suspect records in this file (.csv or .xlsx), with values that stand there."
     )
     image_shape: str | None = flag(
         "Shape of one record as an image, such as 28x28 or 32x32x3, for the report."
@@ -48,9 +48,10 @@ class Listing(Flags):
 
     def check(self) -> None:
         """Raise where a list of records has an ending that promises something else."""
-        if self.csv is not None and self.csv.suffix.lower() != ".csv":
+        if self.sheet is not None and self.sheet.suffix.lower() not in (".csv", ".xlsx"):
             raise InputError(
-                f"{self.csv.name} is no name for a list of records. Give one that ends in .csv.",
+                f"{self.sheet.name} is no name for a list of records. Give one that ends in .csv "
+                "or .xlsx.",
                 code="file-kind",
             )
 
@@ -76,7 +77,7 @@ def records_command(
 ) -> None:
     """How suspect each record of a holder is, compared with validation data."""
     listing.check()
-    where.refuse(csv=listing.csv, image_shape=listing.image_shape)
+    where.refuse(sheet=listing.sheet, image_shape=listing.image_shape)
     if method == "private":
         where.refuse(report=outputs.report)
     options |= drop_none(fdr=listing.fdr)
@@ -114,8 +115,8 @@ def records_command(
         )
     outputs.save_messages(result)
     beside = {} if contents is None else {name: contents}
-    write_outputs(listing.csv, outputs.report, None, {name: result}, beside, images)
-    files = {"list": listing.csv, "report": outputs.report}
+    write_outputs(listing.sheet, outputs.report, None, {name: result}, beside, images)
+    files = {"list": listing.sheet, "report": outputs.report}
     outputs.print(result, files, contents=contents)
 
 
@@ -146,10 +147,10 @@ def _show_counts(
     """Show what the coordinator receives, and write what the holder alone sees of its records."""
     outputs.save_messages(counted)
     name = next(iter(counted.holders))
-    if contents is not None and (listing.csv is not None or outputs.report is not None):
+    if contents is not None and (listing.sheet is not None or outputs.report is not None):
         scores = {name: counted.screen(contents.records, name=name)}
-        write_outputs(listing.csv, outputs.report, None, scores, {name: contents}, images)
-    files = {"list": listing.csv, "report": outputs.report}
+        write_outputs(listing.sheet, outputs.report, None, scores, {name: contents}, images)
+    files = {"list": listing.sheet, "report": outputs.report}
     outputs.print(counted, {f"{what} for {name} alone": path for what, path in files.items()})
 
 
@@ -222,7 +223,7 @@ def load_pictures(files: Mapping[str, Path], shape: str | None) -> dict[str, Any
 
 
 def write_outputs(
-    csv: Path | None,
+    sheet: Path | None,
     report: Path | None,
     worth: Contributions | None,
     scored: Mapping[str, RecordScores],
@@ -230,10 +231,12 @@ def write_outputs(
     images: Mapping[str, Any],
 ) -> None:
     """Write the list of records and the report where paths name their files."""
-    if csv is not None:
-        text = records_csv(scored, contents, holders=worth is not None)
+    if sheet is not None:
+        rows = sheet_rows(scored, contents, holders=worth is not None)
+        is_csv = sheet.suffix.lower() == ".csv"
         # A name that is no text can be a file's.
-        write_whole(csv, text.encode(errors="replace"), private=True)
+        data = csv_text(*rows).encode(errors="replace") if is_csv else workbook(*rows)
+        write_whole(sheet, data, private=True)
     pictures = {name: pixels for name, pixels in images.items() if name in scored}
     beside = {"images": pictures or None, "contents": contents or None}
     if worth is None:

@@ -109,7 +109,7 @@ def value_command(
     if trial is not None and isinstance(loaded, dict):
         scored = trial.scores({name: loaded[name] for name in result.names})
         contents = {name: trial.contents(name, loaded[name]) for name in scored}
-    write_outputs(scoring.csv, outputs.report, result, scored, contents, images)
+    write_outputs(scoring.sheet, outputs.report, result, scored, contents, images)
     if outputs.json:
         body = result.to_dict()
         if scoring.records:
@@ -124,15 +124,15 @@ def value_command(
             f"scoring took {format_bytes(traffic)} more, and disclosed every record",
             highlight=False,
         )
-    say_where(list=scoring.csv, report=outputs.report)
+    say_where(list=scoring.sheet, report=outputs.report)
 
 
 def _check_records(scoring: Scoring, validation: Path | None, outputs: Outputs) -> None:
     """Raise where records cannot be scored, or flags about them come without ``--records``."""
     if not scoring.records:
-        if scoring.csv is not None or scoring.fdr is not None:
-            listed = scoring.csv is not None
-            what = "--csv lists the flagged records" if listed else "--fdr flags records"
+        if scoring.sheet is not None or scoring.fdr is not None:
+            listed = scoring.sheet is not None
+            what = "--sheet lists the flagged records" if listed else "--fdr flags records"
             raise InputError(f"{what} of holders: give --records too.", code="option-records")
         return
     if validation is None:

@@ -169,6 +169,31 @@ def conversion_between(
     return CONVERSIONS[min(fits)[2]] if fits else None
 
 
+def unit_mistake(column: str, value: float, low: float, high: float) -> str:
+    """Return the mistake by which a value outside a range would be inside, in words, or ``""``.
+
+    Conversions of the quantity that the name of the column says come first.
+
+    Examples
+    --------
+    >>> unit_mistake("weight_kg", 165.0, 46.0, 104.0)
+    'lb for kg?'
+    >>> unit_mistake("dose", 5000.0, 2.0, 8.0)
+    '1,000 times?'
+    >>> unit_mistake("age", 140.0, 18.0, 95.0)
+    ''
+    """
+    for rule in CONVERSIONS:
+        if not rule.words or rule.concerns(column):
+            onward = rule.convert(value)
+            back = replace(rule, is_back=True).convert(value)
+            if low <= back <= high:
+                return f"{rule.to} for {rule.of}?" if rule.words else f"{rule.factor:,.0f} times?"
+            if low <= onward <= high:
+                return f"{rule.of} for {rule.to}?" if rule.words else f"1/{rule.factor:,.0f}?"
+    return ""
+
+
 def _distance(
     rule: Conversion, low: Sequence[float], high: Sequence[float], *, named: bool
 ) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,13 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import column_or_1d, has_fit_parameter, validate_data
 
-from silot_transport import exact_plan
 from silot_transport._check import as_points
 
 from ..data.tables import align
 from ..errors import InputError, MismatchError
-from ..options import word
-from ._checks import check_level, check_option, names_of, seed_of
+from ._checks import check_level, names_of, seed_of
 from ._wrapping import WrappingClassifier
-from .adaptation import Array, DomainChange, deviations, draw_rows, explain_target, masses
-
-Otherwise = Literal["leave", "transport"]
+from .adaptation import VERDICTS, Array, DomainChange, draw_rows, explain_target, masses
 
 # Records of a side without which nothing can be told from chance.
 _LEAST = 10
@@ -43,21 +39,18 @@ class DomainAdapter(WrappingClassifier):
        columns of the mixture brought as near to the target's as mean and deviation, quartiles or
        ends of each do.
 
+    A change is made only if it helps: it is fitted on half of the records, and between the other
+    halves the energy distance (Székely and Rizzo, 2013) must be smaller with it by 1.645 standard
+    errors, both halves in turn. Else the source is left as it is, and a warning says why.
+
     The classifier is fitted on source records so changed, weighted by the shares where it takes
     ``sample_weight``; a fifth of the source's own shares stays in the weights, for shares that are
     found from few records are too sharp. A classifier without weights gets records drawn by them.
-    Plain transport of all records does the second by the third and worse: where the target has
-    more of one class, it moves records of the other there.
 
     Parameters
     ----------
     estimator
         The classifier.
-    otherwise
-        Where nothing explains the target: ``"leave"`` the source as it is and warn, or
-        ``"transport"`` each record to its barycentric image
-        :math:`\hat x_i = \sum_j P_{ij} y_j / a_i` in the target (Courty et al., 2017), under the
-        shares of step 2.
     level
         Chance, above 0 and up to 0.5, that records of one law are found to differ: lower, and less
         is changed.
@@ -79,10 +72,8 @@ class DomainAdapter(WrappingClassifier):
     ValueError
         Values that are no finite numbers, fewer than ten records of a side.
     InputError, MismatchError
-        Of ``fit``: ``option-otherwise``, ``option-level``; ``sample-domain`` for domains that
-        are none; ``measure-magnitude`` for values whose squares are no numbers.
-    MemoryShortError
-        Of ``fit`` with transport: costs of all pairs do not fit into memory.
+        Of ``fit``: ``option-level``; ``sample-domain`` for domains that are none;
+        ``measure-magnitude`` for values whose squares are no numbers.
 
     See Also
     --------
@@ -92,8 +83,7 @@ class DomainAdapter(WrappingClassifier):
     -----
     What the target's labels are nobody tells it: where the classes themselves changed places, or
     what another unit does looks like other shares, no method can know, and the least change may
-    be the wrong one. N. Courty, R. Flamary, D. Tuia and A. Rakotomamonjy, "Optimal transport for
-    domain adaptation", IEEE TPAMI 39 (2017).
+    be the wrong one.
 
     Examples
     --------
@@ -116,12 +106,10 @@ class DomainAdapter(WrappingClassifier):
         self,
         estimator: Any,
         *,
-        otherwise: Otherwise = "leave",
         level: float = 0.05,
         random_state: Any = 0,
     ) -> None:
         self.estimator = estimator
-        self.otherwise = otherwise
         self.level = level
         self.random_state = random_state
 
@@ -143,7 +131,6 @@ class DomainAdapter(WrappingClassifier):
         DomainAdapter
             This one.
         """
-        check_option(word("leave", "transport"), self.otherwise, "otherwise")
         check_level(self.level, "level")
         y, sample_domain = align(X, y, "y"), align(X, sample_domain, "sample_domain")
         points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -176,36 +163,23 @@ class DomainAdapter(WrappingClassifier):
                 )
             # Squares of larger values are no numbers.
             as_points(side, name)
-        steps, best = explain_target(x, labels, y, self.level, rng)
-        change = steps[-1].change if steps[-1].explains else "unexplained"
+        change, steps, best = explain_target(x, labels, y, self.level, rng)
+        if change in ("unproven", "unexplained"):
+            warnings.warn(f"{VERDICTS[change]}: see adaptation_.", UserWarning, stacklevel=3)
         own = {label: float(np.mean(labels == label)) for label in np.unique(labels)}
         # A rare class may have no record among those that were looked at.
         shares = {label: float(best.shares.get(label, own[label])) for label in own}
-        scale, offset = best.scale, best.offset
-        if change == "unexplained" and self.otherwise == "transport":
-            change = "transport"
-            unit, mass = deviations(x, y), masses(labels, shares)
-            plan = exact_plan(x / unit, y / unit, mass)
-            x = np.asarray(plan.plan @ y) / mass[:, None]
-        elif change == "unexplained":
-            warnings.warn(
-                "neither other shares of the classes nor other units of the columns explain the "
-                "target, and nothing is changed: see adaptation_, or set otherwise='transport'.",
-                UserWarning,
-                stacklevel=3,
-            )
-        else:
-            x = x * scale + offset
         names = names_of(self) or tuple(str(k) for k in range(x.shape[1]))
         self.adaptation_ = DomainChange(
             change=change,
             steps=steps,
             shares={str(label): (own[label], shares[label]) for label in own},
-            scale=dict(zip(names, scale.tolist(), strict=True)),
-            offset=dict(zip(names, offset.tolist(), strict=True)),
+            scale=dict(zip(names, best.scale.tolist(), strict=True)),
+            offset=dict(zip(names, best.offset.tolist(), strict=True)),
         )
-        if change in ("none", "unexplained"):
+        if change not in ("classes", "units"):
             return x, None
+        x = x * best.scale + best.offset
         return x, {label: (1.0 - _KEPT) * shares[label] + _KEPT * own[label] for label in own}
 
     def _prepare(self, X: Any) -> Any:  # noqa: N803

@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, has_fit_parameter, validate_data
 
 from ..data.tables import align
 from ..errors import InputError, MismatchError
@@ -26,8 +27,9 @@ class CleanedClassifier(WrappingClassifier):
 
     ``fit`` takes a mask of the records that are trusted. All others are screened by them
     (``RecordScreener.screen``), flagged ones are left out, and the classifier is fitted on the
-    rest, trusted ones included. The mask is metadata: it goes through pipelines and is cut with
-    the records in cross-validation.
+    others, trusted ones included. A classifier that takes ``sample_weight`` gets each record with
+    the probability that it is not faulty. The mask is metadata: it goes through pipelines and is
+    cut with the records in cross-validation.
 
     Parameters
     ----------
@@ -47,6 +49,8 @@ class CleanedClassifier(WrappingClassifier):
         ``None``.
     kept_
         Whether each record given to ``fit`` was kept (n,).
+    weights_
+        The probability (n,) that each is not faulty: 1 if trusted, 0 if left out.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -116,12 +120,17 @@ class CleanedClassifier(WrappingClassifier):
             routed = process_routing(self, "fit", trusted=trusted, **fit_params)
         else:
             routed = Bunch(estimator=Bunch(fit=fit_params))
-        self.screener_, self.screening_, self.kept_ = None, None, np.ones(size, dtype=np.bool_)
+        self.screener_, self.screening_ = None, None
+        self.kept_, self.weights_ = np.ones(size, dtype=np.bool_), np.ones(size)
         params = dict(routed.estimator.fit)
         if not sure.all():
             self._screen(X, column_or_1d(y, warn=True), sure)
             X, y = _safe_indexing(X, self.kept_), _safe_indexing(y, self.kept_)
             params = {name: _cut(value, self.kept_) for name, value in params.items()}
+            if has_fit_parameter(self.estimator, "sample_weight"):
+                own = params.get("sample_weight")
+                sound = self.weights_[self.kept_]
+                params["sample_weight"] = sound if own is None else sound * np.asarray(own)
         classifier: Any = clone(self.estimator)
         self.estimator_ = classifier.fit(X, y, **params)
         self.classes_ = self.estimator_.classes_
@@ -133,6 +142,7 @@ class CleanedClassifier(WrappingClassifier):
         self.screener_ = screener.fit(_safe_indexing(X, sure), y[sure])
         self.screening_ = self.screener_.screen(_safe_indexing(X, ~sure), y[~sure])
         self.kept_[~sure] = ~self.screening_.flagged
+        self.weights_[~sure] = expit(-self.screening_.scores) * self.kept_[~sure]
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Who requests which metadata: this one ``trusted``, the classifier its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,19 +15,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..api.records import value_records
 from ..data.measure import Measure
+from ..data.reading import Schema, read_by_schema
 from ..data.tables import align
 from ..distances.questions import decode_classes
 from ..errors import InputError
 from ..federation.party import Own
 from ..options import part, truth
-from ..records.alone import odds, sound_odds
 from ..records.result import RecordScores
-from ..records.screen import FEWEST
+from ..records.screen import FEWEST, odds, sound_odds
 from ..records.validation import fitted
 from ._checks import check_level, check_option, names_of, seed_of
 
 Array = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int64]
+
+_HINT = "For words and missing values give RecordScreener(schema=...): `silot schema draft TABLE`."
 
 
 class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseEstimator):
@@ -53,6 +56,9 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         1; 0 flags nothing.
     random_state
         Of trees, folds and noise. A whole number makes results the same every time.
+    schema
+        The contract of a table, or its file: records are then data frames with words, dates and
+        missing values, read as ``value_records`` reads them. ``None``: numbers alone.
 
     Attributes
     ----------
@@ -62,13 +68,14 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     classes_
         Names of the classes of the trusted records, as texts; empty without labels.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As everywhere in scikit-learn; by a schema, the columns that it reads as features.
 
     Raises
     ------
     ValueError
         Of ``fit``: fewer than ten records, or values that are no finite numbers.
     InputError
+        By a schema: ``schema-columns``, ``schema-fit``, ``schema-unit`` as ``Schema.measure``.
         Of ``fit``: ``option-level``, ``option-fdr``, ``option-labels``; ``labels-absent`` where
         labels are to be judged and there are none; ``validation-few``: fewer than ten records
         that are not copies of one another; of ``screen`` also too few for its level.
@@ -84,6 +91,11 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     but ``level`` of the trusted records are, gets the mean of the five nearest trusted records by
     the other columns; then the next, up to half of the columns. ``fit_transform`` on trusted
     records, as in ``Pipeline.fit``, changes about ``level`` of them at most.
+
+    By a schema, columns are taken by name in any order and others are ignored, weights too; labels
+    are ``y``, or without it the label column of the schema where the table has it. ``transform``
+    then returns coordinates of the schema: numbers, in units of a column's public range, one for
+    each of ``get_feature_names_out()``.
 
     ``predict`` judges each record by itself. ``screen`` looks at all of them: it learns how many
     are broken and which classes are confused, finds copies, and flags by the share of sound
@@ -112,11 +124,13 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         level: float = 0.05,
         fdr: float = 0.1,
         random_state: Any = 0,
+        schema: Schema | str | Path | None = None,
     ) -> None:
         self.labels = labels
         self.level = level
         self.fdr = fdr
         self.random_state = random_state
+        self.schema = schema
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Read off trusted records what is normal.
@@ -136,14 +150,15 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         level = check_level(self.level, "level")
         labels = check_option(truth(), self.labels, "labels")
         check_option(part(), self.fdr, "fdr")
-        points = self._points(X, reset=True)
-        if labels and y is None:
+        trusted = self._read(X, y, reset=True)
+        if labels and not trusted.labelled:
             raise InputError(
                 "labels are to be judged, and fit was given none. Give y, or labels=False.",
                 code="labels-absent",
             )
+        points = trusted.points
         self._seed = seed_of(self.random_state)
-        self._trusted = Own(self._measure(points, align(X, y, "y")))
+        self._trusted = Own(trusted)
         self._screen, _, classes = fitted(self._trusted, labels=labels, seed=self._seed)
         self.classes_ = np.array(decode_classes(classes) if labels else [], dtype=np.str_)
         sound = sound_odds(self._screen, labels=labels)
@@ -172,8 +187,8 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
             Shape (n,), higher means more normal.
         """
         check_is_fitted(self)
-        points = self._points(X, reset=False)
-        return -odds(self._screen, points, self._codes(points, align(X, y, "y")))[0]
+        records = self._read(X, y)
+        return -odds(self._screen, records.points, self._codes(records))[0]
 
     def decision_function(self, X: Any, y: Any = None) -> Array:  # noqa: N803
         """``score_samples`` less ``offset_`` (n,): below 0 for records that are called broken."""
@@ -197,7 +212,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
             Shape (n, d), or a data frame after ``set_output``; sound records as they are.
         """
         check_is_fitted(self)
-        points = self._points(X, reset=False)
+        points = self._read(X, None).points
         broken = np.flatnonzero(-odds(self._screen, points, None)[0] < self.offset_)
         repaired, records = points.copy(), points[broken]
         wrong = np.zeros(records.shape, dtype=np.bool_)
@@ -232,30 +247,51 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
             Scores, flags at the level ``fdr``, what each record is flagged for, copies.
         """
         check_is_fitted(self)
-        if self.labels and y is None:
+        data = self._read(X, y)
+        if self.labels and not data.labelled:
             raise InputError("labels are to be judged. Give y.", code="labels-absent")
-        data = self._measure(self._points(X, reset=False), align(X, y, "y"))
         return value_records(
             data, self._trusted, labels=self.labels, seed=self._seed, fdr=self.fdr, name="records"
         )
 
-    def _points(self, X: Any, *, reset: bool) -> Array:  # noqa: N803
-        least = FEWEST if reset else 1
-        return np.asarray(
-            validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=least)
-        )
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
+        """Names of what ``transform`` returns: of the columns, or the coordinates of the schema."""
+        check_is_fitted(self)
+        if self._contract is None:
+            return np.asarray(super().get_feature_names_out(input_features))
+        return np.asarray(self._contract.features, dtype=object)
 
-    def _measure(self, points: Array, y: Any) -> Measure:
-        return Measure(points, labels=y if self.labels else None, columns=names_of(self))
+    def _read(self, X: Any, y: Any, *, reset: bool = False) -> Measure:  # noqa: N803
+        """Read records, with their labels if these are judged."""
+        y = align(X, y, "y") if self.labels else None
+        if reset:
+            self._contract = Schema.coerce(self.schema)
+        if self._contract is None:
+            try:
+                least = FEWEST if reset else 1
+                points = validate_data(
+                    self, X, reset=reset, dtype=np.float64, ensure_min_samples=least
+                )
+            except ValueError as error:
+                is_kind = "NaN" in str(error) or "could not convert" in str(error)
+                raise ValueError(f"{error}\n{_HINT}" if is_kind else str(error)) from None
+            return Measure(np.asarray(points), labels=y, columns=names_of(self))
+        measure = read_by_schema(X, self._contract, complete=False).measure
+        if reset:
+            self.feature_names_in_ = np.asarray(list(self._contract.used), dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
+        labels = measure.labels if y is None and self.labels else y
+        return Measure(measure.points, None, labels, measure.columns, schema=self._contract)
 
-    def _codes(self, points: Array, y: Any) -> npt.NDArray[np.int64] | None:
-        if y is None or not len(self.classes_):
+    def _codes(self, records: Measure) -> npt.NDArray[np.int64] | None:
+        if records.names is None or not len(self.classes_):
             return None
-        names = np.asarray(Measure(points, labels=y, copy=False).names)
         places = {name: code for code, name in enumerate(self.classes_.tolist())}
-        return np.array([places.get(name, len(places)) for name in names.tolist()], dtype=np.int64)
+        return np.array([places.get(name, len(places)) for name in records.names], np.int64)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = bool(self.labels)
+        by_schema = self.schema is not None
+        tags.target_tags.required = bool(self.labels) and not by_schema
+        tags.input_tags.allow_nan = tags.input_tags.string = by_schema
         return tags

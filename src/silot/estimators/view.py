@@ -7,17 +7,10 @@ from ..distances.figures import histograms_figure
 from ..distances.verdict import changes_table, verdict_rows, verdict_words
 from ..distances.view import distance_content
 from ..render.words import short_bounds, short_number
-from .adaptation import DomainChange
+from .adaptation import VERDICTS, DomainChange
 from .shift import Shift
 
 _MOST = 8
-_VERDICTS = {
-    "none": "No change: what differs is within chance",
-    "classes": "Other shares of the classes explain the target",
-    "units": "Other units of the columns, and shares of the classes, explain the target",
-    "transport": "Nothing less explains the target: each record was moved to its image there",
-    "unexplained": "Neither shares nor units explain the target: nothing was changed",
-}
 
 
 def shift_content(result: Shift) -> render.Content:
@@ -51,9 +44,9 @@ def shift_content(result: Shift) -> render.Content:
 
 def adaptation_content(result: DomainChange) -> render.Content:
     """Declare what explains the target, and how."""
-    verdict = _VERDICTS[result.change]
+    verdict = VERDICTS[result.change]
     steps = [
-        (step.change, step.distance, step.p_value, "explains" if step.explains else "")
+        (step.change, step.distance, step.p_value, "explains" * step.explains, step.nearer)
         for step in result.steps
     ]
     classes = [(name, *ends) for name, ends in result.shares.items()]
@@ -63,9 +56,16 @@ def adaptation_content(result: DomainChange) -> render.Content:
         render.Headline("How does the target differ?", f"{verdict}."),
         render.facts({}, terminal={"verdict": verdict}),
         render.Table(
-            "What was tried: how far the source so changed is from the target, and the chance of a "
-            "difference as clear.",
-            [render.texts("change"), render.numbers("W2"), render.digits("p", 3), render.texts("")],
+            "What was tried: how far the source so changed is from the target, the chance of a "
+            "difference as clear, and by which part the energy distance is smaller than without "
+            "the change, between records that it was not fitted on.",
+            [
+                render.texts("change"),
+                render.numbers("W2"),
+                render.digits("p", 3),
+                render.texts(""),
+                render.shares("nearer"),
+            ],
             steps,
         ),
         render.Table(
@@ -73,7 +73,7 @@ def adaptation_content(result: DomainChange) -> render.Content:
             [render.names("class", 30), render.shares("source"), render.shares("target")],
             classes,
         )
-        if result.change in ("classes", "units", "transport")
+        if result.change in ("classes", "units")
         else None,
         render.Table(
             "Target from source, column by column.",

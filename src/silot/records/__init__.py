@@ -11,9 +11,9 @@ from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
     from .counts import BrokenCounts, Suspects
-    from .flags import Share, flag, needed, share_above, share_broken
+    from .flags import Share, needed, rank_by_odds, share_above, share_wrong
     from .gradients import RecordGradients, gradients
-    from .result import Contents, Estimate, OddColumn, RecordScores, Screening, Suspect, records_csv
+    from .result import Contents, Estimate, OddColumn, RecordScores, Screening, Suspect
     from .screen import FEWEST, KINDS, NAMED, Screen, Screened
     from .suspects import CountBroken, suspects
     from .validation import RecordScreening, records
@@ -36,13 +36,12 @@ __all__ = [
     "Share",
     "Suspect",
     "Suspects",
-    "flag",
     "gradients",
     "needed",
+    "rank_by_odds",
     "records",
-    "records_csv",
     "share_above",
-    "share_broken",
+    "share_wrong",
     "suspects",
 ]
 

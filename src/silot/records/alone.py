@@ -6,9 +6,9 @@ import numpy as np
 
 from silot_transport._check import Array
 
-from ._arrays import Codes, Flags, even
+from ._arrays import Codes, Flags
 from .flips import even_swaps, labels_of
-from .screen import RARE, SOME, Screen, features_by, features_of, odds_of
+from .screen import Screen, features_of
 
 
 class Alone:
@@ -66,54 +66,3 @@ class Alone:
             return np.nan, features
         shares = experts(row, self._frames)
         return float(labels_of(shares, np.array([code]), self._swaps)[0]), features
-
-
-def odds(screen: Screen, points: Array, codes: Codes | None) -> tuple[Array, Array]:
-    """Log odds (n,) that a record is broken, and how far off each of its columns is (n, d).
-
-    ``Screen`` learns from all records together how many are broken. Here one label of a hundred
-    and the features of one record of a thousand are taken to be, and wrong classes to be equally
-    likely: other records change what is said of one by no more than rounding.
-
-    Parameters
-    ----------
-    screen
-        Models of sound records.
-    points, codes
-        As for ``Screen``; without codes labels are not judged.
-
-    Returns
-    -------
-    tuple
-        A column is off by so many times what is usual, given the others.
-    """
-    frames = screen.frames
-    compared = screen.compared(frames, points)
-    features = features_by(screen, compared.odd, compared.chances)
-    off = np.maximum(np.sqrt(compared.odd.columns), compared.times)
-    if screen.experts is None or codes is None:
-        return _together(screen, features, None), off
-    shares = screen.experts(points, frames)
-    shares[compared.same] = screen.shares[compared.nearest[compared.same]]
-    listed = np.minimum(codes, screen.classes - 1)
-    labels = labels_of(shares, listed, even_swaps(screen.classes))
-    return _together(screen, features, np.where(codes < screen.classes, labels, -np.inf)), off
-
-
-def sound_odds(screen: Screen, *, labels: bool) -> Array:
-    """``odds`` of the validation records, each compared with the others; of equal mass, sorted."""
-    null = _sound_labels(screen) if labels and screen.experts is not None else None
-    return even(_together(screen, screen.sound_features, null), screen.weights)
-
-
-def _sound_labels(screen: Screen) -> Array:
-    return labels_of(screen.shares, screen.codes, even_swaps(screen.classes))
-
-
-def _together(screen: Screen, features: Array, labels: Array | None) -> Array:
-    by_features = odds_of(features, even(screen.sound_features, screen.weights), RARE)
-    if labels is None:
-        return by_features
-    return np.logaddexp(
-        by_features, odds_of(labels, even(_sound_labels(screen), screen.weights), SOME)
-    )

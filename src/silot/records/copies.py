@@ -16,6 +16,8 @@ from ..errors import WireError
 from ._arrays import Codes
 from .frames import Frames
 
+# The quantile of distances between validation records beyond which a holder's are elsewhere.
+_ELSEWHERE = 0.99
 # Neighbours that a near copy is linked with.
 _LINKED = 8
 # Columns whose pairs are crossed.
@@ -171,6 +173,11 @@ def _near(rows: Array, first: Codes, frames: Frames, nearness: Nearness, fdr: fl
     close = np.flatnonzero((apart > 0) & (around > 0) & (apart < 0.5 * nearness.least))
     chances = np.ones(len(rows))
     logs = np.log(around[close]) - np.log(apart[close])
+    if np.median(around) > np.quantile(frames.spacing()[1], _ELSEWHERE):
+        # The holder's records lie elsewhere: that they are nearer to one another than to validation
+        # records is no sign of copies.
+        usual = float(np.median(nearness.logs)) + np.log(denser) / nearness.dimension
+        logs -= max(float(np.median(logs)) - usual, 0.0) if len(logs) else 0.0
     chances[close] = nearness.chance(logs, denser)
     order = np.argsort(chances, kind="stable")
     # Each copy makes two records that near, itself and what it is of.

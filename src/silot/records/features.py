@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -10,10 +11,13 @@ import numpy as np
 from silot_transport._check import Array
 
 from ..errors import WireError
+from ._arrays import Codes
 from .frames import Frames
 
 # Noise of so many usual spreads in all columns or in so many of them, and values of other records.
 _SIZES, _SHARES = (0.7, 1.0, 2.0), (1.0, 0.3)
+# Folds, and records of both sides that the others are compared with at most.
+_FOLDS, _COMPARED = 5, 2000
 # Above any part.
 _ENDLESS = 1e9
 
@@ -39,12 +43,17 @@ class Broken:
     @classmethod
     def fit(cls, frames: Frames, seed: int) -> tuple[Self, Array]:
         """Fit it; and the ratios of the validation records themselves (m,)."""
+        every = np.arange(len(frames.points))
+        return cls._fit(frames, lambda points: frames.odd(points, every).parts, seed)
+
+    @classmethod
+    def _fit(cls, frames: Frames, judge: Callable[[Array], Array], seed: int) -> tuple[Self, Array]:
+        """Fit it to the parts (m, 4) that validation records, and what is made of them, have."""
         from sklearn.linear_model import LogisticRegression
 
         rng = np.random.default_rng([seed, 12])
         points, size = frames.points, len(frames.points)
-        every = np.arange(size)
-        own = frames.odd(points, every).parts
+        own = judge(points)
         rows, masses = [own], [frames.weights]
         for share in _SHARES:
             mask = rng.random(points.shape) < share
@@ -52,7 +61,7 @@ class Broken:
             noisy = points + mask * spread * rng.standard_normal(points.shape)
             other = np.column_stack([rng.choice(column, size) for column in points.T])
             for worse in (noisy, np.where(mask, other, points)):
-                rows.append(frames.odd(worse, every).parts)
+                rows.append(judge(worse))
                 masses.append(frames.weights / (2.0 * len(_SHARES)))
         parts = np.vstack(rows)
         centre, unit = parts.mean(axis=0), parts.std(axis=0) + 1e-9
@@ -74,3 +83,43 @@ class Broken:
     def __call__(self, parts: Array) -> Array:
         """Log ratios (n,)."""
         return np.minimum(parts, self.ceilings) @ self.slopes + self.height
+
+
+def judge_jointly(frames: Frames, points: Array, weights: Array, seed: int) -> tuple[Array, Array]:
+    """Log ratios of a holder's records (n,) and of validation records (m,), all compared alike.
+
+    Each is compared with the records of both sides in the other folds, so that sound records of
+    either are exchangeable; ``Broken`` is fitted to validation records and what is made of them.
+
+    Parameters
+    ----------
+    frames
+        Of the validation records.
+    points, weights
+        The holder's records (n, d), and their masses (n,), some of them positive.
+    seed
+        Of the folds and of what is made.
+    """
+    rng, size = np.random.default_rng([seed, 5]), len(frames.points)
+    both = np.concatenate([frames.points, points])
+    masses = np.concatenate([frames.weights * size, weights / weights[weights > 0].mean()])
+    fold = np.concatenate([rng.permutation(size) % _FOLDS, rng.permutation(len(points)) % _FOLDS])
+    judges: list[Frames] = []
+    for k in range(_FOLDS):
+        others = np.flatnonzero((fold != k) & (masses > 0))
+        # In an order of their own: which ones are drawn depends on no order.
+        others = others[rng.permutation(len(others))[:_COMPARED]]
+        judges.append(Frames(both[others], masses[others] / masses[others].sum()))
+
+    def judge(points: Array, fold: Codes) -> Array:
+        parts = np.empty((len(points), 4))
+        for k, frame in enumerate(judges):
+            if (fold == k).any():
+                parts[fold == k] = frame.odd(points[fold == k]).parts
+        return parts
+
+    broken, sound = Broken._fit(frames, lambda rows: judge(rows, fold[:size]), seed)
+    return broken(judge(points, fold[size:])), sound
+
+
+__all__ = ["Broken", "judge_jointly"]

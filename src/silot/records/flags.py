@@ -1,4 +1,4 @@
-"""From log likelihood ratios to flags, and to how many records are broken."""
+"""From log odds to flags, to the precision of a ranking, and to how many records are faulty."""
 
 from __future__ import annotations
 
@@ -6,24 +6,32 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit, logsumexp
 
 from silot_transport._check import Array
 
-from ._arrays import Flags
+from ._arrays import Codes, Flags
+from .flips import LARGEST
 
 FEWEST = 50
 """Validation records without which nothing is flagged, whatever the level."""
 
-# Ratios that a likelihood is made of.
-_SAMPLE = 1 << 12
+# Records that the likelihood of a share is computed with at most, and draws of a bootstrap.
+_SAMPLE, _DRAWS = 4000, 200
 # Shares that are tried.
-_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 0.95, 160)])
+_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 0.9, 60)])
+# How far wrong labels follow what a record looks like: a power of its chances.
+_FOLLOWED = (0.0, 0.5, 0.8)
 # Half the 95 % quantile of chi-squared with one degree of freedom.
 _DROP = 1.92
-# Quantile of sound records below which hardly any broken one scores.
-_EDGE = 0.8
-# A record that is more likely sound than so is not flagged by ranks alone.
-_SOUND = 0.6
+# Quantile of sound records below which hardly any faulty one scores, and others that are tried;
+# standard errors of an interval, and of the least of several shares.
+_EDGE, _EDGES = 0.8, (0.5, 0.8, 0.9, 0.95, 0.98)
+_Z, _SURE = 1.96, 2.0
+# Validation records that odds are worth: few of these correct odds a little, many decide.
+_PRIOR = 2.0
+# What validation records make of the share of sound ones at least: few of them are no proof.
+_LEAST = 0.75
 
 
 class Share(NamedTuple):
@@ -34,11 +42,22 @@ class Share(NamedTuple):
     high: float
 
 
+class Ranking(NamedTuple):
+    """Records in order of suspicion.
+
+    ``flagged`` (n,) are flags; ``precision`` (n,) is the share expected to be faulty among the
+    first one, two, and so on, and never rises.
+    """
+
+    flagged: Flags
+    precision: Array
+
+
 def needed(fdr: float) -> int:
     """Fewest validation records (of equal weight) that flags at a level need.
 
-    A conformal p-value is no smaller than ``1 / (m + 1)``, and the share of sound records among
-    few flagged ones is known from few validation records beyond them.
+    The share of sound records among few flagged ones is known from few validation records as
+    suspect as these.
 
     Examples
     --------
@@ -48,130 +67,136 @@ def needed(fdr: float) -> int:
     return max(FEWEST, math.ceil(5.0 / fdr)) if fdr > 0 else 0
 
 
-def share_broken(ratios: Array, null: Array | None = None) -> Share:
-    r"""Share of broken records: the likeliest, and its profile interval.
+def rank_by_odds(odds: Array, null: Array, fdr: float, share: float) -> Ranking:
+    r"""Rank records, and flag the longest run of which about ``fdr`` are sound.
 
-    .. math:: \hat\pi = \arg\max_\pi \sum_i \log(1 - \pi + \pi e^{g_i})
+    Log odds :math:`s` expect :math:`\sum_{i \le k} 1 / (1 + e^{s_i})` sound ones among the first k,
+    and so :math:`D_k` of m validation records as suspect as these; :math:`A_k` are. Both together
+    give the share of sound ones, with a gamma prior that is worth two validation records:
 
-    Parameters
-    ----------
-    ratios
-        Log likelihood ratios :math:`g` (n,).
-    null
-        Those of sound records. The share that seems broken of them is taken off, for the ratios
-        are only a model.
-    """
-    profile = _profile(ratios)
-    if null is None or not len(null):
-        return profile
-    excess = _profile(null).value
-    return Share(max(profile.value - excess, 0.0), max(profile.low - excess, 0.0), profile.high)
-
-
-def _profile(ratios: Array) -> Share:
-    stands = 1.0
-    if len(ratios) > _SAMPLE:
-        # Evenly spaced quantiles stand for all of them.
-        stands = len(ratios) / _SAMPLE
-        places = ((np.arange(_SAMPLE) + 0.5) * stands).astype(np.int64)
-        ratios = np.sort(ratios)[places]
-    gains = stands * np.array([_gain(ratios, share) for share in _GRID])
-    likely = np.flatnonzero(gains > gains.max() - _DROP)
-    # Between two points of the grid: the next one outside is the bound.
-    low, high = max(likely[0] - 1, 0), min(likely[-1] + 1, len(_GRID) - 1)
-    best = int(gains.argmax())
-    return Share(float(_GRID[best]), float(_GRID[low]) if best else 0.0, float(_GRID[high]))
-
-
-def _gain(ratios: Array, share: float) -> float:
-    if share == 0.0:
-        return 0.0
-    return float(np.logaddexp(math.log1p(-share), math.log(share) + ratios).sum())
-
-
-def share_above(ratios: Array, null: Array) -> Share:
-    r"""Share broken by ranks alone, with its 95 % interval: for faults of an unknown kind.
-
-    .. math:: \hat\pi = 1 - \frac{\#\{g < q\} / n}{\#\{g^0 < q\} / m}
-
-    with ``q`` the 80 % quantile of sound records (Storey, 2002). Broken records that score below
-    it are not counted.
-    """
-    size, many = len(ratios), len(null)
-    edge = float(np.quantile(null, _EDGE))
-    sound, observed = float((null < edge).mean()), float((ratios < edge).mean())
-    if sound == 0.0:
-        # Sound records are nearly all alike.
-        return Share(0.0, 0.0, 1.0)
-    kept = observed / sound
-    # Relative errors of two binomial shares; only sound records vary.
-    counted = max(kept * size, 1.0)
-    error = kept * ((1 - sound) / sound * (1 / counted + 1 / many)) ** 0.5
-    low, value, high = (min(max(1 - kept + k * error, 0.0), 1.0) for k in (-1.96, 0.0, 1.96))
-    return Share(value, low, high)
-
-
-def flag(ratios: Array, null: Array, fdr: float, share: float) -> Flags:
-    r"""Flag records so that about ``fdr`` of the flagged ones are sound.
-
-    The longest run of the most suspect records whose mean chance of being sound is at most
-    ``fdr``, by the ratios and the likeliest share broken, as long as validation records agree:
-    of them, so few have such ratios. Or, where validation records are many, the longest run with
-    conformal p-values :math:`(1 + \#\{g^0 \ge g\}) / (1 + m)` after Benjamini and Hochberg.
+    .. math:: \frac{1}{k} \sum_{i \le k} \frac{1}{1 + e^{s_i}} \cdot
+              \max\left(\frac{3}{4}, \frac{2 + A_k}{2 + D_k}\right).
 
     Parameters
     ----------
-    ratios
-        Log likelihood ratios (n,), of records that count.
+    odds
+        Log odds (n,) of records that count.
     null
-        Those of validation records, each compared with the others.
+        Log odds (m,) of validation records, each judged by the others.
     fdr
         The level; 0 flags nothing.
     share
-        Share broken, as far as known: the rest is sound and may score high by chance.
-
-    Returns
-    -------
-    numpy.ndarray
-        Flags (n,).
-
-    Notes
-    -----
-    Conformal p-values for outliers: Bates et al., *Testing for outliers with conformal p-values*,
-    Annals of Statistics, 2023.
+        Share of faulty records, as far as is known.
     """
+    size, many = len(odds), len(null)
+    if size == 0:
+        return Ranking(np.zeros(0, dtype=np.bool_), np.zeros(0))
+    order, rank = np.argsort(-odds, kind="stable"), np.arange(1, size + 1)
+    sound = np.cumsum(expit(-np.clip(odds[order], -LARGEST, LARGEST)))
+    above = many - np.searchsorted(np.sort(null), odds[order], side="left")
+    due = sound * many / max((1.0 - share) * size, 1.0)
+    factor = np.maximum((_PRIOR + above) / (_PRIOR + due), _LEAST)
+    wrong = np.clip(sound * factor / rank, 0.0, 1.0)
+    # Equal odds are flagged together or not at all, whatever the order of records.
+    is_last = np.append(np.diff(odds[order]) < 0, True)
+    flagged = np.zeros(size, dtype=np.bool_)
+    if fdr > 0 and many:
+        flagged[order[: int(rank[is_last & (wrong <= fdr)].max(initial=0))]] = True
+    # A longer run that is purer tells what the shorter one is worth at least.
+    return Ranking(flagged, np.maximum.accumulate((1.0 - wrong)[::-1])[::-1])
+
+
+def share_wrong(shares: Array, codes: Codes, null: Array, null_codes: Codes, seed: int) -> Share:
+    r"""Estimate the share of wrong labels: the likeliest, less what validation records have.
+
+    .. math:: \hat\pi = \arg\max_\pi \sum_i \log(1 - \pi + \pi e^{g_i})
+
+    with ratios :math:`g` of a wrong label to a right one. Wrong labels that resemble their record
+    hide, so each of several powers :math:`\gamma` in :math:`P(l | k, x) \propto p(l | x)^\gamma`
+    is tried; the interval (95 %, bootstrap of both sides) spans all that explain the labels about
+    as well.
+
+    Parameters
+    ----------
+    shares, codes
+        Log shares (n, C) of the classes, and labels (n,).
+    null, null_codes
+        Those of validation records (m, C), (m,).
+    seed
+        Of the bootstrap.
+    """
+    size = min(len(codes), _SAMPLE)
+    if size == 0 or not len(null_codes):
+        return Share(0.0, 0.0, 1.0)
+    rng = np.random.default_rng([seed, 7])
+    # In an order of their own: what is drawn does not depend on how records were given.
+    order = np.lexsort((codes, shares[np.arange(len(codes)), codes]))
+    chosen = order[np.sort(rng.choice(len(codes), size, replace=False))]
+    tried: list[tuple[float, float, Array]] = []
+    for power in _FOLLOWED:
+        own = _gains(_followed_ratios(shares[chosen], codes[chosen], power))
+        other = _gains(_followed_ratios(null, null_codes, power))
+        first = rng.multinomial(size, np.full(size, 1.0 / size), _DRAWS)
+        second = rng.multinomial(len(other), np.full(len(other), 1.0 / len(other)), _DRAWS)
+        drawn = _GRID[(first @ own).argmax(axis=1)] - _GRID[(second @ other).argmax(axis=1)]
+        total = own.sum(axis=0)
+        best = float(_GRID[total.argmax()] - _GRID[other.sum(axis=0).argmax()])
+        tried.append((float(total.max()), best, np.clip(drawn, 0.0, 1.0)))
+    likely = [item for item in tried if item[0] > max(tried, key=lambda one: one[0])[0] - _DROP]
+    low = min(float(np.quantile(drawn, 0.025)) for _, _, drawn in likely)
+    # Of n records of which none seems wrong, up to 3 / n may be.
+    high = max(*(float(np.quantile(drawn, 0.975)) for _, _, drawn in likely), 3.0 / len(codes))
+    # Where none may be wrong, the mean: the likeliest share is often none at all.
+    value = float(np.mean([best if low > 0 else drawn.mean() for _, best, drawn in likely]))
+    high = min(high, 1.0)
+    return Share(min(max(value, low), high), low, high)
+
+
+def _followed_ratios(shares: Array, codes: Codes, power: float) -> Array:
+    """Log ratios (n,) of a wrong label, where classes a record resembles are likelier ones."""
+    rows, reach = np.arange(len(codes)), power * shares
+    wrong = shares + reach[rows, codes][:, None]
+    # Of a record of class k, the wrong label is one of the others.
+    total = logsumexp(reach, axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        rest_of = total + np.log(-np.expm1(np.minimum(reach - total, -1e-12)))
+    wrong = wrong - rest_of
+    wrong[rows, codes] = -np.inf
+    return np.clip(logsumexp(wrong, axis=1) - shares[rows, codes], -LARGEST, LARGEST)
+
+
+def _gains(ratios: Array) -> Array:
+    """Log likelihoods (n, G) of the shares that are tried."""
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(np.log1p(-_GRID), np.log(_GRID) + ratios[:, None])
+
+
+def share_above(ratios: Array, null: Array) -> Share:
+    r"""Share faulty by ranks alone, with its 95 % interval: for faults of an unknown kind.
+
+    .. math:: \hat\pi = 1 - \frac{\#\{g < q\} / n}{\#\{g^0 < q\} / m}
+
+    with ``q`` the 80 % quantile of sound records (Storey, 2002). Faulty records that score below
+    it are not counted.
+    """
+    return _above(ratios, null, _EDGE, _Z)
+
+
+def surely_above(ratios: Array, null: Array) -> float:
+    """Least share that is faulty by ranks alone, of several quantiles that which says most.
+
+    Few records that are far out are sure at a high quantile, many that are hardly so at a low one.
+    """
+    return max(_above(ratios, null, edge, _SURE).low for edge in _EDGES)
+
+
+def _above(ratios: Array, null: Array, quantile: float, errors: float) -> Share:
     size, many = len(ratios), len(null)
-    if size == 0 or fdr <= 0 or many == 0:
-        return np.zeros(size, dtype=np.bool_)
-    likely = max(_profile(ratios).value, 1e-6)
-    order, rank = np.argsort(-ratios, kind="stable"), np.arange(1, size + 1)
-    odds = math.log(likely / (1.0 - likely)) + ratios[order]
-    sound = 1.0 / (1.0 + np.exp(np.clip(odds, -30.0, 30.0)))
-    above = many - np.searchsorted(np.sort(null), ratios[order], side="left")
-    expected = (1.0 - share) * size / rank
-    model = np.cumsum(sound) / rank
-    agree = expected * above / many
-    sure = np.where(sound <= _SOUND, expected * (1 + above) / (1 + many), np.inf)
-    # Equal ratios are flagged together or not at all, whatever the order of records.
-    is_last = np.append(np.diff(ratios[order]) < 0, True)
-    by_model, by_null, by_rank = (
-        int(rank[is_last & (rate <= fdr)].max(initial=0)) for rate in (model, agree, sure)
-    )
-    flags = np.zeros(size, dtype=np.bool_)
-    flags[order[: max(min(by_model, by_null), by_rank)]] = True
-    return flags
-
-
-def flag_rare(chances: Array, fdr: float) -> Flags:
-    """Flag records by the chance that a sound one is as odd (Benjamini and Hochberg, 1995).
-
-    Examples
-    --------
-    >>> flag_rare(np.array([1e-4, 0.5, 0.9]), 0.1)
-    array([ True, False, False])
-    """
-    order = np.argsort(chances, kind="stable")
-    allowed = fdr * np.arange(1, len(chances) + 1) / max(len(chances), 1)
-    passing = np.flatnonzero((chances[order] <= allowed) & (fdr > 0))
-    most = chances[order[passing[-1]]] if len(passing) else -1.0
-    return chances <= most
+    edge = float(np.quantile(null, quantile))
+    # Half a record more on either side: none of few is no proof that there are none.
+    sound = ((null < edge).sum() + 0.5) / (many + 1.0)
+    kept = ((ratios < edge).sum() + 0.5) / (size + 1.0) / sound
+    beyond = 1.0 - min(kept * sound, 1.0)
+    error = (beyond * (1.0 - beyond) / size + sound * (1.0 - sound) / many) ** 0.5 / sound
+    low, value, high = (min(max(1.0 - kept + k * error, 0.0), 1.0) for k in (-errors, 0.0, errors))
+    return Share(value, low, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from silot_transport import Frame, bounded_coordinates, cost_matrix
 from silot_transport._check import Array
 
 from ._arrays import Codes, blocks, quantiles
+from .columns import Tails
 
 # Regularisation of the transport, as a share of the mean cost.
 _EPSILON = 0.03
@@ -21,9 +23,8 @@ _SAMPLE = 400
 _LEAST, _WARMTH = -1e3, 0.3
 # Nearest records that a record's place is judged by.
 _NEAREST = 5
-# Values of a tail: at least so many, and a twentieth; its lightest index; and the chance of a value
-# that is told by how far out it is.
-_TAIL, _LIGHTEST, _FAR = (8, 20), 0.1, 1e-3
+# The chance of a value below which it is named for how far out it is.
+_FAR = 1e-3
 # Added to parts before their logs are taken.
 _FLOORS = np.array([0.02, 0.0, 1e-3, 1e-3])
 
@@ -70,11 +71,9 @@ class Frames:
         self._z = self._arsinh(points)
         self._mean = weights @ self._z
         centred = self._z - self._mean
-        covariance, self._shrunk = _shrunk(centred, weights)
-        floor = 1e-3 * (np.diag(covariance) + 1e-9)
-        self._precision = np.linalg.inv(covariance + np.diag(floor))
+        self._precision = _Precision.of(centred, weights)
         # What the standard units of the experts are.
-        self._deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-18))
+        self._deviation = np.sqrt(np.maximum(self._precision.variances, 1e-18))
 
     def _arsinh(self, points: Array) -> Array:
         return np.arcsinh((points - self._centre) / self._unit)
@@ -142,45 +141,24 @@ class Frames:
         return distances
 
     @cached_property
-    def _tails(self) -> tuple[Array, Array, Array]:
-        """Of values above and below the median (2, d): where tails begin, what is in them, indices.
-
-        Indices as by Hill, 1975, with a margin for how few values they are known from.
-        """
-        size = len(self.points)
-        kept = min(max(_TAIL[0], size // _TAIL[1]), size - 1)
-        away = np.stack([self.points - self._centre, self._centre - self.points])
-        order = np.argsort(-away, axis=1, kind="stable")[:, : kept + 1]
-        largest = np.take_along_axis(away, order, axis=1)
-        edge, mass = largest[:, -1], self.weights[order[:, :-1]].sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            index = np.log(largest[:, :-1] / edge[:, None]).mean(axis=1)
-        index = np.maximum(index * (1.0 + kept**-0.5), _LIGHTEST)
-        # A column of one value on that side has no tail to tell from.
-        return edge, mass, np.where(edge > 0, index, np.inf)
+    def tails(self) -> Tails:
+        """Tails of each column."""
+        return Tails.of(self.points)
 
     def far(self, points: Array) -> tuple[Array, Array]:
-        r"""Chance (n,) that a sound record is as far out in some column, and how far in each.
+        """Chance (n,) that a sound record is as far out in some column, and how far in each (n, d).
 
-        Beyond the largest twentieth of validation records on each side of the median a column is
-        taken to have a Pareto tail, :math:`P(|x - m| > t) = q (t / t_q)^{-1 / \tau}`, which light
-        tails stay below; the column that is farthest counts, times how many there are. How far is
-        told in units of the quartile range.
+        The column that is farthest counts, times how many there are (``Tails``). How far is in
+        units of the quartile range, and 0 where it is nothing rare.
         """
-        edge, mass, index = self._tails
-        away = points - self._centre
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = [
-                np.log(np.maximum(sign * away, 0.0) / edge[side]) / index[side]
-                for side, sign in enumerate((1.0, -1.0))
-            ]
-        chances = [
-            np.where(log > 0, mass[side] * np.exp(-np.maximum(log, 0.0)), 1.0)
-            for side, log in enumerate(logs)
-        ]
-        smallest = np.minimum(*chances)
-        times = np.where(smallest < _FAR, np.abs(away) / self._unit, 0.0)
-        return np.minimum(2.0 * smallest.shape[1] * smallest.min(axis=1), 1.0), times
+        least, times = np.ones(len(points)), np.empty(points.shape)
+        many = max(int(np.isfinite(self.tails.scale).any(axis=0).sum()), 1)
+        for here in blocks(len(points), 4 * points.shape[1]):
+            chances = self.tails.farthest(points[here])
+            least[here] = np.minimum(many * chances.min(axis=1), 1.0)
+            away = np.abs(points[here] - self._centre) / self._unit
+            times[here] = np.where(chances < _FAR, away, 0.0)
+        return least, times
 
     def odd(self, points: Array, excluded: Codes | None = None) -> Odd:
         """How odd records are, compared with all validation records.
@@ -197,13 +175,13 @@ class Frames:
     def _odd(self, points: Array, excluded: Codes | None) -> tuple[Array, Array]:
         rows, frame, mass_of_others = np.arange(len(points)), self._frame, 1.0
         z = self._arsinh(points)
-        off = (z - self._mean) @ self._precision
-        unit = np.broadcast_to(np.diag(self._precision), off.shape)
+        off = self._precision.times(z - self._mean)
+        unit = np.broadcast_to(self._precision.diagonal, off.shape)
         if excluded is not None:
             frame = Frame(frame.mean, frame.scale, *self._without(excluded))
             # One record less in the covariance: Sherman and Morrison.
-            mass = (1.0 - self._shrunk) * self.weights[excluded]
-            own = (self._z[excluded] - self._mean) @ self._precision
+            mass = (1.0 - self._precision.shrunk) * self.weights[excluded]
+            own = self._precision.times(self._z[excluded] - self._mean)
             lever = mass * ((self._z[excluded] - self._mean) * own).sum(axis=1)
             factor = mass / (1.0 - np.minimum(lever, 0.999))
             off = off + (factor * ((z - self._mean) * own).sum(axis=1))[:, None] * own
@@ -246,14 +224,61 @@ class Frames:
         return np.where(at == lowest, low_next, low), np.where(at == highest, high_next, high)
 
 
-def _shrunk(centred: Array, weights: Array) -> tuple[Array, float]:
-    """Covariance shrunk towards a multiple of the identity, and how far."""
-    covariance = (weights[:, None] * centred).T @ centred
-    size = len(covariance)
-    middle = float(np.trace(covariance)) / size
-    apart = float(np.sum((covariance - middle * np.eye(size)) ** 2))
-    squares = (centred**2).sum(axis=1)
-    crossed = np.einsum("ij,ij->i", centred @ covariance, centred)
-    noise = float(weights**2 @ (squares**2 - 2.0 * crossed + np.sum(covariance**2)))
-    share = min(max(noise, 0.0) / apart, 1.0) if apart > 0 else 1.0
-    return (1.0 - share) * covariance + share * middle * np.eye(size), share
+@dataclass(frozen=True)
+class _Precision:
+    r"""Inverse of a covariance of d columns, shrunk towards a multiple of the identity.
+
+    :math:`\Omega = (D + U U^\top)^{-1}`, with a diagonal ``D`` and as many columns of ``U`` as
+    there are records: where these are fewer, only matrices of their size are inverted (Woodbury).
+    """
+
+    variances: Array
+    """Of the shrunk covariance (d,)."""
+    shrunk: float
+    """How far it is shrunk."""
+    diagonal: Array
+    """Of the inverse (d,)."""
+    _inverse: Array | None
+    _floor: Array
+    _sides: tuple[Array, Array]
+
+    @classmethod
+    def of(cls, centred: Array, weights: Array) -> _Precision:
+        """Invert the covariance of centred records (m, d), shrunk as by Ledoit and Wolf, 2004."""
+        size, width = centred.shape
+        scaled = np.sqrt(weights)[:, None] * centred
+        is_wide = width > size
+        # One of the two has the same squares in all as the other.
+        product = scaled @ scaled.T if is_wide else scaled.T @ scaled
+        plain = (scaled**2).sum(axis=0)
+        middle = float(plain.sum()) / width
+        squares = float(np.sum(product**2))
+        apart = squares - width * middle**2
+        lengths = (centred**2).sum(axis=1)
+        crossed = (
+            ((centred @ scaled.T) ** 2).sum(axis=1)
+            if is_wide
+            else (np.einsum("ij,ij->i", centred @ product, centred))
+        )
+        noise = float(weights**2 @ (lengths**2 - 2.0 * crossed + squares))
+        share = min(max(noise, 0.0) / apart, 1.0) if apart > 0 else 1.0
+        variances = (1.0 - share) * plain + share * middle
+        floor = share * middle + 1e-3 * (variances + 1e-9)
+        if not is_wide:
+            inverse = np.asarray(
+                np.linalg.inv((1.0 - share) * product + np.diag(floor)), dtype=np.float64
+            )
+            sides = np.zeros((0, 0)), np.zeros((0, 0))
+            return cls(variances, share, np.diag(inverse).copy(), inverse, floor, sides)
+        reach = (1.0 - share) ** 0.5 * scaled / floor
+        inner = np.eye(size) + (1.0 - share) ** 0.5 * scaled @ reach.T
+        back = np.linalg.solve(inner, reach)
+        diagonal = np.maximum(1.0 / floor - (reach * back).sum(axis=0), 1e-12 / floor)
+        return cls(variances, share, diagonal, None, floor, (reach, back))
+
+    def times(self, rows: Array) -> Array:
+        """Multiply rows (n, d) by it."""
+        if self._inverse is not None:
+            return rows @ self._inverse
+        reach, back = self._sides
+        return rows / self._floor - (rows @ reach.T) @ back

@@ -218,11 +218,12 @@ class _Linear:
         from sklearn.decomposition import PCA
 
         clipped = np.clip(z, -5.0, 5.0)
-        turn = np.eye(z.shape[1])
         if z.shape[1] > _COMPONENTS:
             # Labels have no say in it, so folds stay honest.
             kept = min(_COMPONENTS, len(z) - 1)
             turn = np.asarray(PCA(kept, svd_solver="full").fit(clipped).components_).T
+        else:
+            turn = np.eye(z.shape[1])
         columns, fold = clipped @ turn, rng.permutation(len(z)) % _FOLDS
         least, strength, own = np.inf, _STRENGTHS[0], np.full((len(z), classes), 1.0 / classes)
         for candidate in _STRENGTHS:

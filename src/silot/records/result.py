@@ -14,10 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.measure import Measure
-from ..errors import InputError
+from ..data.units import unit_mistake
+from ..errors import ExtraError, InputError
 from ..federation.result import Array, Billed, finite
 from ..render.words import count
 
+# Quantiles of validation values between which a value is expected.
+_USUAL = [0.01, 0.99]
+# Records at the head of the ranking that are listed whether they are flagged or not.
+_LISTED = 10
 # Further columns are named from so many times what is usual.
 _ODD = 2.0
 # Beyond, how many times it is says nothing.
@@ -116,9 +121,17 @@ class Contents:
         """What stands in a column of a record."""
         return _field(self.records, self._names, record, column)
 
-    def good(self, record: int, column: str | int) -> float | None:
-        """What stands in a column of a validation record."""
-        return _field(self.validation, self._names, record, column)
+    def expected(self, column: str | int) -> tuple[float, float] | None:
+        """Where all but two of a hundred validation records lie in a column."""
+        if self.validation is None:
+            return None
+        place = (
+            (self.validation.columns or self._names).index(column)
+            if isinstance(column, str)
+            else column
+        )
+        low, high = np.quantile(self.validation.points[:, place], _USUAL)
+        return float(low), float(high)
 
     def identifier(self, record: int) -> str:
         """What the holder calls a record; nothing where it has no name."""
@@ -149,15 +162,29 @@ class OddColumn:
     """How many times what is usual the value is off."""
     value: float | None = None
     """What stands there in the record; ``None`` where that is not at hand."""
-    good: float | None = None
-    """What stands there in the nearest validation record; ``None`` where that is not at hand."""
+    expected: tuple[float, float] | None = None
+    """Where all but two of a hundred validation records lie; ``None`` where these are not at hand.
+    """
+
+    @property
+    def mistake(self) -> str:
+        """The mistake of a unit or a decimal point that would explain the value; or nothing."""
+        if self.value is None or self.expected is None:
+            return ""
+        low, high = self.expected
+        if low <= self.value <= high:
+            return ""
+        return unit_mistake(str(self.name), self.value, low, high)
 
     def __str__(self) -> str:
         text = self.name if isinstance(self.name, str) else f"column {self.name}"
         if self.value is not None:
             text += f" {self.value:.6g}"
-        if self.good is not None:
-            text += f" (nearest good {self.good:.6g})"
+        if self.expected is not None:
+            mistake = self.mistake
+            text += " ({:.4g} to {:.4g} expected{})".format(
+                *self.expected, f"; {mistake}" if mistake else ""
+            )
         if self.times >= _MOST:
             return f"{text}, over a million times usual"
         return f"{text}, {self.times:,.{0 if self.times >= 10 else 1}f} times usual"
@@ -175,6 +202,8 @@ class Suspect:
     """As in the scores."""
     flagged: bool
     """As in the scores."""
+    precision: float = 0.0
+    """Share of records expected to be faulty among all that are as suspect or more."""
     kinds: tuple[str, ...] = ()
     """Of ``"label"``, ``"features"``, ``"copy"`` and ``"unknown label"`` those that it is listed
     for; none with the published method."""
@@ -211,7 +240,7 @@ class Suspect:
 
 
 def suspects(scores: RecordScores, contents: Contents | None) -> list[Suspect]:
-    """Flagged records, copies and records of unknown classes, the most suspect first."""
+    """Flagged records, copies, records of unknown classes, and the first few of the ranking."""
     contents = contents or Contents()
     contents.check(scores)
     part = scores.screening
@@ -219,6 +248,7 @@ def suspects(scores: RecordScores, contents: Contents | None) -> list[Suspect]:
         listed = scores.flagged
     else:
         listed = scores.flagged | part.copies
+        listed[scores.worst[:_LISTED]] = True
         if part.labels is not None:
             listed = listed | ~part.has_known_label
     return [suspect(scores, k, contents) for k in scores.worst.tolist() if listed[k]]
@@ -237,12 +267,14 @@ def suspect(scores: RecordScores, k: int, contents: Contents) -> Suspect:
         return Suspect(**fields)
     kinds = _kinds(part, k)
     fields |= {"kinds": kinds, "nearest": int(part.nearest[k])}
+    fields["precision"] = float(part.precision[(scores.scores >= scores.scores[k]).sum() - 1])
     if part.labels is not None:
         fields["label"] = _label(contents.records, k)
         fields["nearest_label"] = _label(contents.validation, int(part.nearest[k]))
-    if part.suggested is not None and ("label" in kinds or "unknown label" in kinds):
+    is_by_label = part.labels is not None and part.labels[k] > max(part.features[k], 0.0)
+    if part.suggested is not None and (is_by_label or {"label", "unknown label"} & {*kinds}):
         fields["suggested"] = str(part.suggested[k])
-    if "features" in kinds or ("label" in kinds and part.features[k] > 0):
+    if "features" in kinds or part.features[k] > 0 or not kinds:
         fields["columns"] = _odd(part, k, contents)
     if "copy" in kinds:
         original = int(part.copy_of[k])
@@ -264,7 +296,7 @@ def _odd(part: Screening, k: int, contents: Contents) -> tuple[OddColumn, ...]:
             name=name,
             times=times,
             value=contents.value(k, name),
-            good=contents.good(int(part.nearest[k]), name),
+            expected=contents.expected(name),
         )
         for place, (name, times) in enumerate(pairs)
         if place == 0 or times >= _ODD
@@ -282,6 +314,7 @@ def row(item: Suspect, scores: RecordScores, contents: Contents | None) -> dict[
         ("identifier", item.identifier, named),
         ("score", round(item.score, 4), True),
         ("flagged", item.flagged, True),
+        ("precision_so_far", round(item.precision, 3), screened),
         ("kind", item.kind, screened),
         ("label", item.label, labelled and contents.records is not None),
         ("suggested_label", item.suggested, labelled),
@@ -294,13 +327,16 @@ def row(item: Suspect, scores: RecordScores, contents: Contents | None) -> dict[
     return {title: value for title, value, is_shown in cells if is_shown}
 
 
-def records_csv(
+Rows = tuple[list[str], list[dict[str, object]]]
+
+
+def sheet_rows(
     scored: Mapping[str, RecordScores],
     contents: Mapping[str, Contents] | None = None,
     *,
     holders: bool = True,
-) -> str:
-    """Flagged records and copies of several holders as the text of one csv file.
+) -> Rows:
+    """Names and rows of a decision sheet: the listed records of several holders.
 
     Parameters
     ----------
@@ -320,7 +356,38 @@ def records_csv(
         names |= dict.fromkeys(row(suspect(scores, 0, own), scores, own))
         holder = {"holder": name} if holders else {}
         rows += [holder | row(item, scores, own) for item in suspects(scores, own)]
-    return csv_text(names, rows)
+    return list(names), rows
+
+
+def workbook(names: list[str], rows: list[dict[str, object]]) -> bytes:
+    """Rows as a workbook (.xlsx) of one sheet, no cell of which is a formula.
+
+    Raises
+    ------
+    ExtraError
+        ``silot[excel]`` is not installed.
+    """
+    try:
+        import xlsxwriter
+    except ImportError:
+        raise ExtraError(
+            "a workbook needs xlsxwriter. Run: pip install 'silot[excel]', or name a .csv.",
+            code="extra-excel",
+        ) from None
+    file = io.BytesIO()
+    options = {"strings_to_formulas": False, "strings_to_urls": False, "in_memory": True}
+    with xlsxwriter.Workbook(file, options) as book:
+        sheet = book.add_worksheet("records")
+        sheet.write_row(0, 0, names, book.add_format({"bold": True}))
+        for k, item in enumerate(rows, start=1):
+            cells = [item.get(name, "") for name in names]
+            sheet.write_row(
+                k, 0, ["yes" if v is True else "no" if v is False else v for v in cells]
+            )
+        sheet.autofilter(0, 0, max(len(rows), 1), len(names) - 1)
+        sheet.freeze_panes(1, 0)
+        sheet.autofit()
+    return file.getvalue()
 
 
 def csv_text(names: Iterable[str], rows: Iterable[Mapping[str, object]]) -> str:
@@ -388,6 +455,8 @@ class Screening:
     """The columns (n, c) that fit the others of the record least, by name where there are names."""
     residuals: Array = field(repr=False)
     """How many times what is usual their values are off (n, c)."""
+    precision: Array = field(repr=False)
+    """Share (n,) expected to be broken among the first one, two and so on of ``worst``."""
     broken: Mapping[str, Estimate]
     """About how many records are broken: ``"label"``, ``"features"`` and ``"all"``."""
 
@@ -480,6 +549,9 @@ class RecordScores(Billed):
         )
         text += f"; about {value} {'is' if value == '1' else 'are'} broken ({low} to {high})"
         copies = int(part.copies.sum())
+        first = min(_LISTED, len(self.scores))
+        expected = first * float(part.precision[first - 1])
+        text += f"; of the first {first} about {expected:.0f}"
         text += f"; {count(copies, 'copy', 'copies') if copies else 'no copies'}"
         if part.labels is not None and not part.has_known_label.all():
             text += f"; {count(int((~part.has_known_label).sum()), 'unknown label')}"
@@ -525,7 +597,7 @@ class RecordScores(Billed):
         <BLANKLINE>
         """
         by_name = {} if contents is None else {self.name: contents}
-        return records_csv({self.name: self}, by_name, holders=False)
+        return csv_text(*sheet_rows({self.name: self}, by_name, holders=False))
 
     def to_dict(self) -> dict[str, Any]:
         part = self.screening
@@ -559,6 +631,7 @@ def _parts(part: Screening) -> dict[str, Any]:
         "copy_of": part.copy_of.tolist(),
         "nearest": part.nearest.tolist(),
         "columns": part.columns.tolist(),
+        "precision": part.precision.tolist(),
         "residuals": [[finite(number) for number in row] for row in part.residuals.tolist()],
         "broken": {name: estimate.to_dict() for name, estimate in part.broken.items()},
     }

@@ -13,12 +13,14 @@ from silot_transport._check import Array
 
 from ..errors import InputError, WireError
 from ._arrays import Codes, Flags, even
+from .columns import RARE, aligned, odd_values
 from .copies import Nearness, accidental, originals
-from .features import Broken
-from .flags import Share, flag, flag_rare, share_above, share_broken
-from .flips import LARGEST, labels_of, law
+from .features import Broken, judge_jointly
+from .flags import Share, rank_by_odds, share_above, share_wrong, surely_above
+from .flips import LARGEST, even_swaps, labels_of
 from .frames import Frames, Odd
 from .labels import Experts
+from .learning import Both, learn
 
 FEWEST = 10
 """Validation records without which nothing can be said."""
@@ -30,12 +32,10 @@ KINDS = ("", "label", "features")
 _MOST = 2000
 # Columns that are named for each record.
 NAMED = 3
-# Part of the level at which records are flagged for being far out alone.
-_BESIDE = 0.2
 # A chance of being as far out that says something.
 _RARELY = 0.01
-# The least share of records that features, and labels, are taken to be wrong of.
-RARE, SOME = 1e-3, 1e-2
+# The least share of records whose label is taken to be wrong.
+SOME = 3e-3
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Screened:
     """Whether the label is of a class that the validation records have."""
     kinds: Codes
     """Places in ``KINDS``: what a flagged record is flagged for, 0 for the others."""
+    precision: Array
+    """Share expected to be broken among the first one, two and so on by their scores (n,)."""
     origin: Codes
     """The record that it is a copy of, exact or nearly, -1 if none."""
     nearest: Codes
@@ -212,9 +214,9 @@ class Screen:
         return np.clip(self.sound, -LARGEST, LARGEST)
 
     def __call__(
-        self, points: Array, weights: Array, codes: Codes | None, *, fdr: float
+        self, points: Array, weights: Array, codes: Codes | None, *, fdr: float, seed: int
     ) -> Screened:
-        """Screen records.
+        """Screen records, with models that learn from them too.
 
         Parameters
         ----------
@@ -225,54 +227,110 @@ class Screen:
             Without experts they are not looked at.
         fdr
             Share of the flagged records that may be sound.
+        seed
+            Of trees, folds and draws.
         """
-        frames = self.frames
-        used = weights > 0
-        nearest, apart, same, odd, chances, times = self.compared(frames, points)
-        features = features_by(self, odd, chances)
-        labels, suggested = np.zeros(len(points)), np.full(len(points), -1, dtype=np.int64)
-        judged, null = np.zeros(len(points), dtype=np.bool_), np.zeros(0)
+        frames, used = self.frames, weights > 0
+        compared = self.compared(frames, points)
+        # Records of no mass are judged by validation records alone.
+        scores, labels = odds_by(self, frames, compared, points, codes)
+        features = features_by(self, compared.odd, compared.chances)
+        suggested = np.full(len(points), -1, dtype=np.int64)
+        judged = np.zeros(len(points), dtype=np.bool_)
+        kinds, likely, ranking = np.zeros(len(points), dtype=np.int64), [NOTHING, NOTHING], None
         if self.experts is not None and codes is not None:
             judged = codes < self.classes
-            shares = self.experts(points, frames)
-            shares[same] = self.shares[nearest[same]]
-            labels, null, suggested = self._labels(shares, codes, judged & used)
-        sound = even(self.sound_features, self.weights)
-        by_label, by_features = np.zeros(len(points), np.bool_), np.zeros(len(points), np.bool_)
-        nothing = Share(0.0, 0.0, 0.0)
-        likely = [
-            share_broken(labels[judged & used], null) if len(null) else nothing,
-            share_above(features[used], sound),
-        ]
-        if len(null):
-            by_label[judged & used] = flag(labels[judged & used], null, fdr, likely[0].value)
-        by_features[used] = flag(features[used], sound, fdr, likely[1].value)
-        # However few, values far outside are no chance.
-        by_features[used] |= flag_rare(chances[used], _BESIDE * fdr)
+        if used.any():
+            rows, masses = points[used], weights[used]
+            own = None if codes is None or self.experts is None else codes[used]
+            values = odd_values(frames.tails, self.points, rows, fdr)
+            order = np.lexsort(rows.T[::-1])
+            jointly, sound = np.zeros(len(rows)), np.zeros(0)
+            jointly[order], sound = judge_jointly(frames, rows[order], masses[order], seed)
+            parts = [
+                _Part.of_features(jointly, sound, self.weights),
+                _Part(values.odds, values.sound, NOTHING),
+            ]
+            if own is not None:
+                shares, null = self._learn(compared, used, frames, rows, masses, own, seed)
+                parts.append(_Part.of_labels(shares, null, own, self, seed))
+                labels[used] = np.where(
+                    judged[used], labels_of(shares, np.minimum(own, self.classes - 1),
+                                            even_swaps(self.classes)), 0.0,
+                )  # fmt: skip
+                # Records of another class are not judged, but a class is suggested for them.
+                rows_judged = np.flatnonzero(own < self.classes)
+                shares[rows_judged, own[rows_judged]] = -np.inf
+                suggested[used] = shares.argmax(axis=1)
+            features[used] = jointly
+            scores[used] = logsumexp([part.odds for part in parts], axis=0)
+            even_sound = even(logsumexp([part.sound for part in parts], axis=0), self.weights)
+            likely = [parts[2].share if len(parts) > 2 else NOTHING, parts[0].share]
+            share = max(item.value for item in likely)
+            ranking = rank_by_odds(scores[used], even_sound, fdr, share)
+            # However few, values far outside are no chance.
+            flagged = ranking.flagged | values.flagged
+            kinds[used] = np.where(flagged, KINDS.index("features"), 0)
+            if len(parts) > 2:
+                by_label = parts[2].odds > np.logaddexp(parts[0].odds, parts[1].odds)
+                kinds[np.flatnonzero(used)[flagged & by_label]] = KINDS.index("label")
+        precision = np.zeros(len(points))
+        if ranking is not None:
+            precision[:] = ranking.precision[-1]
+            precision[: len(ranking.precision)] = ranking.precision
+        off = np.maximum(np.sqrt(compared.odd.columns), compared.times)
+        named = np.argsort(-off, axis=1, kind="stable")[:, :NAMED]
+        return Screened(
+            scores, labels, features, suggested, judged.astype(np.int64), kinds,
+            precision, self._originals(frames, points, used, fdr), compared.nearest,
+            compared.apart, named.astype(np.int64), np.take_along_axis(off, named, axis=1),
+            _table(likely, (1.0 - fdr) * float((kinds[used] > 0).mean()) if used.any() else 0.0),
+        )  # fmt: skip
+
+    def _originals(self, frames: Frames, points: Array, used: Flags, fdr: float) -> Codes:
+        """Of which earlier record each is a copy (n,), -1 if of none."""
         origin = np.full(len(points), -1, dtype=np.int64)
         places = np.flatnonzero(used)
         first = originals(points[used], frames, self.nearness, fdr)
         origin[used] = np.where(first >= 0, places[first], -1)
-        off = np.maximum(np.sqrt(odd.columns), times)
-        named = np.argsort(-off, axis=1, kind="stable")[:, :NAMED]
-        log_odds = np.stack(
-            [
-                odds_of(labels, null, max(likely[0].value, SOME)),
-                # A share by ranks alone may be nothing: what says little of these records must
-                # not blur what their labels say.
-                odds_of(features, sound, likely[1].value if likely[1].low > 0 else RARE),
-            ]
+        return origin
+
+    def _learn(
+        self,
+        compared: Compared,
+        used: Flags,
+        frames: Frames,
+        points: Array,
+        weights: Array,
+        codes: Codes,
+        seed: int,
+    ) -> tuple[Array, Array]:
+        """Log shares of the classes for records (n, C), and for validation records (m, C)."""
+        assert self.experts is not None
+        size = len(self.points)
+        # In an order of their own, and copies once: they would vouch for one another.
+        rows = np.column_stack([points, codes.astype(np.float64)])
+        first, whose = np.arange(len(points)), np.arange(len(points))
+        if accidental(points):
+            first = np.lexsort(rows.T[::-1])
+            whose[first] = np.arange(len(points))
+        else:
+            _, first, whose = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        shares = self.experts(points[first], frames)
+        places = np.flatnonzero(used)[first]
+        same = np.isin(places, compared.same)
+        shares[same] = self.shares[compared.nearest[places[same]]]
+        masses = [self.weights / self.weights.mean(), weights[first] / weights.mean()]
+        both = Both(
+            z=np.concatenate([frames.standard(self.points), frames.standard(points[first])]),
+            codes=np.concatenate([self.codes, codes[first]]),
+            masses=np.concatenate(masses),
+            trusted=np.arange(size + len(first)) < size,
+            classes=self.classes,
+            seed=seed,
         )
-        scores = logsumexp(log_odds, axis=0)
-        kinds = np.where(by_label, KINDS.index("label"), 0)
-        kinds[by_features & (~by_label | (log_odds[1] > log_odds[0]))] = KINDS.index("features")
-        return Screened(
-            scores, labels, features, suggested, judged.astype(np.int64), kinds.astype(np.int64),
-            origin, nearest,
-            apart, named.astype(np.int64),
-            np.take_along_axis(off, named, axis=1),
-            _table(likely, (1.0 - fdr) * float((kinds[used] > 0).mean())),
-        )  # fmt: skip
+        learned = learn(both, np.concatenate([self.shares, shares])).shares
+        return learned[size:][whose.ravel()], learned[:size]
 
     def compared(self, frames: Frames, points: Array) -> Compared:
         """What sets records apart from validation records."""
@@ -289,19 +347,40 @@ class Screen:
         chances, times = frames.far(points)
         return Compared(nearest, apart, same, odd, chances, times)
 
-    def _labels(self, shares: Array, codes: Codes, counted: Flags) -> tuple[Array, Array, Codes]:
-        """Log ratios of wrong labels, those of validation records, and suggested classes."""
-        # Records of another class are not judged, but a class can be suggested for them.
-        listed = np.minimum(codes, self.classes - 1)
-        masses = np.bincount(self.codes, self.weights, minlength=self.classes)
-        tilt, swaps = law(shares[counted], codes[counted], np.maximum(masses, 1e-6))
-        shares = shares + tilt
-        ratios = np.where(codes < self.classes, labels_of(shares, listed, swaps), 0.0)
-        null = even(labels_of(self.shares, self.codes, swaps), self.weights)
-        others = shares.copy()
-        rows = np.flatnonzero(codes < self.classes)
-        others[rows, codes[rows]] = -np.inf
-        return ratios, null, others.argmax(axis=1).astype(np.int64)
+
+NOTHING = Share(0.0, 0.0, 0.0)
+"""The share of a fault that nothing speaks for."""
+
+
+class _Part(NamedTuple):
+    """What one kind of fault says of records, and of validation records; and its share."""
+
+    odds: Array
+    sound: Array
+    share: Share
+
+    @classmethod
+    def of_features(cls, ratios: Array, null: Array, weights: Array) -> _Part:
+        ratios, null = (np.clip(part, -LARGEST, LARGEST) for part in (ratios, null))
+        ordered = even(null, weights)
+        # A holder whose records differ as a whole has no faulty ones for it.
+        moved = aligned(ratios[:, None], ratios[:, None], ordered[:, None])[:, 0]
+        ratios = np.minimum(ratios, moved)
+        likely = surely_above(ratios, ordered)
+        odds, sound = (odds_of(part, ordered, likely) for part in (ratios, null))
+        return cls(odds, sound, share_above(ratios, ordered))
+
+    @classmethod
+    def of_labels(
+        cls, shares: Array, null: Array, codes: Codes, screen: Screen, seed: int
+    ) -> _Part:
+        swaps, judged = even_swaps(screen.classes), codes < screen.classes
+        share = share_wrong(shares[judged], codes[judged], null, screen.codes, seed)
+        ratios = labels_of(shares, np.minimum(codes, screen.classes - 1), swaps)
+        sound = labels_of(null, screen.codes, swaps)
+        ordered = even(sound, screen.weights)
+        odds, sound = (odds_of(part, ordered, max(share.low, SOME)) for part in (ratios, sound))
+        return cls(np.where(judged, odds, -np.inf), sound, share)
 
 
 def _merged(points: Array, kinds: Codes, kept: Codes, masses: Array) -> tuple[Codes, Array]:
@@ -340,8 +419,13 @@ def odds_of(ratios: Array, null: Array, share: float) -> Array:
     above = len(ordered) - np.searchsorted(ordered, ratios, side="left")
     most = np.log((1.0 + len(ordered)) / (1.0 + above))
     limited = np.minimum(ratios, most + np.maximum(ratios - ordered[-1], 0.0))
-    share = min(max(share, RARE), 0.5)
-    return limited + np.log(share / (1.0 - share))
+    return limited + log_odds(max(share, RARE))
+
+
+def log_odds(share: float) -> float:
+    """Log odds of a share, of which a half counts at most."""
+    share = min(share, 0.5)
+    return float(np.log(share / (1.0 - share)))
 
 
 def _table(likely: list[Share], flagged: float) -> Array:
@@ -354,3 +438,63 @@ def _table(likely: list[Share], flagged: float) -> Array:
         max(value, min(label.high + features.high, 1.0)),
     )
     return np.array([label, features, total])
+
+
+def odds(screen: Screen, points: Array, codes: Codes | None) -> tuple[Array, Array]:
+    """Log odds (n,) that a record is broken, and how far off each of its columns is (n, d).
+
+    ``Screen`` learns from all records together how many are broken. Here it is assumed (``SOME``
+    and ``RARE``), and nothing is learned from them: other records change what is said of one by no
+    more than rounding.
+
+    Parameters
+    ----------
+    screen
+        Models of sound records.
+    points, codes
+        As for ``Screen``; without codes labels are not judged.
+
+    Returns
+    -------
+    tuple
+        A column is off by so many times what is usual, given the others.
+    """
+    frames = screen.frames
+    compared = screen.compared(frames, points)
+    off = np.maximum(np.sqrt(compared.odd.columns), compared.times)
+    return odds_by(screen, frames, compared, points, codes)[0], off
+
+
+def odds_by(
+    screen: Screen, frames: Frames, compared: Compared, points: Array, codes: Codes | None
+) -> tuple[Array, Array]:
+    """Log odds (n,) that records are broken, and log ratios of their labels, each by itself."""
+    features = features_by(screen, compared.odd, compared.chances)
+    if screen.experts is None or codes is None:
+        return _together(screen, features, None), np.zeros(len(points))
+    shares = screen.experts(points, frames)
+    shares[compared.same] = screen.shares[compared.nearest[compared.same]]
+    judged = codes < screen.classes
+    listed = np.minimum(codes, screen.classes - 1)
+    labels = labels_of(shares, listed, even_swaps(screen.classes))
+    log_odds = _together(screen, features, np.where(judged, labels, -np.inf))
+    return log_odds, np.where(judged, labels, 0.0)
+
+
+def sound_odds(screen: Screen, *, labels: bool) -> Array:
+    """``odds`` of the validation records, each compared with the others; of equal mass, sorted."""
+    null = _sound_labels(screen) if labels and screen.experts is not None else None
+    return even(_together(screen, screen.sound_features, null), screen.weights)
+
+
+def _sound_labels(screen: Screen) -> Array:
+    return labels_of(screen.shares, screen.codes, even_swaps(screen.classes))
+
+
+def _together(screen: Screen, features: Array, labels: Array | None) -> Array:
+    by_features = odds_of(features, even(screen.sound_features, screen.weights), RARE)
+    if labels is None:
+        return by_features
+    return np.logaddexp(
+        by_features, odds_of(labels, even(_sound_labels(screen), screen.weights), SOME)
+    )

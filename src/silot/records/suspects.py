@@ -278,7 +278,7 @@ class Models:
     def screen(self, data: Answerer, name: str, fdr: float) -> RecordScores:
         """Ask the holder's own records, behind no policy: ``Own(measure)``."""
         check_enough(self.models, fdr, "public")
-        question = ScreenRecords.of(self.models, self.classes, fdr=fdr)
+        question = ScreenRecords.of(self.models, self.classes, fdr=fdr, seed=self.seed)
         answer = required({COORDINATOR: data.answer(question)}, COORDINATOR)
         options = RecordScreening(labels=bool(self.classes), fdr=fdr, seed=self.seed)
         run = RecordsRun(name, data, options, "public")

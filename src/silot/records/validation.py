@@ -26,6 +26,8 @@ from .screen import KINDS, NAMED, Screen, Screened
 
 Flags = npt.NDArray[np.bool_]
 
+# The quantile of distances between validation records beyond which a holder's are of another kind.
+_FAR = 0.95
 # Ratios and odds that a sound answer does not exceed by far.
 _LARGEST = 1e3
 # Models of the validation data of a party, by seed and labels: holders are asked one by one.
@@ -119,7 +121,7 @@ class RecordsRun:
         described = required((yield {self.holder: Describe()}), self.holder)
         dimension = int(described.number("dimension"))
         agree_on_dimension({self.holder: dimension, COORDINATOR: screen.points.shape[1]})
-        question = ScreenRecords.of(screen, classes, fdr=self.options.fdr)
+        question = ScreenRecords.of(screen, classes, fdr=self.options.fdr, seed=self.options.seed)
         answer = required((yield {self.holder: question}), self.holder)
         return self.result(screen, kept, classes, answer)
 
@@ -151,6 +153,7 @@ class RecordsRun:
                 nearest=kept[screened.nearest],
                 columns=screened.columns,
                 residuals=screened.residuals,
+                precision=screened.precision,
                 broken=broken,
             ),
             rule=self._rule(),
@@ -183,10 +186,12 @@ class RecordsRun:
         # Equal ones among the validation records make it chance.
         if same and len(np.unique(screen.points, axis=0)) == len(screen.points):
             text += f"; {count(same, 'record')} equal {self.trusted} records"
-        if flagged.mean() > 0.5:
+        usual = screen.frames.spacing()[0] if len(screen.frames.places) > 2 else np.full(1, np.inf)
+        is_far = np.median(np.sqrt(screened.apart)) > np.quantile(usual, _FAR) > 0
+        if is_far or flagged.mean() > 0.5:
             text += (
-                "; more than half of the records are flagged: the holder's data as a whole differ "
-                f"from the {self.trusted} data"
+                f"; the holder's data as a whole differ from the {self.trusted} data: which of its "
+                "records are faulty cannot be told from these"
             )
         return text
 
@@ -235,6 +240,7 @@ def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
         _codes(answer, "suggested", (size,), -1, max(classes, 0) - 1),
         _codes(answer, "judged", (size,), 0, 1),
         _codes(answer, "kinds", (size,), 0, len(KINDS) - 1),
+        answer.array("precision", ndim=1),
         _codes(answer, "origin", (size,), -1, size - 1),
         _codes(answer, "nearest", (size,), 0, len(screen.points) - 1),
         answer.array("apart", ndim=1),
@@ -242,7 +248,9 @@ def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
         answer.array("residuals", ndim=2, columns=named),
         answer.array("shares", ndim=2, columns=3),
     )
-    vectors = (screened.labels, screened.features, screened.apart, screened.residuals)
+    vectors = (
+        screened.labels, screened.features, screened.precision, screened.apart, screened.residuals,
+    )  # fmt: skip
     sound = (
         all(len(vector) == size for vector in vectors)
         and all(
@@ -250,6 +258,7 @@ def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
             for part in (scores, screened.labels, screened.features)
         )
         and screened.apart.min(initial=0.0) >= 0
+        and 0.0 <= screened.precision.min(initial=0.0) <= screened.precision.max(initial=0.0) <= 1.0
         and screened.residuals.min(initial=0.0) >= 0
         and len(screened.shares) == 3
         and 0.0 <= screened.shares.min() <= screened.shares.max() <= 1.0

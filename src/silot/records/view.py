@@ -21,6 +21,8 @@ _DETAILED = 6
 _THUMBNAILS = 12
 # Rows of suspect records in one report, of some 600 bytes each.
 _ROWS = 12_000
+# Lengths of the head of a ranking whose precision is listed.
+_FIRST = (10, 20, 50, 100, 200, 500, 1000, 5000)
 # On a terminal.
 _SHOWN, _LONGEST = 10, 16
 
@@ -46,7 +48,7 @@ def _terminal(result: RecordScores, contents: Contents | None) -> render.Content
         render.Column("record"), render.names("identifier", _LONGEST, wrap="cut"),
         render.Column("score"), render.texts("kind", wrap="cut"), render.texts("why", wrap="fill"),
     ]  # fmt: skip
-    more = f"{len(suspects) - _SHOWN:,} more: --csv FILE and --report FILE list all"
+    more = f"{len(suspects) - _SHOWN:,} more: --sheet FILE and --report FILE list all"
     words = {"records": result.summary, "rule": result.rule, "status": result.status}
     words |= bill_rows(result)
     if is_screened:
@@ -180,7 +182,7 @@ def _flagged(scored: Sequence[Scored]) -> str:
     of = count(records, "scored record")
     of += "" if len(scored) == 1 else f" of {count(len(scored), 'holder')}"
     if not flagged:
-        return f"None of {of} is flagged as broken."
+        return f"None of {of} is flagged as broken at this level; the most suspect are listed."
     share = percent(flagged / max(records, 1))
     verb = "is" if flagged == 1 else "are"
     among = f", in {where} of the holders" if where < len(scored) else ""
@@ -271,6 +273,7 @@ def _holder(item: Scored, anchor: str, most: int, *, linked: bool) -> render.Con
             "small" if scores.converged else "small warn",
         ),
         _estimates(item),
+        _precision(item),
         _suspects(item, most),
         inspection_figure(item.name, scores, truth)
         if is_known and truth is not None
@@ -310,14 +313,26 @@ def _estimates(item: Scored) -> render.Table | None:
     return render.Table(caption, columns, rows)
 
 
+def _precision(item: Scored) -> render.Table | None:
+    """Return how many of the first records of the ranking are expected to be broken."""
+    screening = item.scores.screening
+    if screening is None:
+        return None
+    lengths = sorted({k for k in _FIRST if k <= item.records} | {item.flagged} - {0})
+    rows = [(k, k * screening.precision[k - 1], screening.precision[k - 1]) for k in lengths]
+    columns = [render.counts("the first"), render.counts("about broken"), render.shares("share")]
+    caption = "How many of the most suspect records are expected to be broken."
+    return render.Table(caption, columns, rows) if rows else None
+
+
 def _suspects(item: Scored, most: int) -> render.Table | None:
     """Return flagged records, copies and records of unknown classes; the most suspect, if many."""
     suspects = item.scores.suspects(item.contents)
     if not suspects:
         return None
-    caption = "Flagged records, copies and unknown labels, the most suspect first."
+    caption = "Flagged records, copies, unknown labels, and the ten most suspect of all."
     if len(suspects) > most:
-        caption += f" These are {most:,} of {len(suspects):,}: silot records --csv lists all."
+        caption += f" These are {most:,} of {len(suspects):,}: silot records --sheet lists all."
     truth, is_screened = item.truth, item.scores.screening is not None
     columns = [
         render.names("identifier"), render.Column("record"), render.digits("score", 2),

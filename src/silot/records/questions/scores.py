@@ -133,6 +133,7 @@ class ScreenRecords(ScreenModels):
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
     fdr: float
+    seed: int
 
     def screened(self, points: Array, weights: Array, labels: Names | None) -> Screened:
         """What is found of records."""
@@ -150,7 +151,7 @@ class ScreenRecords(ScreenModels):
             if listed != screen.classes:
                 raise WireError("the classes do not fit the models.", code="question-fields")
             check_shared_labels(codes, weights, listed)
-        return screen(points, weights, codes, fdr=self.fdr)
+        return screen(points, weights, codes, fdr=self.fdr, seed=self.seed)
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         screened = self.screened(points, weights, labels)
