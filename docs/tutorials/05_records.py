@@ -59,7 +59,9 @@ print(f"{np.isin(flagged, wrong).sum()} of {len(wrong)} wrong labels among them"
 print(f"{np.isin(flagged, shifted).sum()} of {len(shifted)} broken values among them")
 assert np.isin(flagged, wrong).sum() > 0.6 * len(wrong)
 assert np.isin(shifted, flagged).all()
-print(f"{(~np.isin(flagged, [*wrong, *shifted])).sum()} others: about a tenth are to be, on average")
+print(
+    f"{(~np.isin(flagged, [*wrong, *shifted])).sum()} others: about a tenth are to be, on average"
+)
 assert np.isin(flagged, [*wrong, *shifted]).mean() > 0.75
 
 # %%

@@ -24,7 +24,7 @@ _LAST = ("plot", "report", "transcript", "json")
 # Of options that the command line calls by another name.
 _NAMED = {"privacy_epsilon": "epsilon"}
 # Arguments that name files of results; all others may name files that are read.
-_RESULTS = ("out", "save", "csv", "plot", "report", "transcript")
+_RESULTS = ("out", "save", "sheet", "plot", "report", "transcript")
 
 _COMMANDS: dict[str, Callable[[], Callable[..., None]]] = {}
 _GROUPS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {}
