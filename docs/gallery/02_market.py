@@ -32,7 +32,7 @@ sellers = {
 }
 
 # %%
-worth = silot.value_holders(sellers, buyer, labels=True, shapley=True)
+worth = silot.value_holders(sellers, buyer, labels=True, shapley=True, faults=False)
 worth
 
 # %%
@@ -58,11 +58,12 @@ alone = silot.value_holders(
     buyer,
     labels=True,
     shapley=True,
+    faults=False,
 )
 original = {each.holder: each for each in alone.holders}["first"]
 rules = {
     "by distance": ("share", original.share),
-    "explained": ("explained_share", original.explained_share),
+    "as published": ("fedbary_share", original.fedbary_share),
     "Shapley": ("shapley_share", original.shapley_share),
 }
 gains = {}

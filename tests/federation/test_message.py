@@ -43,6 +43,7 @@ from silot.federation import Answer, Failure, Question
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.message import Message, decode, encode
 from silot.federation.question import decode_question, encode_question, question_kinds
+from silot.records.questions.judge import JudgeRecords
 from silot.records.questions.scores import ScoreRecords, ScreenRecords
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
@@ -114,6 +115,7 @@ ALL: list[Question] = [
     LabelledDistanceWithError(**LABELLED, **METRIC, tested=False),
     ScoreRecords(target=CLOUD, target_weights=MASS, epsilon=0.1),
     SCREEN,
+    JudgeRecords(**vars(SCREEN)),
     CountRecords(privacy_mu=0.1, mass_limit=2.0),
     SketchRecords(privacy_mu=0.5, centres=CLOUD, radius=1.0, radius2=2.0, classes=CLASSES),
     CountSuspects.of(

@@ -69,7 +69,7 @@ def contributions(
             ),
             share=float(shares[k]),
             explained=float(explained[k]),
-            explained_share=float(explained[k] / explained.sum()),
+            fedbary_share=float(shares[k]),
             rank=int(ranks[k]),
             records=500,
         )

@@ -131,7 +131,7 @@ def test_the_summary_names_the_closest_and_whether_bounds_prove_it() -> None:
     overlapping = contributions(NAMES[:2], holders=tuple(
         type(ranked[0])(
             holder=name, distance=distance(value, 0.5), share=0.5, explained=0.5,
-            explained_share=0.5, rank=rank, records=9,
+            fedbary_share=0.5, rank=rank, records=9,
         )
         for name, value, rank in (("near", 1.0, 1), ("next", 1.1, 2))
     ), between=False)  # fmt: skip
@@ -144,7 +144,7 @@ def test_holders_of_equal_rank_share_the_first_place() -> None:
     holders = tuple(
         type(first)(
             holder=name, distance=distance(value), share=0.3, explained=0.0,
-            explained_share=0.3, rank=rank, records=9,
+            fedbary_share=0.3, rank=rank, records=9,
         )
         for name, value, rank in (("a", 1.0, 1), ("b", 1.0, 1), ("c", 2.0, 3))
     )  # fmt: skip
@@ -387,7 +387,10 @@ def test_scores_that_are_flagged_nowhere_infinite_or_wild() -> None:
     text = Page(render([quiet, scores, flat])).text
     assert "0 of 30 flagged" in text and "∞" in text
     only = Page(render(flat)).text
-    assert "None of 3 scored records is flagged as broken." in only
+    assert (
+        "None of 3 scored records is flagged as broken at this level; the most suspect are listed."
+        in only
+    )
 
 
 @pytest.mark.heavy
@@ -402,7 +405,7 @@ def test_bounds_and_distances_that_are_not_known() -> None:
     holders = tuple(
         type(first)(
             holder=name, distance=distance(value, upper=np.inf), share=0.5, explained=0.0,
-            explained_share=0.5, rank=k + 1, records=9,
+            fedbary_share=0.5, rank=k + 1, records=9,
         )
         for k, (name, value) in enumerate((("a", 0.0), ("b", 2.0), ("c", 3.0)))
     )  # fmt: skip

@@ -234,15 +234,16 @@ CASES = {
     },
     "value labels": Case(
         value(MINE, labels=True, why=True),
-        "class-sizes cost-parts describe labelled-distance-with-error",
+        "class-sizes cost-parts describe judge-records labelled-distance-with-error",
     ),
     "value vectors": Case(
         value(MINE, labels=True, label_metric="vectors", shapley=True, weights=None),
-        "class-sizes describe distance-with-error records",
+        "class-sizes describe distance-with-error judge-records records",
     ),
     "value without intervals": Case(value(MINE, intervals=False), "describe distance-to"),
     "value labels without intervals": Case(
-        value(MINE, labels=True, intervals=False), "class-sizes describe labelled-distance-to"
+        value(MINE, labels=True, intervals=False, faults=False),
+        "class-sizes describe labelled-distance-to",
     ),
     "value map": Case(value(MINE, map="direct"), "describe distance-with-error records"),
     "value map sketch": Case(
@@ -262,7 +263,7 @@ CASES = {
     ),
     "value of statistics with labels": Case(
         value(MINE, labels=True),
-        "class-sizes describe labelled-distance-to labelled-distance-with-error",
+        "class-sizes describe judge-records labelled-distance-to labelled-distance-with-error",
         Policy(level="statistics", questions=frozenset({"class-sizes", "labelled-distance-to"})),
     ),
     "value of weights": Case(value(MINE), "describe distance-with-error", weighted=True),

@@ -12,7 +12,6 @@ from silot_transport._check import flag
 from ..data.measure import Data
 from ..distances.private import PrivateDistance
 from ..distances.sketches.release_options import Private
-from ..distances.worth.contributions import Valuation
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter, Contributions
 from ..errors import InputError, SilotError
@@ -21,6 +20,7 @@ from ..federation.party import Own
 from ..federation.result import Bill, Run
 from ..federation.run import Progress
 from ..options import check_known, taking
+from ..records.worth import Worth
 from ..sites.secure._engine import missing_spu
 from ._holders import Holders, Parties, check_method, label_option
 from ._methods import Comparison
@@ -82,7 +82,7 @@ def barycenter(
     return parties.run(protocol, progress)
 
 
-@taking(Valuation, Spending)
+@taking(Worth, Spending)
 def value_holders(
     holders: Holders,
     validation: Data | None = None,
@@ -114,8 +114,8 @@ def value_holders(
         differentially private release of each holder. ``"secure"``: on secret shares. Labels
         are then compared as vectors. With ``method="sketch"`` the sketches of the run serve.
     map_options
-        Options of ``silot.sketches`` or ``silot.sites.secure.SecureOptions``, for a map made by
-        them. progress
+        Options of ``silot.sketches`` or ``silot.sites.secure.SecureOptions``, for such a map.
+    progress
         Called after every exchange.
     **options
         With ``method="sketch"`` those of ``silot.sketches``; labels are then compared as vectors.
@@ -152,8 +152,8 @@ def value_holders(
     direct = "direct" if map == "direct" else None
     metric = label_option(labels, label_metric)
     spending, options = Spending.split(options)
-    check_known(Valuation, options, "value_holders", own=Spending.options)
-    valuation = Valuation(labels=metric, map=direct, **options)
+    check_known(Worth, options, "value_holders", own=Spending.options)
+    valuation = Worth(labels=metric, map=direct, **options)
     _check_spending(valuation, options, spending)
     if isinstance(valuation.between, PrivateDistance):
         prepare_release(parties, options, spending)
@@ -162,7 +162,7 @@ def value_holders(
     return mapped.added(result.named(parties.columns), progress)
 
 
-def _check_spending(valuation: Valuation, options: Mapping[str, Any], spending: Spending) -> None:
+def _check_spending(valuation: Worth, options: Mapping[str, Any], spending: Spending) -> None:
     """Raise where a budget is given for a method that adds no noise."""
     if isinstance(valuation.between, PrivateDistance):
         return

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from ..api.value import MapMethod, value_holders
 from ..distances.methods import list_comparisons
 from ..distances.sketches.release_options import Private
-from ..distances.worth.contributions import Valuation
 from ..errors import InputError
 from ..records.result import Contents, RecordScores
+from ..records.worth import Worth
 from ..render.words import format_bytes
 from ..sites.secure.options import Accuracy
 from .console import OUT, print_json, say_where, show, steps
@@ -59,7 +59,7 @@ class Scoring(Listing):
     records: bool = flag("Score every holder's records: it discloses records.", default=False)
 
 
-@command("value", [Valuation], choose="target", among=list_comparisons)
+@command("value", [Worth], choose="target", among=list_comparisons)
 def value_command(
     holders: HoldersArgument = None,
     *,

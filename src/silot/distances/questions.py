@@ -526,8 +526,9 @@ class DistanceWithError(DistanceTo):
     """``W_2`` of the records and a reference, its error, and the verdict of a test.
 
     ``corrected`` is the distance without the bias of a finite sample, ``margin`` half the length
-    of the 95 % interval of its square, which is to be doubled ``tails`` times (0 to 3) for records
-    that are rare and far. With ``tested``, for a reference that is a sample, the verdict says
+    of the 95 % interval of its square, ``approximate`` says whether heavy tails or few records may
+    make that too short, and ``size`` how many records of their own they count for. With ``tested``,
+    for a reference that is a sample, the verdict says
     whether both are of one distribution (``silot.distances.verdict``). Holders of few records send
     no error.
     """
@@ -590,7 +591,8 @@ def _estimate_errors(
     places = used[distinct_records(points[used], weights[used], codes[used])]
     own, masses, kinds = points[places], weights[places] / weights[places].sum(), codes[places]
     # Kish's effective size: weights make a sample count for less.
-    if 1.0 / float(masses @ masses) < FEWEST:
+    size = 1.0 / float(masses @ masses)
+    if size < FEWEST:
         return {}
     if len(places) < len(points):
         f, g = plan.potentials
@@ -607,7 +609,8 @@ def _estimate_errors(
     return {
         "corrected": max(estimate.cost, 0.0) ** 0.5,
         "margin": estimate.margin,
-        "tails": estimate.tails,
+        "approximate": estimate.is_approximate,
+        "size": size,
     }
 
 

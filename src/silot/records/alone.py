@@ -14,10 +14,10 @@ from .screen import Screen, features_of
 class Alone:
     r"""Ratios of records, each computed from that record and the models alone.
 
-    ``Screen`` looks at all records of a holder together: which classes they confuse, how many
-    seem broken. Here nothing is learned from them, and each is computed by itself, for the
-    rounding of a matrix product may depend on the rows beside it. Adding or removing a record
-    then changes what is said of no other, to the last bit.
+    ``Screen`` looks at all records of a holder together: how common their classes are, how many
+    seem broken. Here nothing is learned from them, and each is computed by itself, for the rounding
+    of a matrix product may depend on the rows beside it. Adding or removing a record then changes
+    what is said of no other, to the last bit.
 
     Parameters
     ----------

@@ -43,16 +43,17 @@ class RecordScreening(Scoring):
     to the holder, who computes for each of its own
 
     - the likelihood ratio of a wrong label against a right one,
-      :math:`\sum_{k \ne l} T_{kl}\, p(k | x) / p(l | x)`, from forests, entropic transport
-      potentials by class, kernel ridge and logistic regression, pooled by log loss
-      (``silot.records.labels``);
+      :math:`\sum_{k \ne l} p(k | x) / ((C - 1)\, p(l | x))`, from models of validation records
+      (``silot.records.labels``) and others that learn from the holder's records too and did not
+      see this one (``silot.records.learning``);
     - the likelihood ratio of broken features against sound ones, from its potential, how badly
       each column fits the others, and its nearest neighbours (``silot.records.features``);
+    - how far out each value is in its column (``silot.records.columns``);
     - of which earlier record it is a copy.
 
-    Ratios are flagged by the share of sound records to be expected among the flagged, checked
-    against the validation records, each of which is compared with the others only
-    (``silot.records.flags.flag``).
+    These add to log odds, by the share of each fault that is sure. Records are flagged by the share
+    of sound ones that the odds expect among the flagged, checked against the validation records,
+    each judged by the others (``silot.records.flags.rank_by_odds``).
 
     ``own`` is an ``Own(measure)`` with the validation data, which is trusted.
 

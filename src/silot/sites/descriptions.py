@@ -25,6 +25,8 @@ KINDS = {
     "data, as one number",
     "interpolate": "points half way between each record and a public one",
     "interpolate-by-class": "points half way between the records and public ones, class by class",
+    "judge-records": "how many of the records look faulty, and how well models of them predict the "
+    "labels of the asker's own records",
     "labelled-distance-to": "how far the labelled records are from the asker's own, as one number",
     "labelled-distance-with-error": "how far the labelled records are from the asker's own, how "
     "sure that number is, for each column how far its median and its spread are from the asker's, "

@@ -18,7 +18,7 @@ from silot.errors import WireError
 from silot.federation import Answer, Holder, LocalFederation, Policy
 from silot.privacy.ledger import Ledger
 from silot_transport import exact_plan
-from silot_transport.resampling import MOST_TAILS, corrected_cost
+from silot_transport.resampling import corrected_cost
 
 Array = np.ndarray
 
@@ -117,7 +117,8 @@ def test_noisy_copies_of_ones_own_records_do_not_pay(noise: float) -> None:
         copies = own + noise * normal(500 + k, 80)
         before = _worth({"h": own, "other": other})
         after = _worth({"h": np.concatenate([own, copies]), "other": other})
-        assert after["h"].explained <= (before["h"].explained_interval or (0, 0))[1]
+        low, _ = before["h"].interval or (0.0, 0.0)
+        assert after["h"].explained <= 1.0 - (low / before.spread) ** 2
         assert after["other"].share >= (before["other"].share_interval or (0, 1))[0]
         rises.append(after["h"].explained - before["h"].explained)
     assert np.mean(rises) <= 0.03
@@ -127,11 +128,11 @@ def test_a_split_holder_is_not_worth_more_in_either_part() -> None:
     """Shares count holders, and two get two; the part explained is each one's own."""
     for k in range(4):
         own = normal(600 + k, 200) + 0.3
-        whole = _worth({"h": own})["h"]
+        whole = _worth({"h": own})
         parts = _worth({"a": own[:100], "b": own[100:]})
-        ends = whole.explained_interval or (0.0, 0.0)
+        low, _ = whole["h"].interval or (0.0, 0.0)
         mean = np.mean([item.explained for item in parts.holders])
-        assert mean <= ends[1] + 0.05
+        assert mean <= 1.0 - (low / whole.spread) ** 2 + 0.05
 
 
 @pytest.mark.parametrize(
@@ -197,33 +198,50 @@ def test_a_policy_that_refuses_leaves_intervals_out_and_says_so() -> None:
     assert alone["h"].ranks is None and alone["h"].interval is None
 
 
-def test_margins_are_wider_where_few_records_are_far() -> None:
+def test_intervals_of_heavy_tails_and_few_records_are_called_approximate() -> None:
     """Of t with 3 degrees of freedom, squares have no variance; of a cube they are bounded."""
     rng = np.random.default_rng(75)
     target = np.full(200, 1 / 200)
 
-    def tails(points: Array, other: Array) -> list[int]:
-        found: list[int] = []
-        for start in range(0, len(points), 150):
-            x, a = points[start : start + 150], np.full(150, 1 / 150)
+    def approximate(points: Array, other: Array, size: int) -> float:
+        flags: list[bool] = []
+        for start in range(0, len(points), size):
+            x, a = points[start : start + size], np.full(size, 1 / size)
             plan = exact_plan(x, other, a, target)
-            order = np.arange(150)
-            found.append(corrected_cost(x, a, None, (other, target), plan, order).tails)
-        return found
+            order = np.arange(size)
+            flags.append(corrected_cost(x, a, None, (other, target), plan, order).is_approximate)
+        return float(np.mean(flags))
 
-    heavy = tails(rng.standard_t(3, size=(1500, 4)), rng.standard_t(3, size=(200, 4)))
-    light = tails(rng.random(size=(1500, 4)) + 0.5, rng.random(size=(200, 4)))
-    assert np.mean(heavy) > np.mean(light) + 0.3
-    assert 0 <= min(heavy + light) <= max(heavy + light) <= MOST_TAILS
+    heavy, light = rng.standard_t(3, size=(1700, 4)), rng.random(size=(1500, 4)) + 0.5
+    assert approximate(heavy[:1500], heavy[1500:], 150) >= 0.8
+    assert approximate(light, rng.random(size=(200, 4)), 150) <= 0.2
+    assert approximate(light, rng.random(size=(200, 4)), 75) == 1.0
 
 
-def test_a_margin_that_is_doubled_too_often_is_no_answer() -> None:
-    def told(tails: float) -> Answer:
-        return Answer(scalars={"distance": 1.0, "corrected": 1.0, "margin": 0.5, "tails": tails})
+def test_approximate_intervals_are_named_in_the_status() -> None:
+    rng = np.random.default_rng(76)
+    worth = _worth({"heavy": rng.standard_t(2, size=(150, 5)), "light": normal(77, 150)})
+    assert worth["heavy"].is_approximate
+    assert "approximate intervals, for heavy tails or few records: heavy" in worth.status
 
-    plain, doubled = Sampled.of(told(0)), Sampled.of(told(1))
-    assert plain is not None and doubled is not None
-    assert doubled.high**2 - 1.0 == pytest.approx(2.0 * (plain.high**2 - 1.0))
-    for wrong in (0.5, MOST_TAILS + 1, 1e9):
+
+def test_an_answer_that_says_not_whether_it_is_approximate_is_none() -> None:
+    scalars: dict[str, float | bool] = {"distance": 1.0, "corrected": 1.0, "margin": 0.5}
+    scalars |= {"size": 80.0}
+    assert Sampled.of(Answer(scalars={**scalars, "approximate": True})) == Sampled(
+        1.0, 0.5**0.5, 1.5**0.5, is_approximate=True, size=80.0
+    )
+    for wrong in (scalars, {**scalars, "approximate": 2.0}):
         with pytest.raises(WireError, match="answer-malformed"):
-            Sampled.of(told(wrong))
+            Sampled.of(Answer(scalars=wrong))
+
+
+def test_holders_of_equal_size_share_one_correction() -> None:
+    """Their order is that of the distances as they are; of other sizes each has its own."""
+    apart = {f"h{k}": normal(800 + k, 100) + 0.05 * k for k in range(5)}
+    worth = _worth(apart)
+    by_distance = sorted(worth.holders, key=lambda item: item.distance.value)
+    assert [item.holder for item in worth.ranking] == [item.holder for item in by_distance]
+    for item in _worth({"a": normal(810, 60), "b": normal(811, 200)}).holders:
+        low, high = item.interval or (0.0, 0.0)
+        assert low <= (item.corrected or 0.0) <= high

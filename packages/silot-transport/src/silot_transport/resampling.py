@@ -22,6 +22,8 @@ FEWEST = 10
 
 # Records that are split in halves, at most, because the gap hardly changes with more.
 _MOST = 500
+# Random splits: the estimate of one of them varies with the split as much as with the records.
+_SPLITS = 4
 # Records, and their neighbours, that the dimension is estimated from.
 _SPLIT, _NEIGHBOURS = 150, 10
 _LEVEL = 0.95
@@ -30,8 +32,11 @@ _MODEL_ERROR = 0.03
 _LEAST_FREEDOM = 1.5
 # A record beyond the sample adds at most so many times what its farthest record adds to a mean.
 _MOST_BEYOND = 8.0
-MOST_TAILS = 3
-"""Doublings of a margin, at most."""
+# Doublings of a margin, at most.
+_MOST_TAILS = 3
+# A margin is approximate with fewer records, from the tail index on at which the variance is
+# infinite, and where one record has so much of the variance: further ones may be missing.
+_FEW, _INFINITE, _MUCH = 100, 0.5, 0.25
 
 _ROUNDING = 1e-20
 _ROWS = 4096
@@ -45,10 +50,10 @@ class Corrected:
     """Estimate of the cost of infinitely many records from the same distribution; below zero where
     it cannot be distinguished from zero."""
     margin: float
-    """Half the length of its 95 % interval, estimated from the records at hand."""
-    tails: int = 0
-    """How often the margin is to be doubled (0 to 3) for rare, far records, of which the
-    distribution may have some that the sample lacks."""
+    """Half the length of its 95 % interval. Rare, far records, of which the distribution may have
+    some that the sample lacks, double it up to three times."""
+    is_approximate: bool = False
+    """Whether such records may decide, or the records are few: the interval may then cover less."""
 
 
 def corrected_cost(
@@ -57,8 +62,8 @@ def corrected_cost(
 ) -> Corrected:  # fmt: skip
     r"""Estimate the cost between the distribution behind a sample and a fixed target.
 
-    With ``I`` the mean optimal cost of two halves of the sample, and ``O`` the mean dual value
-    of the potentials of one half at the other half's records,
+    With ``I`` the mean optimal cost of halves of the sample, over several random splits, and ``O``
+    the mean dual value of the potentials of one half at the other half's records,
 
     .. math:: E\,O \le W_2^2(P, Q) \le E\,I, \qquad
               \hat c = I - \lambda (I - O), \quad
@@ -67,10 +72,10 @@ def corrected_cost(
     where ``k`` is the dimension of the records (maximum likelihood from neighbours). In few
     dimensions bias and optimism are equal, as for every M-estimator; the second term was fitted on
     random distributions of 2 to 50 dimensions. The margin is that of the mean of the potential, as
-    in the central limit theorem, with degrees of freedom by its kurtosis. ``tails`` compares it
-    with what the farthest of ``n`` more records would add to the mean: the 97.5 % quantile of that,
-    by the tail index of the largest potentials (Hill), at most eight times what the farthest record
-    at hand adds.
+    in the central limit theorem, with degrees of freedom by its kurtosis. It is doubled while it
+    is less than what the farthest of ``n`` more records would add to the mean: the 97.5 % quantile
+    of that, by the tail index of the largest potentials (Hill), at most eight times what the
+    farthest record at hand adds.
 
     Parameters
     ----------
@@ -116,15 +121,18 @@ def corrected_cost(
     if label_cost is not None:
         cost = cost + label_cost[used]
     middle = len(used) // 2
-    halves = (np.arange(middle), np.arange(middle, len(used)))
     inside, outside = 0.0, 0.0
-    for own, other in (halves, halves[::-1]):
-        half = plan_from_cost(cost[own], weights[used][own], masses)
-        inside += 0.5 * half.cost
-        g = half.potentials[1]
-        unseen = (cost[other] - g).min(axis=1)
-        share = weights[used][other]
-        outside += 0.5 * float(share @ unseen / share.sum() + masses @ g)
+    for split in range(_SPLITS):
+        # The records come in a random order of their own: places may be drawn alike for all.
+        places = np.random.default_rng(split).permutation(len(used))
+        halves = places[:middle], places[middle:]
+        for own, other in (halves, halves[::-1]):
+            half = plan_from_cost(cost[own], weights[used][own], masses)
+            inside += 0.5 * half.cost / _SPLITS
+            g = half.potentials[1]
+            unseen = (cost[other] - g).min(axis=1)
+            share = weights[used][other]
+            outside += 0.5 * float(share @ unseen / share.sum() + masses @ g) / _SPLITS
     gap = max(inside - outside, 0.0)
     effective = 1.0 / float(weights @ weights)
     split_size = effective * len(used) / size
@@ -150,21 +158,26 @@ def corrected_cost(
     excess = float(square @ centred**2) / variance**2 - 1.0 if variance > 0 else 0.0
     freedom = max(effective / excess, _LEAST_FREEDOM) if excess > 0 else 1e6
     margin = float(stdtrit(min(freedom, 1e6), 0.5 + 0.5 * _LEVEL)) * total
-    far = _bound_farthest(weights * (f - np.median(f)))
+    far, index = _bound_farthest(weights * (f - np.median(f)))
     doubled = round(math.log2(far / margin)) if far > margin > 0 else 0
-    return Corrected(corrected, margin, min(doubled, MOST_TAILS))
+    much = variance > 0 and float(square.max()) > _MUCH * variance
+    is_approximate = effective < _FEW or index >= _INFINITE or much
+    return Corrected(corrected, margin * 2.0 ** min(doubled, _MOST_TAILS), is_approximate)
 
 
-def _bound_farthest(parts: Array) -> float:
-    """Bound what the farthest of as many more records adds to a mean, from the parts at hand."""
+def _bound_farthest(parts: Array) -> tuple[float, float]:
+    """Bound what the farthest of as many more records adds to a mean, and estimate the tail index.
+
+    Both from the parts that the records at hand add.
+    """
     count = math.isqrt(len(parts))
     top = np.sort(parts)[-count - 1 :]
     if top[0] <= 0:
-        return 0.0
+        return 0.0, 0.0
     index = float(np.log(top[1:] / top[0]).mean())
     # The index may be far too large where few records are far at all: hence both limits.
     beyond = math.log(count / (0.5 - 0.5 * _LEVEL)) * index
-    return float(min(top[0] * math.exp(min(beyond, 300.0)), _MOST_BEYOND * top[-1]))
+    return float(min(top[0] * math.exp(min(beyond, 300.0)), _MOST_BEYOND * top[-1])), index
 
 
 def distinct_records(points: Array, weights: Array, codes: Codes) -> Index:

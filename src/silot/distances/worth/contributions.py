@@ -134,11 +134,11 @@ class Valuation(Private, Joint[Contributions]):
         brief="Shapley shares too: they disclose records, but with -m sketch.",
     )
     intervals: bool = switch(
-        "Ask holders for the error of their distance too, four more exact numbers each: without "
-        "the bias of few records, the margin of its interval, its tails, and a verdict. A holder "
-        'that refuses sends the distance alone. Needs ``"target"`` or the barycenter.',
+        "Ask holders for the error of their distance too, five more exact numbers each: without "
+        "the bias of few records, the margin of its interval, how sure that is, and a verdict. A "
+        'holder that refuses sends the distance alone. Needs ``"target"`` or the barycenter.',
         default=True,
-        brief="The error of every distance too: four more exact numbers a holder.",
+        brief="The error of every distance too: five more exact numbers a holder.",
     )
 
     def fit(self) -> None:
@@ -507,6 +507,9 @@ class Notes:
         text = f"; not distinguishable from the target: {_join(same)}" if same else ""
         if odd:
             text += f"; of classes that the target lacks: {', '.join(odd)} of their records"
+        rough = [item.holder for item in items if item.is_approximate]
+        if rough:
+            text += f"; approximate intervals, for heavy tails or few records: {_join(rough)}"
         unknown = [f"{name} ({code})" for name, code in sorted(self.unknown_errors.items())]
         return text + (f"; no interval of {_join(unknown)}" if unknown else "")
 

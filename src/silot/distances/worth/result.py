@@ -97,6 +97,23 @@ class Barycenter(Billed):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Utility:
+    """How useful the records of a holder are to predict the labels of validation records."""
+
+    value: float
+    """Predicted gain in mean log share of the right class (nats) over the frequencies of the
+    classes: what ``gain`` says, and what the validation records and the share of faulty records
+    say, by their precision."""
+    error: float
+    """Its standard error, as far as differences of holders go: they share validation records."""
+    gain: float
+    """Gain of small models that were fitted on the holder's records alone."""
+    faulty: Mapping[str, tuple[float, float, float]]
+    """Estimated share of faulty records by ``"label"``, by ``"features"`` and in ``"all"``, and the
+    ends of its 95 % interval."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Contribution:
     """What one holder is worth."""
 
@@ -107,32 +124,35 @@ class Contribution:
     the bias of a finite sample, larger for fewer records. Its ``verdict`` says whether the holder's
     records can be told from the target's."""
     share: float
-    """Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
-    error of a distance stands for it where that is no larger."""
+    """Its part (0..1) of the sum of positive utilities over holders (equal parts when none is
+    positive); without utilities of the sum of ``1 / corrected``, where the error of a distance
+    stands for it if that is no larger."""
+    fedbary_share: float
+    """Its part of the sum of ``1 / distance.value`` over holders, as published for FedBary."""
     explained: float
     """``max(0, 1 - corrected^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
     copy of the target, 0 for data no better than a single point."""
-    explained_share: float
-    """Its part of the sum of ``explained`` over holders (equal parts when all are 0)."""
     rank: int
-    """1 for the holder of the smallest corrected distance; equal ones share a rank."""
+    """1 for the holder of the largest utility, or without utilities of the smallest corrected
+    distance, where holders of about the same size share one correction; equal ones share a rank."""
     records: int
     """Records of positive weight it told of."""
     corrected: float | None = None
     """Estimate of the distance of the distribution behind the records: the one that infinitely
     many of them would have to the same target. ``None`` where the holder did not tell it; then
-    ``distance.value`` stands for it in shares and rank."""
+    ``distance.value`` stands for it."""
     interval: tuple[float, float] | None = None
     """Where that distance lies in 95 % of cases."""
+    is_approximate: bool = False
+    """Whether that interval may cover less: heavy tails, or fewer than 100 records."""
     ranks: tuple[int, int] | None = None
     """Smallest and largest rank that sampling and noise leave open: holders whose ranges overlap
     are tied. ``None`` where no holder told an interval."""
     share_interval: tuple[float, float] | None = None
     """Where ``share`` lies in 95 % of cases; ``None`` likewise."""
-    explained_interval: tuple[float, float] | None = None
-    """Where ``explained`` lies in 95 % of cases; ``None`` likewise."""
-    explained_share_interval: tuple[float, float] | None = None
-    """Where ``explained_share`` lies in 95 % of cases; ``None`` likewise."""
+    utility: Utility | None = None
+    """How well models of its records predict validation labels, and which share is faulty; ``None``
+    where labels were not judged."""
     shapley: float | None = None
     """Shapley value, of distances as they are: what the holder adds to the part of the target that
     the best mixture of others explains, on average over the orders in which holders may join. The
@@ -151,7 +171,8 @@ class Contribution:
         """Return the fields by name, ready for JSON."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         texts = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-        return texts | {"distance": self.distance.to_dict()}
+        utility = None if self.utility is None else vars(self.utility)
+        return texts | {"distance": self.distance.to_dict(), "utility": utility}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -217,7 +238,7 @@ class Contributions(Billed):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Inverse-distance share by holder; they sum to 1."""
+        """Share by holder; they sum to 1."""
         return {item.holder: item.share for item in self.holders}
 
     @property
@@ -242,7 +263,7 @@ class Contributions(Billed):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw every holder's distance with its bounds, the closest first."""
         axes = axes_of(ax)
-        ranked = self.ranking[::-1]
+        ranked = sorted(self.holders, key=lambda item: item.distance.value, reverse=True)
         values = [item.distance.value for item in ranked]
         below = [item.distance.value - item.distance.lower for item in ranked]
         above = [

@@ -1,8 +1,8 @@
-"""Shares and ranks of holders from their distances, with what sampling errors leave open."""
+"""Shares and ranks of holders, by distance or utility, with what sampling errors leave open."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,12 +10,11 @@ import numpy.typing as npt
 from scipy.special import erf
 
 from silot_transport._check import Array
-from silot_transport.resampling import MOST_TAILS
 
-from ...errors import InputError, WireError
+from ...errors import InputError
 from ...federation.answer import Answer, build_malformed_error
 from ..result import Distance
-from .result import Contribution
+from .result import Contribution, Contributions, Utility
 
 Ranks = npt.NDArray[np.int64]
 
@@ -27,6 +26,8 @@ _DRAWS = 2000
 _MARGIN = 1.959964
 # Its square does not overflow.
 _LARGEST = 1e150
+# Holders whose sizes differ by much more than this factor have biases of their own.
+_ALIKE = 1.1
 
 
 def compute_inverse_shares(distances: npt.ArrayLike) -> Array:
@@ -41,7 +42,7 @@ def compute_inverse_shares(distances: npt.ArrayLike) -> Array:
     -----
     Li et al., *Data Valuation and Detections in Federated Learning*, 2024, sec. 5.1. Two samples
     of one law are never at distance zero, so shares are pulled towards 1 / N the more the fewer
-    records there are: use ``normalize_explained`` to compare markets.
+    records there are.
 
     Examples
     --------
@@ -82,15 +83,15 @@ def compute_explained(distances: npt.ArrayLike, spread: float) -> Array:
     return np.maximum(1.0 - (values / spread) ** 2, 0.0)
 
 
-def normalize_explained(parts: npt.ArrayLike) -> Array:
-    """Divide explained parts (N,) by their sum; equal parts when all are zero.
+def normalize_parts(parts: Array) -> Array:
+    """Divide what is positive of numbers (N,) by its sum; equal parts when nothing is.
 
     Examples
     --------
-    >>> normalize_explained([0.5, 0.0])
-    array([1., 0.])
+    >>> normalize_parts(np.array([0.5, 0.0, -1.0]))
+    array([1., 0., 0.])
     """
-    values = _check_distances(parts)
+    values = np.maximum(parts, 0.0)
     total = float(values.sum())
     return values / total if total > 0 else np.full(len(values), 1.0 / len(values))
 
@@ -199,17 +200,10 @@ def steady_distances(margins: Margins) -> Array:
     return np.sqrt(folded + margins.squares * erf(ratio / 2.0**0.5))
 
 
-@dataclass(frozen=True)
-class ShareIntervals:
-    """Ends (N, 2) of 95 % intervals of shares, under the sampling error of the distances."""
-
-    inverse: Array
-    explained: Array
-    explained_shares: Array
-
-
-def draw_shares(names: Sequence[str], margins: Margins, spread: float) -> ShareIntervals:
-    """Draw squared distances of N holders within their margins; return intervals of shares.
+def draw_shares(
+    names: Sequence[str], margins: Margins, shares: Callable[[Array], Array]
+) -> tuple[tuple[float, float], ...]:
+    """Draw numbers of N holders within their margins; return 95 % intervals of shares.
 
     The draws of each holder depend on its name alone, so that the order of holders changes
     nothing.
@@ -218,9 +212,8 @@ def draw_shares(names: Sequence[str], margins: Margins, spread: float) -> ShareI
     --------
     >>> import numpy as np
     >>> alike = Margins(np.array([1.0, 1.0]), np.zeros(2), np.zeros(2))
-    >>> draw_shares(["a", "b"], alike, 2.0).inverse
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
+    >>> draw_shares(["a", "b"], alike, normalize_parts)
+    ((0.5, 0.5), (0.5, 0.5))
     """
     drawn = np.empty((_DRAWS, len(names)))
     for k, name in enumerate(names):
@@ -229,16 +222,9 @@ def draw_shares(names: Sequence[str], margins: Margins, spread: float) -> ShareI
         normal = rng.standard_normal(_DRAWS) / _MARGIN
         # Margins above and below differ: each half of the normal law has its own.
         scale = np.where(normal > 0, margins.above[k], margins.below[k])
-        # A square below zero is sampling noise, as likely as one above zero.
-        drawn[:, k] = np.sqrt(np.abs(margins.squares[k] + scale * normal))
-    inverse = np.stack([compute_inverse_shares(row) for row in drawn])
-    parts = np.stack([compute_explained(row, spread) for row in drawn])
-    shares = np.stack([normalize_explained(row) for row in parts])
-    return ShareIntervals(*(_find_interval(draws) for draws in (inverse, parts, shares)))
-
-
-def _find_interval(drawn: Array) -> Array:
-    return np.quantile(drawn, [0.025, 0.975], axis=0).T
+        drawn[:, k] = margins.squares[k] + scale * normal
+    low, high = np.quantile([shares(row) for row in drawn], [0.025, 0.975], axis=0).tolist()
+    return tuple(zip(low, high, strict=True))
 
 
 @dataclass(frozen=True)
@@ -248,6 +234,9 @@ class Sampled:
     corrected: float
     low: float
     high: float
+    is_approximate: bool = False
+    size: float = 1.0
+    """How many records it is of, as far as they count alike and are no copies."""
 
     @classmethod
     def of(cls, answer: Answer) -> Sampled | None:
@@ -256,22 +245,12 @@ class Sampled:
         margin = answer.optional_number("margin")
         if corrected is None or margin is None:
             return None
-        tails = answer.optional_number("tails") or 0.0
-        if tails not in range(MOST_TAILS + 1):
-            raise WireError(
-                f"the answer doubles a margin {tails:g} times. The holder runs other code, or a "
-                "broken one.",
-                code="answer-malformed",
-            )
-        # Records that are rare and far make the margin of a sample too narrow: ``tails`` says how
-        # often to double it (``DistanceWithError``).
-        margin *= 2.0**tails
         # It is squared below.
         if max(corrected, margin) > _LARGEST:
             raise build_malformed_error("an error that is too large")
         low = max(corrected**2 - margin, 0.0) ** 0.5
         high = (corrected**2 + margin) ** 0.5
-        return cls(corrected, low, high)
+        return cls(corrected, low, high, answer.flag("approximate"), answer.number("size"))
 
 
 def build_contributions(
@@ -286,29 +265,52 @@ def build_contributions(
     that distance may be sampling noise.
     """
     names = tuple(distances)
-    values = np.array(
-        [sampled[name].corrected if name in sampled else distances[name].value for name in names]
-    )
-    explained = compute_explained(values, spread)
-    shares, explained_shares = compute_inverse_shares(values), normalize_explained(explained)
+    plain = np.array([distances[name].value for name in names])
+    values = np.sqrt(_share_biases(names, plain, sampled))
+    # Each holder's own: it does not change with who takes part.
+    own = [sampled[name].corrected if name in sampled else distances[name].value for name in names]
+    explained = compute_explained(own, spread)
+    shares, published = compute_inverse_shares(values), compute_inverse_shares(plain)
     ranks = rank(values)
     items = tuple(
         Contribution(
             holder=name,
             distance=distances[name],
             share=float(shares[k]),
+            fedbary_share=float(published[k]),
             explained=float(explained[k]),
-            explained_share=float(explained_shares[k]),
             rank=int(ranks[k]),
             records=records[name],
         )
         for k, name in enumerate(names)
     )
-    return _add_intervals(items, values**2, sampled, spread) if sampled else items
+    return _add_intervals(items, values**2, sampled) if sampled else items
+
+
+def _share_biases(names: Sequence[str], plain: Array, sampled: Mapping[str, Sampled]) -> Array:
+    """Compute squared distances (N,) without bias, one for holders of about the same size.
+
+    Estimates of the bias vary more between such holders than the biases themselves. No square
+    leaves the interval of its holder.
+    """
+    squares = plain**2
+    own = np.array([k for k, name in enumerate(names) if name in sampled], dtype=np.int64)
+    if not len(own):
+        return squares
+    ends = [sampled[name] for name in names if name in sampled]
+    corrected, low, high = (
+        np.array([getattr(end, what) for end in ends]) ** 2 for what in ("corrected", "low", "high")
+    )
+    sizes = np.array([end.size for end in ends])
+    logs = np.log(np.maximum(sizes, 1.0)) / np.log(_ALIKE)
+    alike = np.exp(-0.5 * (logs[:, None] - logs) ** 2)
+    biases = alike @ (squares[own] - corrected) / alike.sum(axis=1)
+    squares[own] = np.clip(squares[own] - biases, low, high)
+    return squares
 
 
 def _add_intervals(
-    items: Sequence[Contribution], squares: Array, sampled: Mapping[str, Sampled], spread: float
+    items: Sequence[Contribution], squares: Array, sampled: Mapping[str, Sampled]
 ) -> tuple[Contribution, ...]:
     """Add what errors of distances leave open; squares are those of the distances."""
     # Without an error of its own the full square of a distance may be sampling noise.
@@ -317,8 +319,12 @@ def _add_intervals(
     ]
     low, high = np.array([end.low for end in ends]), np.array([end.high for end in ends])
     margins = Margins(squares, np.maximum(squares - low**2, 0), np.maximum(high**2 - squares, 0))
-    intervals = draw_shares([item.holder for item in items], margins, spread)
-    ranks = bound_ranks(margins)
+    names = [item.holder for item in items]
+    # A square below zero is sampling noise, as likely as one above zero.
+    intervals = draw_shares(
+        names, margins, lambda drawn: compute_inverse_shares(np.sqrt(np.abs(drawn)))
+    )
+    ranks = bound_ranks(margins).tolist()
     # The inverse of a distance near zero is mostly noise: shares are taken of what the distance is
     # on average within its error.
     steady = compute_inverse_shares(steady_distances(margins))
@@ -331,14 +337,36 @@ def _add_intervals(
                 share=float(steady[k]),
                 corrected=None if own is None else own.corrected,
                 interval=None if own is None else (own.low, own.high),
-                ranks=(int(ranks[k, 0]), int(ranks[k, 1])),
-                share_interval=_pair(intervals.inverse[k]),
-                explained_interval=_pair(intervals.explained[k]),
-                explained_share_interval=_pair(intervals.explained_shares[k]),
+                is_approximate=own is not None and own.is_approximate,
+                ranks=(ranks[k][0], ranks[k][1]),
+                share_interval=intervals[k],
             )
         )
     return tuple(open_items)
 
 
-def _pair(ends: np.ndarray) -> tuple[float, float]:
-    return float(ends[0]), float(ends[1])
+def rank_by_utility(worth: Contributions, utilities: Mapping[str, Utility]) -> Contributions:
+    """Add utilities; where every holder has one, ranks and shares are by them."""
+    items = [replace(item, utility=utilities.get(item.holder)) for item in worth.holders]
+    if not items or set(worth.names) - set(utilities):
+        return replace(worth, holders=tuple(items))
+    values = np.array([utilities[name].value for name in worth.names])
+    errors = _MARGIN * np.array([utilities[name].error for name in worth.names])
+    # As if they were squared distances: the most useful holder is at zero.
+    behind = Margins(values.max() - values, errors, errors)
+    ranks, bounds = rank(behind.squares), bound_ranks(behind).tolist()
+    shares = normalize_parts(values)
+    intervals = draw_shares(
+        worth.names, behind, lambda drawn: normalize_parts(values.max() - drawn)
+    )
+    holders = tuple(
+        replace(
+            item,
+            rank=int(ranks[k]),
+            ranks=(bounds[k][0], bounds[k][1]),
+            share=float(shares[k]),
+            share_interval=intervals[k],
+        )
+        for k, item in enumerate(items)
+    )
+    return replace(worth, holders=holders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,14 +34,24 @@ from .result import Barycenter, Contribution, Contributions
 # On a terminal; all are in JSON and in the report.
 _MOST_PAIRS = 36
 _WORDS = (
-    "Rank: by the corrected distance; a range where sampling and noise leave the order open.",
+    "Rank: by utility where labels were judged, else by the corrected distance; a range where "
+    "sampling and noise leave the order open.",
     "p: how often samples of the target's distribution, of these sizes, would differ as clearly; "
     "above .05 a holder cannot be told from the target.",
     "Corrected: the distance that infinitely many records of the holder's distribution would have, "
     "with its 95 % interval; the bounds are those of the distance of the records as they are.",
-    "Share: part of the sum of inverse distances. Explained: part of the spread of the target "
-    "that the holder's data explain. Explained share: part of the sum of these.",
+    "Share: part of the sum of positive utilities, or without them of inverse corrected distances. "
+    "FedBary share: part of the sum of inverse distances, as published. Explained: part of the "
+    "spread of the target that the holder's data explain.",
 )
+_UTILITY = (
+    "Utility: how much likelier (nats, on average) the holder's records make the right labels of "
+    "validation records than the frequencies of the classes do, from models of its records and "
+    "its share of faulty records, with its 95 % interval. Wrong labels, faulty: estimated "
+    "shares of records with a wrong label, and of faulty ones in all."
+)
+# A utility lies within so many standard errors in 95 % of cases.
+_WITHIN = 1.959964
 _SHAPLEY = (
     "Shapley: what the holder adds to the part of the target that the best mixture of others "
     "explains, on average over the orders in which holders may join, of distances as they are. "
@@ -123,6 +134,8 @@ def _parts(result: Contributions) -> dict[str, Parts]:
 def closest(result: Contributions) -> list[str]:
     """Return who is closest and who farthest, and what proves it, in sentences."""
     target = target_in_words(result.target)
+    if result.ranking[0].utility is not None and len(result.holders) > 1:
+        return _most_useful(result.ranking, target)
     ranked = result.ranking
     leaders = [item for item in ranked if item.rank == ranked[0].rank]
     leading, at = _listed(leaders), _certified(leaders[0].distance)
@@ -142,6 +155,20 @@ def closest(result: Contributions) -> list[str]:
     if same:
         sentences.append(f"{_listed(same)} cannot be told from {target}.")
     return sentences
+
+
+def _most_useful(ranked: Sequence[Contribution], target: str) -> list[str]:
+    """Return whose records are most useful and whose least, and who is closest, in sentences."""
+    first, last = ranked[0], ranked[-1]
+    near = min(ranked, key=lambda item: item.distance.value)
+    rivals = [item for item in ranked[1:] if item.ranks is not None and item.ranks[0] == 1]
+    open_to = f"Sampling leaves open whether {_listed(rivals)} may be more useful."
+    return [
+        f"Of {count(len(ranked), 'holder')}, the records of {printable(first.holder)} are most "
+        f"useful to predict labels of {target}, and those of {printable(last.holder)} least.",
+        open_to if rivals else "No other holder's are as useful, by the 95 % intervals.",
+        f"{printable(near.holder)} is closest, {_certified(near.distance)}.",
+    ]
 
 
 def _listed(items: Sequence[Contribution]) -> str:
@@ -180,7 +207,7 @@ def _proof(
 
 
 def _ranking(result: Contributions) -> render.Content:
-    """Return table and figure of the holders, the closest first, and what the words mean."""
+    """Return table and figure of the holders, the best first, and what the words mean."""
     ranked = result.ranking
     target = target_in_words(result.target)
     lines = [
@@ -188,6 +215,7 @@ def _ranking(result: Contributions) -> render.Content:
         f"labels: {printable(result.labels)}; seed: {result.seed}.",
         f"Spread of {target}, its distance to its own mean: {number(result.spread)}.",
         *_WORDS,
+        *([_UTILITY] if any(item.utility for item in ranked) else []),
         *([_SHAPLEY] if any(item.shapley_share for item in ranked) else []),
     ]
     terms: list[tuple[str, render.Text]] = [
@@ -196,19 +224,13 @@ def _ranking(result: Contributions) -> render.Content:
             f"Wasserstein distance of the holder's records to {target}; smaller is better. The "
             "exact distance lies within the bounds whenever every party followed the protocol.",
         ),
-        ("share", "The holder's part of the sum of 1 / distance over all holders."),
-        (
-            "explained share",
-            "Its part of what the holders explain of the target. A copy of the target explains "
-            "all of it; data no better than a single point explain nothing.",
-        ),
         *_statuses(ranked),
     ]
     return render.section(
         "Ranking of the holders",
         "ranking",
         worth_table(result),
-        ranking_figure(ranked, target),
+        ranking_figure(sorted(ranked, key=lambda item: item.distance.value), target),
         render.Facts(terms),
         [render.Paragraph(line, "small") for line in lines],
         link="Ranking",
@@ -216,10 +238,10 @@ def _ranking(result: Contributions) -> render.Content:
 
 
 def worth_table(result: Contributions) -> render.Table:
-    """Return holders by distance, the closest first, and what each is worth in every way."""
+    """Return holders by rank, and what each is worth in every way."""
     ranked = result.ranking
     share = _largest(item.share for item in ranked)
-    explained = _largest(item.explained_share for item in ranked)
+    published = _largest(item.fedbary_share for item in ranked)
     added = _largest(item.shapley_share for item in ranked)
     rows = [
         (
@@ -231,9 +253,10 @@ def worth_table(result: Contributions) -> render.Table:
             item.corrected,
             item.interval,
             item.records,
+            *_utility(item),
             *_share(item.share, item.share_interval, share),
-            *_share(item.explained, item.explained_interval, 1.0),
-            *_share(item.explained_share, item.explained_share_interval, explained),
+            render.Cell(item.fedbary_share, item.fedbary_share / published),
+            render.Cell(item.explained, item.explained),
             item.shapley,
             render.Cell(
                 item.shapley_share,
@@ -248,13 +271,15 @@ def worth_table(result: Contributions) -> render.Table:
         render.Column("rank"), render.names(), render.numbers("distance"),
         render.intervals(terminal=lambda ends: known_bounds(*ends)), render.digits("p", 3),
         render.numbers("corrected"), render.intervals("95 %"),
-        render.counts("records", on="terminal"), *_share_columns("share"),
-        *_share_columns("explained"), *_share_columns("explained share"),
+        render.counts("records", on="terminal"),
+        render.Column("utility", terminal=_with_room, page=_with_room),
+        *_share_columns("wrong labels"), *_share_columns("faulty"), *_share_columns("share"),
+        render.shares("FedBary share"), render.shares("explained"),
         render.shares("Shapley value", full="Shapley"), render.shares("Shapley share"),
         render.counts("records", on="page"), render.texts("status", page=short_status, on="page"),
     ]  # fmt: skip
     return render.Table(
-        f"Holders by their distance to {target_in_words(result.target)}.",
+        f"What holders are worth for {target_in_words(result.target)}, by rank.",
         columns,
         rows,
         head=1,
@@ -264,7 +289,7 @@ def worth_table(result: Contributions) -> render.Table:
         filled=True,
         # A terminal has no room for all that a holder is worth.
         keys=2,
-        breaks=(8, 14),
+        breaks=(8, 13, 17),
     )
 
 
@@ -272,6 +297,21 @@ def _share(
     share: float, ends: tuple[float, float] | None, largest: float
 ) -> tuple[render.Cell, tuple[float, float] | None]:
     return render.Cell((share, ends), share / largest), ends
+
+
+def _utility(item: Contribution) -> tuple[Any, ...]:
+    """Return the cells of the utility and of faulty records, with their intervals."""
+    if item.utility is None:
+        return (None,) * 5
+    faulty = [item.utility.faulty[kind] for kind in ("label", "all")]
+    return (
+        (item.utility.value, _WITHIN * item.utility.error),
+        *(cell for share, *ends in faulty for cell in _share(share, (ends[0], ends[1]), 1.0)),
+    )
+
+
+def _with_room(utility: tuple[float, float]) -> str:
+    return f"{utility[0]:.3f} ± {utility[1]:.3f}"
 
 
 def _share_columns(title: str) -> tuple[render.Column, render.Column]:
