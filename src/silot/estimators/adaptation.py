@@ -43,7 +43,7 @@ _CLEARLY, _TINY = 1.645, 1e-300
 # What no class falls below, as a part of its records' share: classifiers divide by it.
 _FLOOR = 1e-6
 # Deviations of the noise under which values count as equal.
-_BLUR = 0.25
+_BLUR = 0.1
 # Less spread than this part of the values is rounding.
 _FLAT = 1e-12
 
