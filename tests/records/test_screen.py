@@ -161,6 +161,8 @@ def test_records_without_mass_are_scored_and_change_nothing() -> None:
     np.testing.assert_array_equal(found.kinds, np.append(alone.kinds, np.zeros(9)))
     np.testing.assert_allclose(found.scores[:120], alone.scores)
     assert (found.scores[120:] > np.median(alone.scores)).all()
+    # Whoever reads the answer needs a class for each, of those that are not its own.
+    assert (found.suggested >= 0).all() and (found.suggested[120:] != y[:9]).all()
 
 
 @pytest.mark.heavy
@@ -172,7 +174,7 @@ def test_validation_records_without_mass_say_nothing_and_weights_count() -> None
     plain, _ = Screen.fit(v, np.full(150, 1 / 150), yv, 2, 0)
     assert set(kept.tolist()) == set(range(150))
     uniform = np.full(120, 1 / 120)
-    left, right = (one(x, uniform, y, fdr=0.1) for one in (found, plain))
+    left, right = (one(x, uniform, y, fdr=0.1, seed=0) for one in (found, plain))
     np.testing.assert_allclose(left.scores, right.scores, atol=1e-9)
     heavy = np.where(yv == 0, 9.0, 1.0)
     assert Screen.fit(v, heavy / heavy.sum(), yv, 2, 0)[0].size < 150
@@ -302,3 +304,21 @@ def test_models_that_do_not_fit_are_refused(changes: dict[str, Array]) -> None:
     screen, _ = Screen.fit(rows, np.full(60, 1 / 60), None, 0, 0)
     with pytest.raises(WireError):
         replace(screen, **changes).check()
+
+
+def test_a_holder_of_one_record_is_judged_by_validation_records_alone() -> None:
+    v = np.random.default_rng(13).normal(size=(200, 4))
+    gross = screened(np.array([[0.0, 40.0, 0.0, 0.0]]), None, v, None, fdr=0.1)
+    assert gross.kinds[0] == FEATURES and gross.columns[0, 0] == 1
+    plain = screened(np.array([[0.1, -0.4, 0.3, 0.0]]), None, v, None, fdr=0.1)
+    assert plain.kinds[0] == 0
+
+
+def test_copies_of_one_wrong_label_do_not_vouch_for_one_another() -> None:
+    rng = np.random.default_rng(14)
+    v, x = rng.normal(size=(200, 4)), rng.normal(size=(60, 4))
+    x[0] = [2.0, 0.0, 0.0, 0.0]
+    y = (x[:, 0] > 0).astype(np.int64)
+    copied, labels = np.vstack([x, np.tile(x[:1], (20, 1))]), np.append(y, np.zeros(20, np.int64))
+    result = screened(copied, labels, v, (v[:, 0] > 0).astype(np.int64), fdr=0.1)
+    assert (result.kinds[-20:] == LABEL).all() and (result.kinds[:60] == LABEL).mean() <= 0.1

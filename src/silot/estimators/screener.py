@@ -50,7 +50,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     labels
         Whether labels are judged too: ``fit`` then needs them.
     level
-        Share of sound records that ``predict`` calls broken, above 0 and up to 0.5.
+        Share of clean records that ``predict`` calls broken, above 0 and up to 0.5.
     fdr
         Share of the records flagged by ``screen`` that may be sound, from 0 up to, not including,
         1; 0 flags nothing.
@@ -209,7 +209,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         Returns
         -------
         numpy.ndarray
-            Shape (n, d), or a data frame after ``set_output``; sound records as they are.
+            Shape (n, d), or a data frame after ``set_output``; clean records as they are.
         """
         check_is_fitted(self)
         points = self._read(X, None).points

@@ -21,11 +21,12 @@ _PART, _LEAST = 10, 10
 _NARROWEST = 0.3
 # How many values a light tail is worth, the heaviest tail, and the lightest one.
 _PRIOR, _HEAVIEST, _LIGHTEST = 20, 1.0, 0.02
-# The chance that any column of sound records seems crowded, and the farthest values that are
+# The chance that any column of clean records seems crowded, and the farthest values that are
 # counted in it: all beyond the first, the third, and a twentieth.
 _LEVEL, _FARTHEST = 0.01, (0, 2, 20)
-# Ends of the ranges that holders are aligned by.
-_REACHES = (0.25, 0.15, 0.1)
+# Ends of the ranges that holders are aligned by, and records without which nothing is known of a
+# holder as a whole.
+_REACHES, _FEWEST = (0.25, 0.15, 0.1), 20
 # How many times too small a chance may be.
 _DOUBT = 5.0
 # Part of the level at which values are discovered in columns that are not crowded: sound tails are
@@ -39,7 +40,7 @@ _MOST = 5000
 
 @dataclass(frozen=True)
 class Tails:
-    """How far out sound values of each column lie: a generalised Pareto tail on each side.
+    """How far out clean values of each column lie: a generalised Pareto tail on each side.
 
     Attributes
     ----------
@@ -86,7 +87,7 @@ class Tails:
         return cls(np.array(edges), np.array(scales), np.array(shapes), kept / size, ordered)
 
     def chances(self, points: Array, here: slice) -> Array:
-        """Chance (2, n, c) that a sound value of a column is as large, and as small."""
+        """Chance (2, n, c) that a clean value of a column is as large, and as small."""
         both = np.empty((2, *points.shape))
         for side, sign in enumerate((1.0, -1.0)):
             beyond = sign * points - self.edge[side, here]
@@ -97,7 +98,7 @@ class Tails:
         return both
 
     def farthest(self, points: Array) -> Array:
-        """Chance (n, d) that a sound value is as far out on either side of a column."""
+        """Chance (n, d) that a clean value is as far out on either side of a column."""
         every = slice(0, points.shape[1])
         return np.minimum(2.0 * self.chances(points, every).min(axis=0), 1.0)
 
@@ -118,6 +119,8 @@ def aligned(points: Array, own: Array, sound: Array) -> Array:
     sound
         Validation values.
     """
+    if len(own) < _FEWEST:
+        return points
     middle, centre = np.median(own, axis=0), np.median(sound, axis=0)
     ratio = np.zeros(points.shape[1])
     for reach in _REACHES:
@@ -178,12 +181,12 @@ def odd_values(tails: Tails, validation: Array, points: Array, fdr: float) -> Od
         for side, place in np.argwhere(crowd * many <= _LEVEL).tolist():
             those = discoveries(chances[side, :, place], fdr)
             flagged |= those
-            prior = np.log(max(float(those.mean()), RARE))
-            odds[those] = np.maximum(odds[those], prior + worth(chances[side, those, place]))
-            rare = np.minimum(null[side, :, place], 1.0)
-            sound = np.maximum(sound, np.log(RARE) + worth(rare))
+            reached = chances[side, those, place].max(initial=0.0)
+            common = max(float(those.mean()), RARE)
             # What is no discovery there keeps the rare share, and pays for no other column.
-            odds = np.maximum(odds, np.log(RARE) + worth(chances[side, :, place]))
+            for kind, values in ((odds, chances[side, :, place]), (sound, null[side, :, place])):
+                prior = np.log(np.where(values <= reached, common, RARE))
+                np.maximum(kind, prior + worth(values), out=kind)
         nearest = chances.min(axis=0)
         better = nearest.min(axis=1) < least
         least = np.where(better, nearest.min(axis=1), least)

@@ -31,7 +31,7 @@ _BAND, _TILE = 1 << 14, 1 << 11
 
 @dataclass(frozen=True)
 class Nearness:
-    """How near sound records are to one another.
+    """How near clean records are to one another.
 
     Of every distinct validation record, the log of the mean distance to its nearest few divided
     by that to its nearest one.
@@ -77,7 +77,7 @@ class Nearness:
         return start, float(beyond.mean()) * (1 + 2 / len(beyond) ** 0.5) if len(beyond) else 0.0
 
     def chance(self, logs: Array, denser: float) -> Array:
-        """Chance (n,) that a sound record is as near to another, among records so much denser."""
+        """Chance (n,) that a clean record is as near to another, among records so much denser."""
         start, rate = self._tail
         if rate <= 0:
             return np.ones(len(logs))

@@ -13,9 +13,9 @@ from ._arrays import Codes
 from .flips import even_swaps, labels_of
 from .screen import Screen
 
-# Shares of sound records above an edge: more edges tell more, and bring more noise.
+# Shares of clean records above an edge: more edges tell more, and bring more noise.
 _ABOVE = np.array([0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005])
-# Sound records above the last edge: fewer say nothing of a share.
+# Clean records above the last edge: fewer say nothing of a share.
 _BEYOND = 3.0
 # Half the 95 % quantile of chi-squared with one degree of freedom, doubled for squares.
 _DROP = 3.84
@@ -38,7 +38,7 @@ class Bins:
     edges: Array = field(repr=False)
     """Rising (B - 1,): a ratio lies in the bin of its place among them."""
     sound: Array
-    """Shares (B,) of sound records."""
+    """Shares (B,) of clean records."""
     broken: Array | None
     """Shares (B,) of broken records; ``None`` where faults may be of any kind."""
     size: float
@@ -121,7 +121,7 @@ class Bins:
         return Number(*(records * float(share) for share in (_GRID[best], low, high)))
 
     def _above(self, counts: Array, noise: float, records: float) -> Number:
-        """What sound records do not explain of those above an edge (``share_above``)."""
+        """What clean records do not explain of those above an edge (``share_above``)."""
         below = self._below
         sound = float(self.sound[:below].sum())
         if sound <= 0.0:
@@ -138,7 +138,7 @@ class Bins:
 
     @property
     def _below(self) -> int:
-        """Bins of the lower four fifths of sound records, where hardly any broken one lies."""
+        """Bins of the lower four fifths of clean records, where hardly any broken one lies."""
         return int(np.searchsorted(np.cumsum(self.sound), 0.8 - 1e-9)) + 1
 
     def flagged(self, counts: Array, noise: float, fdr: float, broken: Number) -> Number:

@@ -88,7 +88,7 @@ class Broken:
 def judge_jointly(frames: Frames, points: Array, weights: Array, seed: int) -> tuple[Array, Array]:
     """Log ratios of a holder's records (n,) and of validation records (m,), all compared alike.
 
-    Each is compared with the records of both sides in the other folds, so that sound records of
+    Each is compared with the records of both sides in the other folds, so that clean records of
     either are exchangeable; ``Broken`` is fitted to validation records and what is made of them.
 
     Parameters

@@ -24,7 +24,7 @@ _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 0.9, 60)])
 _FOLLOWED = (0.0, 0.5, 0.8)
 # Half the 95 % quantile of chi-squared with one degree of freedom.
 _DROP = 1.92
-# Quantile of sound records below which hardly any faulty one scores, and others that are tried;
+# Quantile of clean records below which hardly any faulty one scores, and others that are tried;
 # standard errors of an interval, and of the least of several shares.
 _EDGE, _EDGES = 0.8, (0.5, 0.8, 0.9, 0.95, 0.98)
 _Z, _SURE = 1.96, 2.0
@@ -56,7 +56,7 @@ class Ranking(NamedTuple):
 def needed(fdr: float) -> int:
     """Fewest validation records (of equal weight) that flags at a level need.
 
-    The share of sound records among few flagged ones is known from few validation records as
+    The share of clean records among few flagged ones is known from few validation records as
     suspect as these.
 
     Examples
@@ -176,7 +176,7 @@ def share_above(ratios: Array, null: Array) -> Share:
 
     .. math:: \hat\pi = 1 - \frac{\#\{g < q\} / n}{\#\{g^0 < q\} / m}
 
-    with ``q`` the 80 % quantile of sound records (Storey, 2002). Faulty records that score below
+    with ``q`` the 80 % quantile of clean records (Storey, 2002). Faulty records that score below
     it are not counted.
     """
     return _above(ratios, null, _EDGE, _Z)

@@ -146,7 +146,7 @@ class Frames:
         return Tails.of(self.points)
 
     def far(self, points: Array) -> tuple[Array, Array]:
-        """Chance (n,) that a sound record is as far out in some column, and how far in each (n, d).
+        """Chance (n,) that a clean record is as far out in some column, and how far in each (n, d).
 
         The column that is farthest counts, times how many there are (``Tails``). How far is in
         units of the quartile range, and 0 where it is nothing rare.

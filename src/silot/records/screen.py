@@ -86,7 +86,7 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True)
 class Screen:
-    """Models of sound records: of their labels, their features, and how near they lie.
+    """Models of clean records: of their labels, their features, and how near they lie.
 
     It contains the validation records.
     """
@@ -240,6 +240,9 @@ class Screen:
         kinds, likely, ranking = np.zeros(len(points), dtype=np.int64), [NOTHING, NOTHING], None
         if self.experts is not None and codes is not None:
             judged = codes < self.classes
+            if not used.all():
+                suggested[~used] = _others(self.experts(points[~used], frames), codes[~used])
+        first = np.full(len(points), -1, dtype=np.int64)
         if used.any():
             rows, masses = points[used], weights[used]
             own = None if codes is None or self.experts is None else codes[used]
@@ -258,10 +261,7 @@ class Screen:
                     judged[used], labels_of(shares, np.minimum(own, self.classes - 1),
                                             even_swaps(self.classes)), 0.0,
                 )  # fmt: skip
-                # Records of another class are not judged, but a class is suggested for them.
-                rows_judged = np.flatnonzero(own < self.classes)
-                shares[rows_judged, own[rows_judged]] = -np.inf
-                suggested[used] = shares.argmax(axis=1)
+                suggested[used] = _others(shares, own)
             features[used] = jointly
             scores[used] = logsumexp([part.odds for part in parts], axis=0)
             even_sound = even(logsumexp([part.sound for part in parts], axis=0), self.weights)
@@ -270,6 +270,7 @@ class Screen:
             ranking = rank_by_odds(scores[used], even_sound, fdr, share)
             # However few, values far outside are no chance.
             flagged = ranking.flagged | values.flagged
+            first[used] = np.where(values.flagged, values.column, -1)
             kinds[used] = np.where(flagged, KINDS.index("features"), 0)
             if len(parts) > 2:
                 by_label = parts[2].odds > np.logaddexp(parts[0].odds, parts[1].odds)
@@ -279,7 +280,9 @@ class Screen:
             precision[:] = ranking.precision[-1]
             precision[: len(ranking.precision)] = ranking.precision
         off = np.maximum(np.sqrt(compared.odd.columns), compared.times)
-        named = np.argsort(-off, axis=1, kind="stable")[:, :NAMED]
+        # The column that a record is flagged for by itself is named first.
+        leading = np.where(np.arange(off.shape[1]) == first[:, None], np.inf, off)
+        named = np.argsort(-leading, axis=1, kind="stable")[:, :NAMED]
         return Screened(
             scores, labels, features, suggested, judged.astype(np.int64), kinds,
             precision, self._originals(frames, points, used, fdr), compared.nearest,
@@ -348,6 +351,13 @@ class Screen:
         return Compared(nearest, apart, same, odd, chances, times)
 
 
+def _others(shares: Array, codes: Codes) -> Codes:
+    """The likeliest class (n,) of those that a record is not listed as."""
+    others, judged = shares.copy(), np.flatnonzero(codes < shares.shape[1])
+    others[judged, codes[judged]] = -np.inf
+    return others.argmax(axis=1).astype(np.int64)
+
+
 NOTHING = Share(0.0, 0.0, 0.0)
 """The share of a fault that nothing speaks for."""
 
@@ -410,7 +420,7 @@ def features_by(screen: Screen, odd: Odd, chances: Array) -> Array:
 def odds_of(ratios: Array, null: Array, share: float) -> Array:
     """Log odds (n,) of a fault, by its ratios and the share that has it.
 
-    Ratios count no more than sound records allow: of these a share of at most ``1 / r`` has a
+    Ratios count no more than clean records allow: of these a share of at most ``1 / r`` has a
     ratio of ``r`` or more.
     """
     if not len(null):
@@ -450,7 +460,7 @@ def odds(screen: Screen, points: Array, codes: Codes | None) -> tuple[Array, Arr
     Parameters
     ----------
     screen
-        Models of sound records.
+        Models of clean records.
     points, codes
         As for ``Screen``; without codes labels are not judged.
 

@@ -23,7 +23,7 @@ from ..screen import Screen, Screened
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenModels(Question):
-    """A question that brings models of sound records along, and the records they compare with.
+    """A question that brings models of clean records along, and the records they compare with.
 
     ``silot.records`` says what they are.
     """
