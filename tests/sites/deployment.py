@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,16 +21,12 @@ from silot.sites.kit import Kit, begin_kit, complete_kit, provision
 from silot.sites.project import Project, sign
 from silot.sites.teacher import TeacherFiles
 
+from ..ports import free_ports
+
 if TYPE_CHECKING:
     from silot.sites.flare import Wire
 
 ASKER = "uni@example.org"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -51,7 +46,7 @@ class Deployment:
 
     def __post_init__(self) -> None:
         self.project = Project(
-            name="wards", host="localhost", port=free_port(), sites=tuple(self.data),
+            name="wards", host="localhost", port=free_ports(1)[0], sites=tuple(self.data),
             askers=(ASKER,),
         )  # fmt: skip
         self.authority, self.server = provision(self.project, self.folder / "coordinator")
@@ -98,8 +93,11 @@ class Deployment:
         identity = self.kits[ASKER].identity()
         return Sites(identity, wire, names or self.project.sites, **options)
 
-    def ready(self, *names: str, seconds: float = 90.0) -> None:
-        """Wait until sites answer."""
+    def ready(self, *names: str, seconds: float = 150.0) -> None:
+        """Wait until sites answer.
+
+        NVFlare waits up to a minute before it looks again for a server that was killed often.
+        """
         # A message that comes while a site starts may be lost.
         sites = self.sites(limits=Limits(deadline=3.0))
 
@@ -113,7 +111,8 @@ class Deployment:
         wanted = names or self.project.sites
         replies = exchange(dict.fromkeys(wanted, b""), ask, lambda: 0.0, limits)
         late = {name: reply for name, reply in replies.items() if isinstance(reply, Failure)}
-        assert not late, {name: self.said(name) for name in late}
+        running = {name: process.poll() is None for name, process in self.processes.items()}
+        assert not late, (late, running, {name: self.said(name) for name in self.processes})
 
     def said(self, name: str) -> str:
         """What a process printed."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -257,6 +258,20 @@ def test_logs_hold_no_value_and_no_text_of_errors(there: Deployment) -> None:
         lines = [json.loads(line) for line in (kept / "questions.log").read_text().splitlines()]
         assert {"asker", "question", "level", "bytes", "mu", "run", "round"} <= set(lines[0])
     assert all(line["asker"] == ASKER for line in lines)
+
+
+def test_a_server_whose_port_is_taken_ends_and_says_so(tmp_path: Path) -> None:
+    alone = Deployment(tmp_path, {"north": tmp_path / "x.npz"}, {"north": tmp_path / "p.yml"})
+    port = alone.project.port
+    try:
+        with socket.socket() as other:
+            # An outgoing connection may have any port: it need not listen.
+            other.bind(("127.0.0.1", port))
+            alone.start("server")
+            assert alone.processes["server"].wait(60) == 4
+        assert f"port {port} is taken" in alone.said("server")
+    finally:
+        alone.close()
 
 
 def test_a_hostile_server_gets_nothing_done_at_a_site(there: Deployment) -> None:

@@ -272,8 +272,13 @@ def check_port(port: int) -> None:
                 code="port-denied",
             ) from None
         except OSError:
-            raise FileError(
-                f"port {port} is taken by another process. End it (`ss -ltnp 'sport = :{port}'` "
-                "names it), or provision another port.",
-                code="port-taken",
-            ) from None
+            raise port_taken(port) from None
+
+
+def port_taken(port: int) -> FileError:
+    """Return the error for where another process has the server's port."""
+    return FileError(
+        f"port {port} is taken by another process. End it (`ss -tnap 'sport = :{port}'` names "
+        "it), or provision another port.",
+        code="port-taken",
+    )

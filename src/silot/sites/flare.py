@@ -10,6 +10,7 @@ import gc
 import io
 import logging
 import os
+import socket
 import sys
 import threading
 import time
@@ -28,6 +29,7 @@ from .authority import Role, verify_member
 from .checks import check_server
 from .configuration import open_site
 from .credential import Identity, find_writer_fault, read_presence, write_presence
+from .deployment import port_taken
 from .engine import CHANNEL, missing_engine
 from .kit import LOCAL, Kit
 from .process_lock import BEAT, ELSEWHERE, KitCopies, copied_elsewhere, identify_copy, lock_kit
@@ -79,6 +81,8 @@ _WAY = 0.5
 _ONE_PIECE, _LONG = 1 << 20, "silot_long"
 # Seconds between tries to join the server, and of all of them.
 _RETRY, _LONGEST_JOIN = 0.05, 10.0
+# Seconds in which a server begins to listen.
+_LONGEST_START = 10.0
 # Questions that a process works on at once, and seconds for one: whoever asks repeats a question.
 _WORKERS, _LONGEST_WAIT = 64, 600.0
 
@@ -153,6 +157,7 @@ class ServerComponent(FLComponent):
         cell.register_request_cb(channel=CHANNEL, topic=_PRESENCE, cb=record)
         engine: Any = fl_ctx.get_engine()
         _repeat(1.0, ConnectionGuard(cell, engine.server, own).check)
+        threading.Thread(target=_exit_unless_listening, args=(kit,), daemon=True).start()
 
 
 class ConnectionGuard:
@@ -449,6 +454,18 @@ def _join_server(kit: Kit, seconds: float) -> Cell:
 def _get_cell(context: FLContext) -> Any:
     engine: Any = context.get_engine()
     return engine.get_cell()
+
+
+def _exit_unless_listening(kit: Kit) -> None:
+    """End a server that does not listen: NVFlare runs on where its port was taken at its start."""
+    end = time.monotonic() + _LONGEST_START
+    with _exit_on_error():
+        while time.monotonic() < end:
+            with suppress(OSError):
+                socket.create_connection(("127.0.0.1", kit.project.port), 1.0).close()
+                return
+            time.sleep(0.1)
+        raise port_taken(kit.project.port)
 
 
 @contextmanager

@@ -24,20 +24,13 @@ from silot.sites.secure.options import Role
 from silot.sites.secure.tunnel import Tunnel
 from silot_transport import exact_plan
 
+from ...ports import free_ports
 from .needs import needs_keys, needs_noise, needs_spu
 
 pytestmark = [needs_keys, pytest.mark.all_cases]
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(12, 2)), RNG.normal(size=(10, 2)) + 1.0
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from silot.sites.secure._link import listen
 from silot.sites.secure_sites import SecureSites
 from silot_transport import exact_plan
 
+from ...ports import free_ports
 from ..here import ASKER, project_in, site_at
 from .needs import needs_noise, needs_spu
 
@@ -31,14 +31,6 @@ RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(24, 10)), RNG.normal(size=(22, 10)) + 1.0
 NAMES = ("north", "south")
 EXACT = exact_plan(X, Y).upper
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 def addresses(own: str, places: dict[str, str]) -> str:

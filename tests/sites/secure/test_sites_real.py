@@ -23,7 +23,8 @@ from .needs import needs_spu
 if find_spec("nvflare") is None:
     pytest.skip("sites need silot[nvflare]", allow_module_level=True)
 
-from ..deployment import ASKER, Deployment, free_port
+from ...ports import free_ports
+from ..deployment import ASKER, Deployment
 
 pytestmark = [needs_spu, pytest.mark.real]
 
@@ -35,7 +36,8 @@ EXACT = exact_plan(*ROWS.values()).upper
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     folder = tmp_path_factory.mktemp("wards")
-    places = {name: f"127.0.0.1:{free_port()}" for name in (*ROWS, ASKER)}
+    ports = free_ports(3)
+    places = {name: f"127.0.0.1:{port}" for name, port in zip((*ROWS, ASKER), ports, strict=True)}
 
     def links(own: str) -> dict[str, object]:
         peers = {name: at for name, at in places.items() if name != own}
