@@ -77,7 +77,7 @@ plt.show()
 # **Disclosed.** The coordinator gets some 16 numbers about every record (level `record`), and the
 # holder gets the trusted records. `silot.count_broken` tells noisy counts and nothing else.
 #
-# **When not**: trusted records of another law than the holder's; fewer than 50 of them.
+# **When not**: trusted records of another distribution than the holder's; fewer than 50 of them.
 #
 # **More**: [which records are broken](../records.md), [estimators](../estimators.md).
 # **Next**: [drift of a site](04_drift.py).

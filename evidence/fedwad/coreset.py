@@ -168,7 +168,7 @@ def run(context: Context) -> Report:
                 verdict(min(gaps) > 0, partly=max(gaps) > 0),
                 f"{PUBLIC} labelled public records of the holders' law are a classifier by "
                 "themselves. A private coreset is for where those have no labels to trust, or "
-                "another law, or a few points are wanted.",
+                "another distribution, or a few points are wanted.",
             ),
         ],
         tables=[_mode_table(modes), _curve_table(curve), _private_table(private)],

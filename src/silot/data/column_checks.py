@@ -380,7 +380,7 @@ def _scale_finding(
         # The ratio of medians of centred numbers means nothing.
         even = ratio > 0 and 1 / _EVEN <= ratio / wide <= _EVEN
         what = both if even else f"{of} has {wide:.3g} times the spread of {reference!r}"
-        sentence = f"{what}: another unit, or another law. Look at the column."
+        sentence = f"{what}: another unit, or another distribution. Look at the column."
     else:
         sentence = (
             f"{of}: {wide:.3g} times the spread of {reference!r}, and a median that is {shift:.3g} "

@@ -185,6 +185,9 @@ def unit_mistake(column: str, value: float, low: float, high: float) -> str:
     """
     for rule in CONVERSIONS:
         if not rule.words or rule.concerns(column):
+            # Around zero a factor brings anything into the range.
+            if not rule.offset and low < 0 < high:
+                continue
             onward = rule.convert(value)
             back = replace(rule, is_back=True).convert(value)
             if low <= back <= high:

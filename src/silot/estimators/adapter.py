@@ -1,4 +1,4 @@
-"""A classifier for records of another law: the least change that explains how it differs."""
+"""A classifier for records of another distribution, by the least change that explains them."""
 
 from __future__ import annotations
 

@@ -275,14 +275,14 @@ class Screen:
             if len(parts) > 2:
                 by_label = parts[2].odds > np.logaddexp(parts[0].odds, parts[1].odds)
                 kinds[np.flatnonzero(used)[flagged & by_label]] = KINDS.index("label")
-        precision = np.zeros(len(points))
+        precision = np.full(len(points), ranking.precision[-1] if ranking else 0.0)
         if ranking is not None:
-            precision[:] = ranking.precision[-1]
             precision[: len(ranking.precision)] = ranking.precision
         off = np.maximum(np.sqrt(compared.odd.columns), compared.times)
         # The column that a record is flagged for by itself is named first.
         leading = np.where(np.arange(off.shape[1]) == first[:, None], np.inf, off)
         named = np.argsort(-leading, axis=1, kind="stable")[:, :NAMED]
+        scores, labels, features = np.clip([scores, labels, features], -FARTHEST, FARTHEST)
         return Screened(
             scores, labels, features, suggested, judged.astype(np.int64), kinds,
             precision, self._originals(frames, points, used, fdr), compared.nearest,
@@ -358,6 +358,9 @@ def _others(shares: Array, codes: Codes) -> Codes:
     return others.argmax(axis=1).astype(np.int64)
 
 
+FARTHEST = 1e3
+"""The largest log odds that are sent."""
+
 NOTHING = Share(0.0, 0.0, 0.0)
 """The share of a fault that nothing speaks for."""
 
@@ -373,12 +376,13 @@ class _Part(NamedTuple):
     def of_features(cls, ratios: Array, null: Array, weights: Array) -> _Part:
         ratios, null = (np.clip(part, -LARGEST, LARGEST) for part in (ratios, null))
         ordered = even(null, weights)
-        # A holder whose records differ as a whole has no faulty ones for it.
+        # A holder whose records differ as a whole has no faulty ones for it; all may be.
+        most = share_above(ratios, ordered).high
         moved = aligned(ratios[:, None], ratios[:, None], ordered[:, None])[:, 0]
         ratios = np.minimum(ratios, moved)
         likely = surely_above(ratios, ordered)
         odds, sound = (odds_of(part, ordered, likely) for part in (ratios, null))
-        return cls(odds, sound, share_above(ratios, ordered))
+        return cls(odds, sound, share_above(ratios, ordered)._replace(high=most))
 
     @classmethod
     def of_labels(

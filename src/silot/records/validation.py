@@ -22,14 +22,12 @@ from .flags import needed
 from .questions.scores import ScreenRecords
 from .result import Estimate, RecordScores, Screening
 from .scoring import Scoring
-from .screen import KINDS, NAMED, Screen, Screened
+from .screen import FARTHEST, KINDS, NAMED, Screen, Screened
 
 Flags = npt.NDArray[np.bool_]
 
 # The quantile of distances between validation records beyond which a holder's are of another kind.
 _FAR = 0.95
-# Ratios and odds that a sound answer does not exceed by far.
-_LARGEST = 1e3
 # Models of the validation data of a party, by seed and labels: holders are asked one by one.
 _FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, Codes, str]]] = (
     WeakKeyDictionary()
@@ -255,7 +253,7 @@ def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
     sound = (
         all(len(vector) == size for vector in vectors)
         and all(
-            float(np.abs(part).max(initial=0.0)) <= _LARGEST
+            float(np.abs(part).max(initial=0.0)) <= FARTHEST
             for part in (scores, screened.labels, screened.features)
         )
         and screened.apart.min(initial=0.0) >= 0

@@ -202,7 +202,9 @@ class Averaging:
         if without:
             notes.append(f"without {without}")
         if others:
-            notes.append(f"most records of {', '.join(others)} are flagged: of another law?")
+            notes.append(
+                f"most records of {', '.join(others)} are flagged: of another distribution?"
+            )
         return FederatedModels(
             names=names,
             algorithm=options.algorithm,
