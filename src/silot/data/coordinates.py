@@ -132,6 +132,34 @@ def number_coordinates(column: Number, values: npt.ArrayLike) -> Array:
     return _coordinates(column, np.clip(np.asarray(values, float), *column.range))[:, 0]
 
 
+def read_back(column: Feature, coordinates: Array) -> float | str:
+    """Return what stands in a column of a table, by its coordinates (k,): a number, or words.
+
+    Nothing where they do not tell, as those of a column with a period.
+    """
+    if column.missing == "indicator" and coordinates[-1] > 0.5 * column.weight:
+        return "missing"
+    share = float(coordinates[0]) / column.weight
+    if isinstance(column, Category):
+        return (*column.categories, *["other"] * column.other)[int(coordinates.argmax())]
+    if isinstance(column, YesNo):
+        return "yes" if share > 0.5 else "no"
+    if isinstance(column, Ordered):
+        return column.categories[round(share * (len(column.categories) - 1))]
+    if column.period is not None:
+        return ""
+    if isinstance(column, Date):
+        first, last = (day.toordinal() for day in column.range)
+        return date.fromordinal(round(first + share * (last - first))).isoformat()
+    low, high = column.range
+    if column.transform == "rank":
+        levels = np.linspace(0.0, 1.0, len(column.quantiles))
+        return float(np.interp(share, levels, column.quantiles))
+    if column.transform == "log":
+        return low * math.exp(share * (column.spread or math.log(high / low)))
+    return low + share * (column.spread or high - low)
+
+
 def _coordinates(column: Number, values: Array) -> Array:
     """Return the coordinates of numbers in the range."""
     low, high = column.range

@@ -37,6 +37,8 @@ _APART, _BULK, _TAIL, _UNLIKELY = 3.0, 2.0, 0.12, 1e-3
 _FAR, _NEAR, _WIDE = 1.5, 0.5, 1.7
 # The range decides if this part of the numbers is out of it and the schema says nothing typical.
 _OUTSIDE = 0.5
+# How far beyond the range of usual values one value must lie, in widths of the range.
+_BEYOND = 0.25
 # This many numbers in another unit are no slip of a pen.
 _FEW = 10
 _ANY_NAME = {"mass", "length", "pressure", "temperature", "energy", "time"}
@@ -99,9 +101,16 @@ class Conversion:
 
     def concerns(self, column: str) -> bool:
         """Return whether the name of a column says that it is this quantity."""
-        name = column.lower()
-        tokens = re.split(r"[^a-z0-9]+", name)
+        name, tokens = column.lower(), _tokens(column)
         return any(word in tokens if len(word) < 4 else word in name for word in self.words)
+
+    def names(self, column: str) -> bool:
+        """Return whether a word of the name of a column begins or ends as this quantity."""
+        return any(
+            token == word or (len(word) >= 4 and (token.startswith(word) or token.endswith(word)))
+            for word in self.words
+            for token in _tokens(column)
+        )
 
 
 # Factors of substances follow from their molar masses (conversion.py), all others by definition.
@@ -169,32 +178,57 @@ def conversion_between(
     return CONVERSIONS[min(fits)[2]] if fits else None
 
 
-def unit_mistake(column: str, value: float, low: float, high: float) -> str:
-    """Return the mistake by which a value outside a range would be inside, in words, or ``""``.
+def unit_mistake(column: str, value: float, quantiles: Sequence[float], unit: str = "") -> str:
+    """Return the mistake that would explain a value far outside a range, in words, or ``""``.
 
-    Conversions of the quantity that the name of the column says come first.
+    The value must lie far beyond the range, by its width, and among the usual values once it is
+    converted. Conversions of the quantity that the name of the column says come first.
+
+    Parameters
+    ----------
+    column
+        Its name.
+    value
+        What stands there.
+    quantiles
+        Of usual values, at 1, 25, 75 and 99 %.
+    unit
+        Of the column, if it is stated.
 
     Examples
     --------
-    >>> unit_mistake("weight_kg", 165.0, 46.0, 104.0)
+    >>> unit_mistake("weight_kg", 165.0, (46.0, 66.0, 84.0, 104.0))
     'lb for kg?'
-    >>> unit_mistake("dose", 5000.0, 2.0, 8.0)
+    >>> unit_mistake("dose", 5000.0, (2.0, 4.0, 6.0, 8.0))
     '1,000 times?'
-    >>> unit_mistake("age", 140.0, 18.0, 95.0)
+    >>> unit_mistake("weight_kg", 105.0, (46.0, 66.0, 84.0, 104.0))
     ''
     """
-    for rule in CONVERSIONS:
-        if not rule.words or rule.concerns(column):
-            # Around zero a factor brings anything into the range.
-            if not rule.offset and low < 0 < high:
+    low, first, last, high = quantiles
+    # Around zero a factor brings anything into a range; on a scale of ratios widths are ratios.
+    if low > 0 < value:
+        far = max(value / high, low / value) >= (high / low) ** _BEYOND
+    else:
+        far = max(value - high, low - value) >= _BEYOND * (high - low)
+    around = last - first
+    for rule in CONVERSIONS if far else ():
+        if (low <= 0 and not rule.offset) or (rule.words and not rule.names(column)):
+            continue
+        stated = {unit.lower(), *_tokens(column)} & {rule.of.lower(), rule.to.lower()}
+        # From the first unit to the second, or back; the column's own is not the mistaken one.
+        for other in (replace(rule, is_back=True), rule):
+            mistaken, own = (rule.to, rule.of) if other.is_back else (rule.of, rule.to)
+            if mistaken.lower() in stated:
                 continue
-            onward = rule.convert(value)
-            back = replace(rule, is_back=True).convert(value)
-            if low <= back <= high:
-                return f"{rule.to} for {rule.of}?" if rule.words else f"{rule.factor:,.0f} times?"
-            if low <= onward <= high:
-                return f"{rule.of} for {rule.to}?" if rule.words else f"1/{rule.factor:,.0f}?"
+            if first - around <= other.convert(value) <= last + around:
+                if rule.words:
+                    return f"{mistaken} for {own}?"
+                return f"{rule.factor:,.0f} times?" if other.is_back else f"1/{rule.factor:,.0f}?"
     return ""
+
+
+def _tokens(name: str) -> list[str]:
+    return re.split(r"[^a-z0-9]+", name.lower())
 
 
 def _distance(

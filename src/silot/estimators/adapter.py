@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import column_or_1d, has_fit_parameter, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
 
 from silot_transport._check import as_points
 
@@ -20,6 +27,8 @@ from ._checks import check_level, names_of, seed_of
 from ._wrapping import WrappingClassifier
 from .adaptation import VERDICTS, Array, DomainChange, draw_rows, explain_target, masses
 
+# Classes whose mixtures are compared at most: more take minutes.
+_MOST_CLASSES = 30
 # Records of a side without which nothing can be told from chance.
 _LEAST = 10
 # Part of the weights that stays with the source's shares.
@@ -52,8 +61,8 @@ class DomainAdapter(WrappingClassifier):
     estimator
         The classifier.
     level
-        Chance, above 0 and up to 0.5, that records of one law are found to differ: lower, and less
-        is changed.
+        Chance, above 0 and up to 0.5, that records of one distribution are found to differ: lower,
+        and less is changed.
     random_state
         Of the 600 records of each side, at most, that changes are tried on. A whole number makes
         results the same every time.
@@ -70,7 +79,7 @@ class DomainAdapter(WrappingClassifier):
     Raises
     ------
     ValueError
-        Values that are no finite numbers, fewer than ten records of a side.
+        Values that are no finite numbers, fewer than ten records of a side, more than 30 classes.
     InputError, MismatchError
         Of ``fit``: ``option-level``; ``sample-domain`` for domains that are none;
         ``measure-magnitude`` for values whose squares are no numbers.
@@ -133,10 +142,16 @@ class DomainAdapter(WrappingClassifier):
         """
         check_level(self.level, "level")
         y, sample_domain = align(X, y, "y"), align(X, sample_domain, "sample_domain")
-        points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        labels = column_or_1d(labels, warn=True)
+        if y is None:
+            raise ValueError("DomainAdapter requires y to be passed, but the target y is None.")
+        points = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        labels = column_or_1d(y, warn=True)
+        check_consistent_length(points, labels)
         of_source = _sources(sample_domain, len(labels))
-        source, own = np.asarray(points)[of_source], labels[of_source]
+        # Labels of the target may be missing.
+        source = np.asarray(points)[of_source]
+        own = check_array(labels[of_source], ensure_2d=False, dtype=None)
+        check_classification_targets(own)
         self.adaptation_, params = None, {}
         if not of_source.all():
             rng = np.random.default_rng([seed_of(self.random_state), 62])
@@ -156,6 +171,9 @@ class DomainAdapter(WrappingClassifier):
         self, x: Array, labels: Any, y: Array, rng: np.random.Generator
     ) -> tuple[Array, Mapping[Any, float] | None]:
         """Change the source as far as explains the target; return it and shares that differ."""
+        kinds = len(np.unique(labels))
+        if kinds > _MOST_CLASSES:
+            raise ValueError(f"{kinds} classes while at most {_MOST_CLASSES} are compared.")
         for name, side in (("source", x), ("target", y)):
             if len(side) < _LEAST:
                 raise ValueError(

@@ -42,7 +42,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
               {p(x | \text{sound})} + \frac{\pi_l}{1 - \pi_l}
               \frac{\sum_{k \ne l} p(k | x) / (C - 1)}{p(l | x)} \right),
 
-    with shares :math:`\pi_f = 0.001` and :math:`\pi_l = 0.01`, whatever other records there are.
+    with shares :math:`\pi_f = 0.001` and :math:`\pi_l = 0.003`, whatever other records there are.
     Ratios are those of ``value_records``, which says where they come from.
 
     Parameters
@@ -97,8 +97,8 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     then returns coordinates of the schema: numbers, in units of a column's public range, one for
     each of ``get_feature_names_out()``.
 
-    ``predict`` judges each record by itself. ``screen`` looks at all of them: it learns how many
-    are broken and which classes are confused, finds copies, and flags by the share of sound
+    ``predict`` judges each record by itself. ``screen`` looks at all of them: it learns from them
+    too how many are faulty, finds copies, and flags by the share of sound
     records among the flagged.
 
     Examples

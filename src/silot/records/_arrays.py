@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logsumexp
 
 from silot_transport._check import Array
 
@@ -44,3 +45,13 @@ def even(values: Array, weights: Array) -> Array:
     reached = np.cumsum(weights[order])
     steps = (np.arange(size) + 0.5) / size * reached[-1]
     return values[order][np.minimum(np.searchsorted(reached, steps), len(values) - 1)]
+
+
+def log_votes(shares: Array, unseen: float) -> Array:
+    """Log shares (n, C) of the votes of a hundred trees, classes without any counting a little."""
+    return np.log((100.0 * shares + unseen) / (100.0 + unseen * shares.shape[1]))
+
+
+def normed(scores: Array) -> Array:
+    """Log shares (n, C) that sum to 1."""
+    return scores - logsumexp(scores, axis=1, keepdims=True)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..render.words import printable
+from ._arrays import Flags
 from .result import Contents, RecordScores
 
-Flags = npt.NDArray[np.bool_]
 Records = Mapping[str, RecordScores] | Sequence[RecordScores] | RecordScores
 
 

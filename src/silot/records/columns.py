@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import binom, hypergeom
 
 from silot_transport._check import Array
@@ -142,6 +143,12 @@ class OddValues(NamedTuple):
     sound: Array
     flagged: Flags
     column: Codes
+
+    def of(self, whose: npt.NDArray[np.intp]) -> OddValues:
+        """Return what is said of records that these are copies of."""
+        return self._replace(
+            odds=self.odds[whose], flagged=self.flagged[whose], column=self.column[whose]
+        )
 
 
 def odd_values(tails: Tails, validation: Array, points: Array, fdr: float) -> OddValues:

@@ -120,6 +120,3 @@ def judge_jointly(frames: Frames, points: Array, weights: Array, seed: int) -> t
 
     broken, sound = Broken._fit(frames, lambda rows: judge(rows, fold[:size]), seed)
     return broken(judge(points, fold[size:])), sound
-
-
-__all__ = ["Broken", "judge_jointly"]

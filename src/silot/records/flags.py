@@ -28,6 +28,9 @@ _DROP = 1.92
 # standard errors of an interval, and of the least of several shares.
 _EDGE, _EDGES = 0.8, (0.5, 0.8, 0.9, 0.95, 0.98)
 _Z, _SURE = 1.96, 2.0
+# Of n records of which none seems faulty, up to so many may be; and how far intervals are wider for
+# models of few validation records.
+_NONE, _DOUBT = 3.0, 1.5
 # Validation records that odds are worth: few of these correct odds a little, many decide.
 _PRIOR = 2.0
 # What validation records make of the share of sound ones at least: few of them are no proof.
@@ -144,11 +147,12 @@ def share_wrong(shares: Array, codes: Codes, null: Array, null_codes: Codes, see
         tried.append((float(total.max()), best, np.clip(drawn, 0.0, 1.0)))
     likely = [item for item in tried if item[0] > max(tried, key=lambda one: one[0])[0] - _DROP]
     low = min(float(np.quantile(drawn, 0.025)) for _, _, drawn in likely)
-    # Of n records of which none seems wrong, up to 3 / n may be.
-    high = max(*(float(np.quantile(drawn, 0.975)) for _, _, drawn in likely), 3.0 / len(codes))
+    high = max(*(float(np.quantile(drawn, 0.975)) for _, _, drawn in likely), _NONE / len(codes))
     # Where none may be wrong, the mean: the likeliest share is often none at all.
     value = float(np.mean([best if low > 0 else drawn.mean() for _, best, drawn in likely]))
-    high = min(high, 1.0)
+    # No bootstrap of records says how uncertain models of few validation records are.
+    doubt = _DOUBT * max(len(null_codes) ** -0.5 - FEWEST**-0.5, 0.0)
+    low, high = max(low - doubt, 0.0), min(high + doubt, 1.0)
     return Share(min(max(value, low), high), low, high)
 
 
@@ -182,6 +186,15 @@ def share_above(ratios: Array, null: Array) -> Share:
     return _above(ratios, null, _EDGE, _Z)
 
 
+def share_of_discoveries(flagged: Flags, fdr: float) -> Share:
+    """Share faulty by discoveries at a level, of which twice as many may be sound as expected."""
+    size = len(flagged)
+    part = float(flagged.mean()) if size else 0.0
+    room = _Z * (part * (1.0 - part) / max(size, 1)) ** 0.5
+    low = max((1.0 - 2.0 * fdr) * part - room, 0.0)
+    return Share((1.0 - fdr) * part, low, min(part + max(room, _NONE / max(size, 1)), 1.0))
+
+
 def surely_above(ratios: Array, null: Array) -> float:
     """Least share that is faulty by ranks alone, of several quantiles that which says most.
 
@@ -199,4 +212,4 @@ def _above(ratios: Array, null: Array, quantile: float, errors: float) -> Share:
     beyond = 1.0 - min(kept * sound, 1.0)
     error = (beyond * (1.0 - beyond) / size + sound * (1.0 - sound) / many) ** 0.5 / sound
     low, value, high = (min(max(1.0 - kept + k * error, 0.0), 1.0) for k in (-errors, 0.0, errors))
-    return Share(value, low, high)
+    return Share(value, low, min(max(high, _NONE / size), 1.0))

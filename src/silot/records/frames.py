@@ -163,7 +163,7 @@ class Frames:
     def odd(self, points: Array, excluded: Codes | None = None) -> Odd:
         """How odd records are, compared with all validation records.
 
-        With ``left`` each record is compared with all of them but one, at that place (n,).
+        With ``excluded`` each record is compared with all of them but one, at that place (n,).
         """
         parts = np.empty((len(points), len(_FLOORS)))
         columns = np.empty(points.shape)

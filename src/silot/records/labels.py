@@ -8,13 +8,12 @@ from typing import Self
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from silot_transport import cost_matrix
 from silot_transport._check import Array
 
 from ..errors import WireError
-from ._arrays import Codes, blocks
+from ._arrays import Codes, blocks, log_votes, normed
 from .forests import Forest
 from .frames import Frames
 
@@ -80,13 +79,13 @@ class Experts:
         z = frames.standard(frames.points)
         kernel = _Kernel.fit(z, codes, weights, classes, rng)
         linear = _Linear.fit(z, codes, weights, classes, rng)
-        own = np.stack([_votes(voted), near, _STEEP * kernel.own, linear.own])
+        own = np.stack([log_votes(voted, _UNSEEN), near, _STEEP * kernel.own, linear.own])
         pool = _pooled(own, codes, weights)
         experts = cls(
             forest, kernel.centres, kernel.pull, kernel.base, kernel.width,
             linear.slopes, linear.heights, codes, pool,
         )  # fmt: skip
-        return experts, _normed(np.tensordot(pool, own, 1))
+        return experts, normed(np.tensordot(pool, own, 1))
 
     @property
     def classes(self) -> int:
@@ -126,22 +125,14 @@ class Experts:
             regression = np.exp(-self.width * cost_matrix(z, self.centres)) @ self.pull + self.base
             scores = np.stack(
                 [
-                    _votes(self.forest(z)),
+                    log_votes(self.forest(z), _UNSEEN),
                     frames.potentials(self.codes, self.classes, rows),
                     _STEEP * regression,
-                    _normed(np.clip(z, -5.0, 5.0) @ self.slopes + self.heights),
+                    normed(np.clip(z, -5.0, 5.0) @ self.slopes + self.heights),
                 ]
             )
-            shares[here] = _normed(np.tensordot(self.pool, scores, 1))
+            shares[here] = normed(np.tensordot(self.pool, scores, 1))
         return shares
-
-
-def _votes(shares: Array) -> Array:
-    return np.log((100.0 * shares + _UNSEEN) / (100.0 + _UNSEEN * shares.shape[1]))
-
-
-def _normed(scores: Array) -> Array:
-    return scores - logsumexp(scores, axis=1, keepdims=True)
 
 
 def _pooled(own: Array, codes: Codes, weights: Array) -> Array:
@@ -151,7 +142,7 @@ def _pooled(own: Array, codes: Codes, weights: Array) -> Array:
 
     def loss(pool: Array) -> tuple[float, Array]:
         scores = np.tensordot(pool, own, 1)
-        shares = _normed(scores)
+        shares = normed(scores)
         slope = ((np.exp(shares) * own).sum(axis=2) - own[:, every, codes]) @ weights
         value = -float(weights @ shares[every, codes])
         ridge = _RIDGE / count
@@ -234,7 +225,7 @@ class _Linear:
                     model = _Fitted.of(
                         columns[inside], codes[inside], weights[inside], classes, candidate
                     )
-                    shares[out] = np.exp(_normed(columns[out] @ model.slopes + model.heights))
+                    shares[out] = np.exp(normed(columns[out] @ model.slopes + model.heights))
             loss = -float(weights @ np.log(np.maximum(shares[np.arange(len(z)), codes], 1e-4)))
             if loss < least:
                 least, strength, own = loss, candidate, shares

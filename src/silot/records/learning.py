@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from silot_transport._check import Array
 
-from ._arrays import Codes, Flags
+from ._arrays import Codes, Flags, log_votes, normed
 from .flips import LARGEST
 
 _FOLDS = 5
@@ -122,7 +122,7 @@ def _pool(scores: list[Array], both: Both, wrong: float) -> Learned:
     def shares_of(fitted: Array, stacked: Array, trusted: Flags) -> Array:
         # How much commoner classes are at the holder.
         tilts = np.where(trusted[:, None], 0.0, fitted[count:])
-        return _normed(np.tensordot(fitted[:count], stacked, 1) + tilts)
+        return normed(np.tensordot(fitted[:count], stacked, 1) + tilts)
 
     def loss(fitted: Array) -> tuple[float, Array]:
         shares = shares_of(fitted, part, trusted)
@@ -153,10 +153,6 @@ def _pool(scores: list[Array], both: Both, wrong: float) -> Learned:
         mean = float(np.average(chances, weights=masses[~trusted]))
         wrong = min(max(mean, _LOWEST), _HIGHEST)
     return Learned(shares_of(fitted, stacked, both.trusted), wrong)
-
-
-def _normed(scores: Array) -> Array:
-    return scores - logsumexp(scores, axis=1, keepdims=True)
 
 
 def _scores(both: Both, weights: Array) -> Iterator[Array]:
@@ -194,11 +190,8 @@ def _grown(both: Both, weights: Array, seed: int) -> Array:
         if not used.all():
             shares[np.ix_(~used, model.classes_)] += model.predict_proba(both.z[~used])
     total = shares.sum(axis=1, keepdims=True)
-    return _votes(np.divide(shares, total, out=np.zeros_like(shares), where=total > 0))
-
-
-def _votes(shares: Array) -> Array:
-    return np.log((100.0 * shares + _UNSEEN) / (100.0 + _UNSEEN * shares.shape[1]))
+    mean = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+    return log_votes(mean, _UNSEEN)
 
 
 def _folded(both: Both, weights: Array, models: list[Model]) -> Array:
@@ -286,6 +279,6 @@ def _best_columns(classes: int, seed: int) -> Model:
         chosen = _telling(z, codes, _BEST)
         model = RandomForestClassifier(_TREES, random_state=seed)
         model.fit(z[:, chosen], codes, sample_weight=weights)
-        return _votes(_padded(model, points[:, chosen], classes))
+        return log_votes(_padded(model, points[:, chosen], classes), _UNSEEN)
 
     return judge

@@ -13,14 +13,17 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..data.coordinates import read_back
 from ..data.measure import Measure
+from ..data.schema import Contract
 from ..data.units import unit_mistake
 from ..errors import ExtraError, InputError
 from ..federation.result import Array, Billed, finite
 from ..render.words import count
+from ._arrays import Flags
 
-# Quantiles of validation values between which a value is expected.
-_USUAL = [0.01, 0.99]
+# Quantiles of validation values: between the outer ones a value is expected.
+_USUAL = [0.01, 0.25, 0.75, 0.99]
 # Records at the head of the ranking that are listed whether they are flagged or not.
 _LISTED = 10
 # Further columns are named from so many times what is usual.
@@ -117,21 +120,57 @@ class Contents:
             return set(columns.ravel()) <= set(self._names)
         return measure.points.shape[1] > columns.max(initial=-1)
 
-    def value(self, record: int, column: str | int) -> float | None:
-        """What stands in a column of a record."""
-        return _field(self.records, self._names, record, column)
+    def column(self, name: str | int) -> str | int:
+        """The column of the table that a coordinate is of."""
+        schema = self._schema
+        return name if schema is None else schema.origins[self._place(name)]
 
-    def expected(self, column: str | int) -> tuple[float, float] | None:
-        """Where all but two of a hundred validation records lie in a column."""
+    def value(self, record: int, name: str | int) -> float | str | None:
+        """What stands in a column of a record, as its table has it."""
+        return None if self.records is None else self._written(self.records.points[record], name)
+
+    def expected(self, name: str | int) -> tuple[float, ...] | None:
+        """The quantiles ``_USUAL`` of validation values; ``None`` where they are no numbers."""
         if self.validation is None:
             return None
-        place = (
-            (self.validation.columns or self._names).index(column)
-            if isinstance(column, str)
-            else column
-        )
-        low, high = np.quantile(self.validation.points[:, place], _USUAL)
-        return float(low), float(high)
+        places = self._places(name)
+        levels = np.quantile(self.validation.points[:, places], _USUAL, axis=0)
+        if self._schema is None:
+            return tuple(levels[:, 0].tolist())
+        # Where values are missing, and how often, is no range of numbers.
+        levels[:, 1:] = 0.0
+        written = [self._written_by(level, name) for level in levels]
+        return tuple(k for k in written if isinstance(k, float)) or None
+
+    def unit(self, name: str | int) -> str:
+        """The unit of a column, by its schema."""
+        schema = self._schema
+        column = None if schema is None else schema.used[schema.origins[self._place(name)]]
+        return str(getattr(column, "unit", ""))
+
+    @property
+    def _schema(self) -> Contract | None:
+        return next((measure.schema for measure in self._measures if measure.schema), None)
+
+    def _place(self, name: str | int) -> int:
+        return self._names.index(name) if isinstance(name, str) else name
+
+    def _places(self, name: str | int) -> list[int]:
+        """Places of all coordinates of a column, by one of them."""
+        place, schema = self._place(name), self._schema
+        if schema is None:
+            return [place]
+        own = schema.origins[place]
+        return [k for k, origin in enumerate(schema.origins) if origin == own]
+
+    def _written(self, point: Array, name: str | int) -> float | str:
+        return self._written_by(point[self._places(name)], name)
+
+    def _written_by(self, coordinates: Array, name: str | int) -> float | str:
+        schema = self._schema
+        if schema is None:
+            return float(coordinates[0])
+        return read_back(schema.used[schema.origins[self._place(name)]], coordinates)
 
     def identifier(self, record: int) -> str:
         """What the holder calls a record; nothing where it has no name."""
@@ -142,16 +181,6 @@ def _label(measure: Measure | None, record: int) -> str:
     return "" if measure is None or measure.names is None else str(measure.names[record])
 
 
-def _field(
-    measure: Measure | None, names: Sequence[str], record: int, column: str | int
-) -> float | None:
-    if measure is None:
-        return None
-    own = measure.columns or names
-    place = own.index(column) if isinstance(column, str) else column
-    return float(measure.points[record, place])
-
-
 @dataclass(frozen=True, kw_only=True)
 class OddColumn:
     """A column whose value does not fit the others of its record."""
@@ -160,31 +189,36 @@ class OddColumn:
     """Of the column, or its place where it has none."""
     times: float
     """How many times what is usual the value is off."""
-    value: float | None = None
+    value: float | str | None = None
     """What stands there in the record; ``None`` where that is not at hand."""
-    expected: tuple[float, float] | None = None
-    """Where all but two of a hundred validation records lie; ``None`` where these are not at hand.
-    """
+    unit: str = ""
+    """Of the value, by the schema."""
+    quantiles: tuple[float, ...] | None = None
+    """At 1, 25, 75 and 99 % of validation values; ``None`` where these are no numbers or not at
+    hand."""
+
+    @property
+    def expected(self) -> tuple[float, float] | None:
+        """Where all but two of a hundred validation records lie."""
+        return None if self.quantiles is None else (self.quantiles[0], self.quantiles[-1])
 
     @property
     def mistake(self) -> str:
         """The mistake of a unit or a decimal point that would explain the value; or nothing."""
-        if self.value is None or self.expected is None:
+        if not isinstance(self.value, float) or self.quantiles is None:
             return ""
-        low, high = self.expected
-        if low <= self.value <= high:
-            return ""
-        return unit_mistake(str(self.name), self.value, low, high)
+        return unit_mistake(str(self.name), self.value, self.quantiles, self.unit)
 
     def __str__(self) -> str:
         text = self.name if isinstance(self.name, str) else f"column {self.name}"
-        if self.value is not None:
-            text += f" {self.value:.6g}"
-        if self.expected is not None:
-            mistake = self.mistake
-            text += " ({:.4g} to {:.4g} expected{})".format(
-                *self.expected, f"; {mistake}" if mistake else ""
-            )
+        if isinstance(self.value, float):
+            text += f" {self.value:.6g} {self.unit}".rstrip()
+            # First, since terminals may cut what follows.
+            text += f", {self.mistake}" if self.mistake else ""
+            if self.expected is not None:
+                text += " ({:.4g} to {:.4g} expected)".format(*self.expected)
+        elif self.value:
+            text += f" {self.value}"
         if self.times >= _MOST:
             return f"{text}, over a million times usual"
         return f"{text}, {self.times:,.{0 if self.times >= 10 else 1}f} times usual"
@@ -271,7 +305,9 @@ def suspect(scores: RecordScores, k: int, contents: Contents) -> Suspect:
     if part.labels is not None:
         fields["label"] = _label(contents.records, k)
         fields["nearest_label"] = _label(contents.validation, int(part.nearest[k]))
+    # Who follows a suggestion must not change a label for a value that is wrong.
     is_by_label = part.labels is not None and part.labels[k] > max(part.features[k], 0.0)
+    is_by_label &= "features" not in kinds
     if part.suggested is not None and (is_by_label or {"label", "unknown label"} & {*kinds}):
         fields["suggested"] = str(part.suggested[k])
     if "features" in kinds or part.features[k] > 0 or not kinds:
@@ -291,16 +327,17 @@ def _kinds(part: Screening, k: int) -> tuple[str, ...]:
 
 def _odd(part: Screening, k: int, contents: Contents) -> tuple[OddColumn, ...]:
     pairs = zip(part.columns[k].tolist(), part.residuals[k].tolist(), strict=True)
-    return tuple(
-        OddColumn(
-            name=name,
-            times=times,
-            value=contents.value(k, name),
-            expected=contents.expected(name),
-        )
-        for place, (name, times) in enumerate(pairs)
-        if place == 0 or times >= _ODD
-    )
+    odd: dict[str | int, OddColumn] = {}
+    for place, (name, times) in enumerate(pairs):
+        column = contents.column(name)
+        if column not in odd and (place == 0 or times >= _ODD):
+            value = contents.value(k, name)
+            quantiles = None if isinstance(value, str) else contents.expected(name)
+            odd[column] = OddColumn(
+                name=column, times=times, value=value, unit=contents.unit(name),
+                quantiles=quantiles,
+            )  # fmt: skip
+    return tuple(odd.values())
 
 
 def row(item: Suspect, scores: RecordScores, contents: Contents | None) -> dict[str, object]:
@@ -410,7 +447,6 @@ def _cell(value: object) -> object:
     return value
 
 
-Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.str_]
 

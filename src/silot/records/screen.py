@@ -16,7 +16,14 @@ from ._arrays import Codes, Flags, even
 from .columns import RARE, aligned, odd_values
 from .copies import Nearness, accidental, originals
 from .features import Broken, judge_jointly
-from .flags import Share, rank_by_odds, share_above, share_wrong, surely_above
+from .flags import (
+    Share,
+    rank_by_odds,
+    share_above,
+    share_of_discoveries,
+    share_wrong,
+    surely_above,
+)
 from .flips import LARGEST, even_swaps, labels_of
 from .frames import Frames, Odd
 from .labels import Experts
@@ -30,6 +37,8 @@ KINDS = ("", "label", "features")
 
 # Validation records that others are compared with one by one: more hardly say more.
 _MOST = 2000
+# The quantile of distances between validation records beyond which a holder's are of another kind.
+_FAR = 0.95
 # Columns that are named for each record.
 NAMED = 3
 # A chance of being as far out that says something.
@@ -246,17 +255,22 @@ class Screen:
         if used.any():
             rows, masses = points[used], weights[used]
             own = None if codes is None or self.experts is None else codes[used]
-            values = odd_values(frames.tails, self.points, rows, fdr)
+            # Copies once: together they would crowd a tail.
+            first_of, whose = _distinct(rows)
+            values = odd_values(frames.tails, self.points, rows[first_of], fdr).of(whose)
             order = np.lexsort(rows.T[::-1])
             jointly, sound = np.zeros(len(rows)), np.zeros(0)
             jointly[order], sound = judge_jointly(frames, rows[order], masses[order], seed)
+            # Equal records of other folds are judged alike.
+            jointly = (np.bincount(whose, jointly) / np.bincount(whose))[whose]
             parts = [
                 _Part.of_features(jointly, sound, self.weights),
-                _Part(values.odds, values.sound, NOTHING),
+                _Part(values.odds, values.sound, share_of_discoveries(values.flagged, fdr)),
             ]
             if own is not None:
                 shares, null = self._learn(compared, used, frames, rows, masses, own, seed)
-                parts.append(_Part.of_labels(shares, null, own, self, seed))
+                # A value far out says nothing of a label.
+                parts.append(_Part.of_labels(shares, null, own, ~values.flagged, self, seed))
                 labels[used] = np.where(
                     judged[used], labels_of(shares, np.minimum(own, self.classes - 1),
                                             even_swaps(self.classes)), 0.0,
@@ -265,7 +279,10 @@ class Screen:
             features[used] = jointly
             scores[used] = logsumexp([part.odds for part in parts], axis=0)
             even_sound = even(logsumexp([part.sound for part in parts], axis=0), self.weights)
-            likely = [parts[2].share if len(parts) > 2 else NOTHING, parts[0].share]
+            by_features = Share(
+                *(max(pair) for pair in zip(*(p.share for p in parts[:2]), strict=True))
+            )
+            likely = [parts[2].share if len(parts) > 2 else NOTHING, by_features]
             share = max(item.value for item in likely)
             ranking = rank_by_odds(scores[used], even_sound, fdr, share)
             # However few, values far outside are no chance.
@@ -274,10 +291,18 @@ class Screen:
             kinds[used] = np.where(flagged, KINDS.index("features"), 0)
             if len(parts) > 2:
                 by_label = parts[2].odds > np.logaddexp(parts[0].odds, parts[1].odds)
-                kinds[np.flatnonzero(used)[flagged & by_label]] = KINDS.index("label")
+                by_label &= flagged & ~values.flagged
+                kinds[np.flatnonzero(used)[by_label]] = KINDS.index("label")
         precision = np.full(len(points), ranking.precision[-1] if ranking else 0.0)
         if ranking is not None:
             precision[: len(ranking.precision)] = ranking.precision
+        table = _table(likely, (1.0 - fdr) * float((kinds[used] > 0).mean()) if used.any() else 0.0)
+        if self.differs(compared.apart):
+            # Models of other data judge these: any share may be faulty.
+            table[:, 1], table[:, 2] = 0.0, 1.0
+        # No more of the first are faulty than of all.
+        faulty = table[2, 0] * max(int(used.sum()), 1)
+        precision = np.minimum(precision, faulty / np.arange(1, len(points) + 1))
         off = np.maximum(np.sqrt(compared.odd.columns), compared.times)
         # The column that a record is flagged for by itself is named first.
         leading = np.where(np.arange(off.shape[1]) == first[:, None], np.inf, off)
@@ -287,8 +312,16 @@ class Screen:
             scores, labels, features, suggested, judged.astype(np.int64), kinds,
             precision, self._originals(frames, points, used, fdr), compared.nearest,
             compared.apart, named.astype(np.int64), np.take_along_axis(off, named, axis=1),
-            _table(likely, (1.0 - fdr) * float((kinds[used] > 0).mean()) if used.any() else 0.0),
+            table,
         )  # fmt: skip
+
+    def differs(self, apart: Array) -> bool:
+        """Whether records as a whole lie elsewhere, by squared distances (n,) to the nearest."""
+        frames = self.frames
+        if len(frames.places) < 3:
+            return False
+        usual = float(np.quantile(frames.spacing()[0], _FAR))
+        return float(np.median(np.sqrt(apart))) > usual > 0
 
     def _originals(self, frames: Frames, points: Array, used: Flags, fdr: float) -> Codes:
         """Of which earlier record each is a copy (n,), -1 if of none."""
@@ -313,12 +346,7 @@ class Screen:
         size = len(self.points)
         # In an order of their own, and copies once: they would vouch for one another.
         rows = np.column_stack([points, codes.astype(np.float64)])
-        first, whose = np.arange(len(points)), np.arange(len(points))
-        if accidental(points):
-            first = np.lexsort(rows.T[::-1])
-            whose[first] = np.arange(len(points))
-        else:
-            _, first, whose = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        first, whose = _distinct(rows, points)
         shares = self.experts(points[first], frames)
         places = np.flatnonzero(used)[first]
         same = np.isin(places, compared.same)
@@ -333,7 +361,7 @@ class Screen:
             seed=seed,
         )
         learned = learn(both, np.concatenate([self.shares, shares])).shares
-        return learned[size:][whose.ravel()], learned[:size]
+        return learned[size:][whose], learned[:size]
 
     def compared(self, frames: Frames, points: Array) -> Compared:
         """What sets records apart from validation records."""
@@ -386,10 +414,11 @@ class _Part(NamedTuple):
 
     @classmethod
     def of_labels(
-        cls, shares: Array, null: Array, codes: Codes, screen: Screen, seed: int
+        cls, shares: Array, null: Array, codes: Codes, counted: Flags, screen: Screen, seed: int
     ) -> _Part:
         swaps, judged = even_swaps(screen.classes), codes < screen.classes
-        share = share_wrong(shares[judged], codes[judged], null, screen.codes, seed)
+        counted = counted & judged
+        share = share_wrong(shares[counted], codes[counted], null, screen.codes, seed)
         ratios = labels_of(shares, np.minimum(codes, screen.classes - 1), swaps)
         sound = labels_of(null, screen.codes, swaps)
         ordered = even(sound, screen.weights)
@@ -397,11 +426,31 @@ class _Part(NamedTuple):
         return cls(np.where(judged, odds, -np.inf), sound, share)
 
 
-def _merged(points: Array, kinds: Codes, kept: Codes, masses: Array) -> tuple[Codes, Array]:
-    """The first of equal records, and their mass together; of two classes, both."""
-    rows = np.column_stack([points[kept], kinds[kept].astype(np.float64)])
+def _distinct(
+    rows: Array, points: Array | None = None
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Places of distinct rows in order, and which of them each row is; all where chance repeats.
+
+    ``points`` are what must not be repeated by chance, by default the rows.
+    """
+    if accidental(rows if points is None else points):
+        first = np.lexsort(rows.T[::-1])
+        whose = np.empty(len(rows), dtype=np.intp)
+        whose[first] = np.arange(len(rows))
+        return first, whose
     _, first, whose = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return kept[first], np.bincount(whose.ravel(), masses).astype(np.float64)
+    return first, whose.ravel()
+
+
+def _merged(points: Array, kinds: Codes, kept: Codes, masses: Array) -> tuple[Codes, Array]:
+    """The first of equal records, with the mean of their masses; of two classes, both."""
+    rows = np.column_stack([points[kept], kinds[kept].astype(np.float64)])
+    _, first, whose, counts = np.unique(
+        rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    # One row may be most of a table of few values: its mass together would outweigh the others.
+    merged = np.bincount(whose.ravel(), masses) / counts
+    return kept[first], merged / merged.sum()
 
 
 def features_of(screen: Screen, frames: Frames, points: Array) -> Array:

@@ -263,7 +263,10 @@ def _with_all(numbers: dict[str, Number], records: float) -> dict[str, Estimate]
     kinds = list(numbers.values())
     value, low = (max(getattr(number, what) for number in kinds) for what in ("value", "low"))
     total = Number(value, low, max(value, min(sum(number.high for number in kinds), records)))
-    return {name: Estimate(*number) for name, number in {**numbers, "all": total}.items()}
+    return {
+        name: Estimate(*(min(end, records) for end in number))
+        for name, number in {**numbers, "all": total}.items()
+    }
 
 
 @dataclass(frozen=True)

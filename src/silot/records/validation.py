@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from ..distances.questions import ClassSizes, Codes, Describe, LabelledRecords, decode_classes
 from ..distances.shared_options import seed_option, switch
@@ -18,16 +17,13 @@ from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Question
 from ..options import option, part
 from ..render.words import count
+from ._arrays import Flags
 from .flags import needed
 from .questions.scores import ScreenRecords
 from .result import Estimate, RecordScores, Screening
 from .scoring import Scoring
 from .screen import FARTHEST, KINDS, NAMED, Screen, Screened
 
-Flags = npt.NDArray[np.bool_]
-
-# The quantile of distances between validation records beyond which a holder's are of another kind.
-_FAR = 0.95
 # Models of the validation data of a party, by seed and labels: holders are asked one by one.
 _FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, Codes, str]]] = (
     WeakKeyDictionary()
@@ -185,9 +181,7 @@ class RecordsRun:
         # Equal ones among the validation records make it chance.
         if same and len(np.unique(screen.points, axis=0)) == len(screen.points):
             text += f"; {count(same, 'record')} equal {self.trusted} records"
-        usual = screen.frames.spacing()[0] if len(screen.frames.places) > 2 else np.full(1, np.inf)
-        is_far = np.median(np.sqrt(screened.apart)) > np.quantile(usual, _FAR) > 0
-        if is_far or flagged.mean() > 0.5:
+        if screen.differs(screened.apart) or flagged.mean() > 0.5:
             text += (
                 f"; the holder's data as a whole differ from the {self.trusted} data: which of its "
                 "records are faulty cannot be told from these"
@@ -236,7 +230,7 @@ def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
         scores,
         answer.array("labels", ndim=1),
         answer.array("features", ndim=1),
-        _codes(answer, "suggested", (size,), -1, max(classes, 0) - 1),
+        _codes(answer, "suggested", (size,), -1, classes - 1),
         _codes(answer, "judged", (size,), 0, 1),
         _codes(answer, "kinds", (size,), 0, len(KINDS) - 1),
         answer.array("precision", ndim=1),

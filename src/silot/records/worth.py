@@ -89,7 +89,7 @@ class Worth(Valuation):
                 failed.append(f"{name} ({error.code})")
         worth = rank_by_utility(worth, utilities)
         if not failed:
-            return worth.with_note("ranks and shares are by utility")
+            return worth
         return worth.with_note(
             f"no utility of {', '.join(failed)}: ranks and shares are by distance"
         )

@@ -346,12 +346,15 @@ def _add_intervals(
 
 
 def rank_by_utility(worth: Contributions, utilities: Mapping[str, Utility]) -> Contributions:
-    """Add utilities; where every holder has one, ranks and shares are by them."""
+    """Add utilities; ranks and shares are by them where every holder has one, and any is sure."""
     items = [replace(item, utility=utilities.get(item.holder)) for item in worth.holders]
     if not items or set(worth.names) - set(utilities):
         return replace(worth, holders=tuple(items))
     values = np.array([utilities[name].value for name in worth.names])
     errors = _MARGIN * np.array([utilities[name].error for name in worth.names])
+    if (values <= errors).all():
+        note = "no utility is clear of 0: ranks and shares are by distance"
+        return replace(worth, holders=tuple(items)).with_note(note)
     # As if they were squared distances: the most useful holder is at zero.
     behind = Margins(values.max() - values, errors, errors)
     ranks, bounds = rank(behind.squares), bound_ranks(behind).tolist()
@@ -369,4 +372,4 @@ def rank_by_utility(worth: Contributions, utilities: Mapping[str, Utility]) -> C
         )
         for k, item in enumerate(items)
     )
-    return replace(worth, holders=holders)
+    return replace(worth, holders=holders).with_note("ranks and shares are by utility")

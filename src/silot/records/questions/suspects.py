@@ -34,7 +34,7 @@ class CountSuspects(ScreenModels, ByMass):
     Notes
     -----
     A record is in one bin for its features and, with ``classes``, in one for its label; in which
-    depends on that record and on public fields only (``screening.alone``). It adds at most K
+    depends on that record and on public fields only (``silot.records.alone``). It adds at most K
     units to each, so one record moves the vector by at most :math:`K \sqrt 2` in the Euclidean
     norm, K without classes.
     """
