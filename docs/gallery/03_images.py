@@ -79,5 +79,5 @@ plt.show()
 #
 # **When not**: trusted records of another distribution than the holder's; fewer than 50 of them.
 #
-# **More**: [which records are broken](../records.md), [estimators](../estimators.md).
+# **More**: [which records are faulty](../records.md), [estimators](../estimators.md).
 # **Next**: [drift of a site](04_drift.py).

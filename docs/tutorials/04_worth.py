@@ -138,4 +138,4 @@ assert 0 < total <= 1
 # - Under a budget of privacy use `method="sketch"` with some hundred records a holder.
 #
 # **More**: [worth](../value.md), [gallery: a market of sellers](../gallery/02_market.py).
-# **Next**: [finding broken records](05_records.py).
+# **Next**: [finding faulty records](05_records.py).

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 5. Finding broken records
+# # 5. Finding faulty records
 #
-# Some records are trusted, others may have wrong labels or broken values. This tutorial finds them with
+# Some records are trusted, others may have wrong labels or faulty values. This tutorial finds them with
 # `silot.value_records`, then inside a scikit-learn pipeline with `silot.estimators`, where nothing is
 # sent at all.
 
@@ -101,7 +101,7 @@ assert results["cleaned"] > results["all records"]
 #
 # ## Broken values before a prediction
 #
-# `RecordScreener` is fitted on trusted records. As the first step it repairs what it calls broken,
+# `RecordScreener` is fitted on trusted records. As the first step it repairs what it calls faulty,
 # before every prediction:
 
 # %%
@@ -115,7 +115,7 @@ for k in shifted[:3]:
 error = np.abs(repaired[area] / x.loc[shifted, area] - 1)
 assert error.max() < 0.5 and (screener.predict(values.iloc[shifted]) == -1).all()
 
-# %% alt="Scores of sound records, wrong labels and broken values."
+# %% alt="Scores of sound records, wrong labels and faulty values."
 fig, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
 kinds = {
     "sound": ~np.isin(ours, [*wrong, *shifted]),
@@ -157,5 +157,5 @@ assert np.isfinite(found).all()
 # - `value_records` says which records, of what kind and why; it is level `record`.
 # - `CleanedClassifier` and `RecordScreener` do it in place. A fitted one contains the trusted records.
 #
-# **More**: [broken records](../records.md), [estimators](../estimators.md).
+# **More**: [faulty records](../records.md), [estimators](../estimators.md).
 # **Next**: [releases](06_releases.py).

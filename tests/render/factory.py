@@ -160,7 +160,7 @@ def record_scores(
         "method": "published" if published else "screening",
         "fdr": None if published else 0.1,
         "screening": None if published else screening(scores, flagged, labels=labels, seed=seed),
-        "rule": "about 10 % of the flagged records are to be sound ones",
+        "rule": "about 10 % of the flagged records may be clean",
         "status": "screened with 50 validation records",
         "converged": True,
         "seed": seed,

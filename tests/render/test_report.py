@@ -274,10 +274,10 @@ def test_records_come_as_one_as_many_or_by_name() -> None:
 def test_truth_adds_precision_and_recall() -> None:
     page = full()
     assert "precision" in page.text and "recall" in page.text
-    assert any("share of broken records found" in drawn for drawn in svgs(page))
+    assert any("share of faulty records found" in drawn for drawn in svgs(page))
     without = full(truth=None)
     assert "precision" not in without.text
-    assert not any("share of broken records found" in drawn for drawn in svgs(without))
+    assert not any("share of faulty records found" in drawn for drawn in svgs(without))
 
 
 @pytest.mark.heavy
@@ -295,7 +295,7 @@ def test_the_sentence_about_records_is_that_of_the_result() -> None:
     bare, _ = record_scores("north", 60, published=True)
     text = Page(render(bare)).text
     assert f"{bare.summary}." in text and "calibrated gradient" in text
-    assert "suggested label" not in text and "copy of" not in text and "broken" in text
+    assert "suggested label" not in text and "copy of" not in text and "faulty" in text
 
 
 def test_every_suspect_record_is_listed_with_what_is_wrong_with_it() -> None:
@@ -388,7 +388,7 @@ def test_scores_that_are_flagged_nowhere_infinite_or_wild() -> None:
     assert "0 of 30 flagged" in text and "∞" in text
     only = Page(render(flat)).text
     assert (
-        "None of 3 scored records is flagged as broken at this level; the most suspect are listed."
+        "None of 3 scored records is flagged as faulty at this level; the most suspect are listed."
         in only
     )
 

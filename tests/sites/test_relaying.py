@@ -79,7 +79,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def server(made: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     # Nobody listens here, and this process must not end.
-    monkeypatch.setattr(flare, "_exit_unless_listening", lambda kit: None)
+    monkeypatch.setattr("silot.sites.flare._exit_unless_listening", lambda kit: None)
     cell = Cell(made)
     engine = SimpleNamespace(get_cell=lambda: cell, server=Server())
     context = SimpleNamespace(get_engine=lambda: engine)

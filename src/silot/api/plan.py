@@ -206,7 +206,7 @@ def _from_sketches(
     )
     notes = [
         "records were not scored: releases do not tell them (silot records --method private "
-        "counts broken ones)"
+        "counts faulty ones)"
     ]
     case = Case(pool, clustering, {})
     return _build_plan(case, parties, planning, worth, notes, sketches, step)

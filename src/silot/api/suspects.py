@@ -34,7 +34,7 @@ def count_broken(
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> BrokenCounts:
-    """How many records of each holder are broken, told with noise; scores stay with the holders.
+    """How many records of each holder are faulty, with noise; scores stay with the holders.
 
     Models are fitted on public records, weighted by a differentially private sketch of the
     validation data. Each holder screens its records with them and tells noisy counts.

@@ -112,7 +112,7 @@ def demo_command(
         highlight=False,
     )
     OUT.print("\nWhat the holders' data are worth for 300 other digits, labels and all:")
-    show_blocks(written(worth_table(worth), "terminal")[:1])
+    show_blocks(written(worth_table(worth), "terminal")[:2])
     OUT.print(f"\nAudit of trianglewad's messages, {' and '.join(audited.targets)}:")
     OUT.print(audited.verdict, highlight=False, markup=False)
     maps = picture if can_draw() else "not drawn without matplotlib: pip install 'silot[plot]'"

@@ -231,7 +231,7 @@ class Spending(Flags):
     """Where releases are charged."""
 
     public: Path | None = flag(
-        "For sketch and private: public records, of the holders' law and of no holder."
+        "For sketch and private: public records, distributed as the holders' and of no holder."
     )
     ledgers: Path | None = flag(
         "For sketch and private: folder of the holders' ledgers, which releases are charged to."

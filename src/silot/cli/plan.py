@@ -17,7 +17,7 @@ from .sites import Where
 def plan_command(
     holders: HoldersArgument = None,
     *,
-    validation: Path = flag("Data of the law that matters.", default=...),
+    validation: Path = flag("Data as they should be.", default=...),
     method: Literal["exact", "sketch"] = flag(
         "From all records, which are disclosed; or private sketches.",
         "-m",

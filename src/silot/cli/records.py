@@ -37,7 +37,7 @@ class Listing(Flags):
     """Which records are flagged, and where they are listed and shown."""
 
     fdr: float | None = flag(
-        "Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
+        "Share of the flagged records that may be clean. Default: 0.1; 0: no flags."
     )
     sheet: Path | None = flag(
         "List the most suspect records in this file (.csv or .xlsx), with values that stand there."
@@ -123,7 +123,7 @@ def records_command(
 def _count_broken(
     holders: Mapping[str, Measure] | Connection, validation: Measure, **options: Any
 ) -> BrokenCounts:
-    """Count the broken records of one holder, with noise."""
+    """Count the faulty records of one holder, with noise."""
     if "public" not in options:
         raise InputError(
             "method 'private' needs public records that models are fitted on: give --public.",

@@ -63,7 +63,7 @@ class Scoring(Listing):
 def value_command(
     holders: HoldersArgument = None,
     *,
-    validation: Path | None = flag("Data of the law that matters. Default: the barycenter."),
+    validation: Path | None = flag("Data as they should be. Default: the barycenter."),
     method: str,
     where: Where,
     tables: NamedTables,

@@ -36,7 +36,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     r"""Screen records with models of trusted ones: ``value_records`` as an outlier detector.
 
     ``fit`` reads off trusted records what is normal. Each record x, with its label l where labels
-    are judged, then has the log odds that it is broken,
+    are judged, then has the log odds that it is faulty,
 
     .. math:: s(x, l) = \log \left( \frac{\pi_f}{1 - \pi_f} \frac{p(x | \text{broken})}
               {p(x | \text{sound})} + \frac{\pi_l}{1 - \pi_l}
@@ -50,7 +50,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     labels
         Whether labels are judged too: ``fit`` then needs them.
     level
-        Share of clean records that ``predict`` calls broken, above 0 and up to 0.5.
+        Share of clean records that ``predict`` calls faulty, above 0 and up to 0.5.
     fdr
         Share of the records flagged by ``screen`` that may be sound, from 0 up to, not including,
         1; 0 flags nothing.
@@ -87,7 +87,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     Notes
     -----
     In a pipeline records cannot be dropped, so ``transform`` repairs them: of a record that
-    ``predict`` calls broken, the column that fits the others least, if it is farther off than all
+    ``predict`` calls faulty, the column that fits the others least, if it is farther off than all
     but ``level`` of the trusted records are, gets the mean of the five nearest trusted records by
     the other columns; then the next, up to half of the columns. ``fit_transform`` on trusted
     records, as in ``Pipeline.fit``, changes about ``level`` of them at most.
@@ -171,7 +171,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         return self
 
     def score_samples(self, X: Any, y: Any = None) -> Array:  # noqa: N803
-        """How normal each record is, by itself: minus the log odds that it is broken.
+        """How normal each record is, by itself: minus the log odds that it is faulty.
 
         Parameters
         ----------
@@ -191,15 +191,15 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         return -odds(self._screen, records.points, self._codes(records))[0]
 
     def decision_function(self, X: Any, y: Any = None) -> Array:  # noqa: N803
-        """``score_samples`` less ``offset_`` (n,): below 0 for records that are called broken."""
+        """``score_samples`` less ``offset_`` (n,): below 0 for records that are called faulty."""
         return self.score_samples(X, y) - self.offset_
 
     def predict(self, X: Any, y: Any = None) -> Signs:  # noqa: N803
-        """-1 for each record (n,) that is called broken, 1 for the others."""
+        """-1 for each record (n,) that is called faulty, 1 for the others."""
         return np.where(self.decision_function(X, y) < 0, -1, 1)
 
     def transform(self, X: Any) -> Array:  # noqa: N803
-        """Repair the features of records that are called broken.
+        """Repair the features of records that are called faulty.
 
         Parameters
         ----------

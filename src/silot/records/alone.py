@@ -15,7 +15,7 @@ class Alone:
     r"""Ratios of records, each computed from that record and the models alone.
 
     ``Screen`` looks at all records of a holder together: how common their classes are, how many
-    seem broken. Here nothing is learned from them, and each is computed by itself, for the rounding
+    seem faulty. Here nothing is learned from them, and each is computed by itself, for the rounding
     of a matrix product may depend on the rows beside it. Adding or removing a record then changes
     what is said of no other, to the last bit.
 
@@ -31,7 +31,7 @@ class Alone:
         self._swaps = even_swaps(screen.classes)
 
     def __call__(self, points: Array, codes: Codes | None, counted: Flags) -> tuple[Array, Array]:
-        """Log likelihood ratios of a wrong label and of broken features (n,), as far as counted.
+        """Log likelihood ratios of a wrong label and of faulty features (n,), as far as counted.
 
         A record that the models fail on, or find no number for, has NaN: whether they do must
         not show otherwise than by where it is counted. The ratio of a label of an unknown class

@@ -131,7 +131,7 @@ def _truth(name: str, values: npt.ArrayLike, records: int) -> Flags:
     if truth.dtype.kind not in "bui" or not np.isin(truth, (0, 1)).all():
         raise InputError(
             f"truth of {_quoted(name)} is {truth.dtype}; truth values are needed, True for a "
-            "record known to be broken.",
+            "record known to be faulty.",
             code="report-truth",
         )
     return truth.astype(bool)

@@ -166,7 +166,7 @@ def odd_values(tails: Tails, validation: Array, points: Array, fdr: float) -> Od
     validation, points
         Records (m, d) and (n, d), n at least 1.
     fdr
-        Share of the discoveries that may be sound.
+        Share of the discoveries that may be clean.
     """
     size, width = points.shape
     many = 2 * max(int(np.isfinite(tails.scale).any(axis=0).sum()), 1)
@@ -244,7 +244,7 @@ def _far(chances: Array) -> Array:
 
 
 def discoveries(chances: Array, fdr: float) -> Flags:
-    """Flag records by the chance that a sound one is as odd (Benjamini and Hochberg, 1995).
+    """Flag records by the chance that a clean one is as odd (Benjamini and Hochberg, 1995).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How many records are broken, from how many there are in a few bins of suspicion, with noise."""
+"""How many records are faulty, from how many there are in a few bins of suspicion, with noise."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Bins:
     sound: Array
     """Shares (B,) of clean records."""
     broken: Array | None
-    """Shares (B,) of broken records; ``None`` where faults may be of any kind."""
+    """Shares (B,) of faulty records; ``None`` where faults may be of any kind."""
     size: float
     """How many records of equal weight the shares are known from."""
 
@@ -83,7 +83,7 @@ class Bins:
         return totals.astype(np.float64)
 
     def estimate(self, counts: Array, noise: float) -> Number:
-        """How many of the records in these bins are broken.
+        """How many of the records in these bins are faulty.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Bins:
 
     @property
     def _below(self) -> int:
-        """Bins of the lower four fifths of clean records, where hardly any broken one lies."""
+        """Bins of the lower four fifths of clean records, where hardly any faulty one lies."""
         return int(np.searchsorted(np.cumsum(self.sound), 0.8 - 1e-9)) + 1
 
     def flagged(self, counts: Array, noise: float, fdr: float, broken: Number) -> Number:

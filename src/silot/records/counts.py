@@ -1,4 +1,4 @@
-"""How many records are broken, told with noise, and the models holders find them with."""
+"""How many records are faulty, told with noise, and the models holders find them with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Suspects:
     records: float
     """Estimated number of records."""
     broken: Mapping[str, Estimate]
-    """About how many records are broken, with a 95 % interval: ``"label"``, ``"features"`` and
+    """About how many records are faulty, with a 95 % interval: ``"label"``, ``"features"`` and
     ``"all"``."""
     flagged: Mapping[str, Estimate]
     """About how many the holder would flag at the level asked, for the same."""
@@ -44,7 +44,7 @@ class Screener(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BrokenCounts(Billed):
-    """How many records of each holder are broken, and models to find them with.
+    """How many records of each holder are faulty, and models to find them with.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class BrokenCounts(Billed):
         name
             What to call the holder.
         fdr
-            Share of the flagged records that may be sound; that of the run by default.
+            Share of the flagged records that may be clean; that of the run by default.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""How likely a record's features are broken: a logistic regression on parts of its oddness."""
+"""How likely a record's features are faulty: a logistic regression on parts of its oddness."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDLESS = 1e9
 
 @dataclass(frozen=True)
 class Broken:
-    """Log likelihood ratio of features that are broken against features that are not.
+    """Log likelihood ratio of features that are faulty against features that are not.
 
     Validation records are compared with the same records with noise added, or with values of
     other records put in, in all columns or in some; each against the validation records without

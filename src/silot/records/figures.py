@@ -29,7 +29,7 @@ _SAMPLE = 200
 
 
 def inspection(scores: Array, truth: Flags) -> tuple[Array, Array]:
-    """Return the share of broken records found against the share inspected, the worst first.
+    """Return the share of faulty records found against the share inspected, the worst first.
 
     Records of equal score are taken in no order, so the curve is a straight line across them.
     """
@@ -42,7 +42,7 @@ def inspection(scores: Array, truth: Flags) -> tuple[Array, Array]:
 
 
 def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
-    """Draw how soon broken records are found."""
+    """Draw how soon faulty records are found."""
     broken, auc = float(truth.mean()), decimals(quality(scores, truth).auc, 3)
 
     def draw(figure: Figure) -> None:
@@ -54,7 +54,7 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
         if scores.flagged.any():
             _mark(axes, float(scores.flagged.mean()))
         axes.set_xlabel("share of records inspected, the most suspect first")
-        axes.set_ylabel("share of broken records found")
+        axes.set_ylabel("share of faulty records found")
         axes.set_ylim(0, 1.03)
         _percentages(axes.xaxis, axes.yaxis)
         _legend(axes, "lower right")
@@ -63,8 +63,8 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
         draw,
         _SIZE,
         f"Inspection curve of {label(name)}: AUC {auc}.",
-        "How many of the records known to be broken are found when records are inspected in the "
-        "order of their scores. AUC is the chance that a broken record scores above a sound one. "
+        "How many of the records known to be faulty are found when records are inspected in the "
+        "order of their scores. AUC is the chance that a faulty record scores above a clean one. "
         "Records left of the dashed line are about as many as are flagged.",
         narrow_height=_SIZE[1],
     )
@@ -92,7 +92,7 @@ def score_figure(name: str, scores: RecordScores) -> Picture:
             axes.set_yscale("symlog", linthresh=3.0)
         axes.axhline(0.0, color="#bbbbbb", linewidth=0.8, zorder=0)
         axes.set_xlabel("share of records, the most suspect first")
-        axes.set_ylabel("log odds of being broken" if scores.screening else "calibrated gradient")
+        axes.set_ylabel("log odds of being faulty" if scores.screening else "calibrated gradient")
         _percentages(axes.xaxis)
         _legend(axes, "upper right")
 
@@ -101,7 +101,7 @@ def score_figure(name: str, scores: RecordScores) -> Picture:
         _SIZE,
         f"Scores of the {count(records, 'record')} of {label(name)} in falling order; "
         f"{scores.flagged.sum()} are flagged.",
-        "Scores in falling order. At 0 a record is as likely broken as not."
+        "Scores in falling order. At 0 a record is as likely faulty as not."
         if scores.screening
         else "Calibrated gradients in falling order; positive ones are flagged.",
         narrow_height=_SIZE[1],

@@ -33,7 +33,7 @@ _Z, _SURE = 1.96, 2.0
 _NONE, _DOUBT = 3.0, 1.5
 # Validation records that odds are worth: few of these correct odds a little, many decide.
 _PRIOR = 2.0
-# What validation records make of the share of sound ones at least: few of them are no proof.
+# What validation records make of the share of clean ones at least: few of them are no proof.
 _LEAST = 0.75
 
 
@@ -73,9 +73,9 @@ def needed(fdr: float) -> int:
 def rank_by_odds(odds: Array, null: Array, fdr: float, share: float) -> Ranking:
     r"""Rank records, and flag the longest run of which about ``fdr`` are sound.
 
-    Log odds :math:`s` expect :math:`\sum_{i \le k} 1 / (1 + e^{s_i})` sound ones among the first k,
+    Log odds :math:`s` expect :math:`\sum_{i \le k} 1 / (1 + e^{s_i})` clean ones among the first k,
     and so :math:`D_k` of m validation records as suspect as these; :math:`A_k` are. Both together
-    give the share of sound ones, with a gamma prior that is worth two validation records:
+    give the share of clean ones, with a gamma prior that is worth two validation records:
 
     .. math:: \frac{1}{k} \sum_{i \le k} \frac{1}{1 + e^{s_i}} \cdot
               \max\left(\frac{3}{4}, \frac{2 + A_k}{2 + D_k}\right).
@@ -187,7 +187,7 @@ def share_above(ratios: Array, null: Array) -> Share:
 
 
 def share_of_discoveries(flagged: Flags, fdr: float) -> Share:
-    """Share faulty by discoveries at a level, of which twice as many may be sound as expected."""
+    """Share faulty by discoveries at a level, of which twice as many may be clean as expected."""
     size = len(flagged)
     part = float(flagged.mean()) if size else 0.0
     room = _Z * (part * (1.0 - part) / max(size, 1)) ** 0.5

@@ -246,7 +246,7 @@ class Suspect:
     suggested: str = ""
     """The class it seems to be of, where its label is wrong or unknown."""
     columns: tuple[OddColumn, ...] = field(default=())
-    """Where its features are likely broken, those responsible, the worst first."""
+    """Where its features are likely faulty, those responsible, the worst first."""
     copy_of: int | None = None
     """The record it is a copy of, if any."""
     original: str = ""
@@ -474,7 +474,7 @@ class Screening:
     labels: Array | None = field(repr=False)
     """Log likelihood ratio (n,) of a wrong label against a right one; ``None`` without labels."""
     features: Array = field(repr=False)
-    """Log likelihood ratio (n,) of broken features against sound ones."""
+    """Log likelihood ratio (n,) of faulty features against clean ones."""
     kinds: Texts = field(repr=False)
     """``"label"`` or ``"features"`` (n,), what a flagged record is flagged for; else ``""``."""
     suggested: npt.NDArray[Any] | None = field(repr=False)
@@ -492,9 +492,9 @@ class Screening:
     residuals: Array = field(repr=False)
     """How many times what is usual their values are off (n, c)."""
     precision: Array = field(repr=False)
-    """Share (n,) expected to be broken among the first one, two and so on of ``worst``."""
+    """Share (n,) expected to be faulty among the first one, two and so on of ``worst``."""
     broken: Mapping[str, Estimate]
-    """About how many records are broken: ``"label"``, ``"features"`` and ``"all"``."""
+    """About how many records are faulty: ``"label"``, ``"features"`` and ``"all"``."""
 
     @property
     def copies(self) -> Flags:
@@ -509,14 +509,14 @@ class RecordScores(Billed):
     Attributes
     ----------
     scores
-        One number a record (n,), higher means more suspect: the log odds that it is broken; with
+        One number a record (n,), higher means more suspect: the log odds that it is faulty; with
         the published method its calibrated gradient, in units of cost.
     flagged
-        Records called broken (n,).
+        Records called faulty (n,).
     method
         ``"screening"`` or ``"published"``.
     fdr
-        Share of the flagged records that may be sound; ``None`` where the method has no level.
+        Share of the flagged records that may be clean; ``None`` where the method has no level.
     screening
         Parts of the scores, kinds of faults, copies; ``None`` with the published method.
     coordinator
@@ -560,7 +560,7 @@ class RecordScores(Billed):
 
     @property
     def summary(self) -> str:
-        """How many records are flagged, for what, about how many are broken, and copies.
+        """How many records are flagged, for what, about how many are faulty, and copies.
 
         Examples
         --------
@@ -583,7 +583,7 @@ class RecordScores(Billed):
         value, low, high = (
             f"{edge:,.0f}" for edge in (estimate.value, estimate.low, estimate.high)
         )
-        text += f"; about {value} {'is' if value == '1' else 'are'} broken ({low} to {high})"
+        text += f"; about {value} {'is' if value == '1' else 'are'} faulty ({low} to {high})"
         copies = int(part.copies.sum())
         first = min(_LISTED, len(self.scores))
         expected = first * float(part.precision[first - 1])

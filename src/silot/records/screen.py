@@ -1,4 +1,4 @@
-"""What is normal, read off validation records, and what is broken of other records."""
+"""What is normal, read off validation records, and what is faulty of other records."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Screened:
     """What is found of each of n records."""
 
     scores: Array
-    """Log odds that a record is broken."""
+    """Log odds that a record is faulty."""
     labels: Array
     """Log likelihood ratios of a wrong label; without labels, zeros."""
     features: Array
-    """Log likelihood ratios of broken features."""
+    """Log likelihood ratios of faulty features."""
     suggested: Codes
     """The likeliest class, of those that are not its own if its label is flagged."""
     judged: Codes
@@ -64,7 +64,7 @@ class Screened:
     kinds: Codes
     """Places in ``KINDS``: what a flagged record is flagged for, 0 for the others."""
     precision: Array
-    """Share expected to be broken among the first one, two and so on by their scores (n,)."""
+    """Share expected to be faulty among the first one, two and so on by their scores (n,)."""
     origin: Codes
     """The record that it is a copy of, exact or nearly, -1 if none."""
     nearest: Codes
@@ -76,7 +76,7 @@ class Screened:
     residuals: Array
     """How many times what is usual their values are off (n, c)."""
     shares: Array
-    """About what share is broken, and its 95 % interval (3, 3): by label, by features, in all."""
+    """About what share is faulty, and its 95 % interval (3, 3): by label, by features, in all."""
 
 
 class Compared(NamedTuple):
@@ -235,7 +235,7 @@ class Screen:
             Classes (n,); from ``classes`` on, classes that the validation records do not have.
             Without experts they are not looked at.
         fdr
-            Share of the flagged records that may be sound.
+            Share of the flagged records that may be clean.
         seed
             Of trees, folds and draws.
         """
@@ -301,8 +301,8 @@ class Screen:
             # Models of other data judge these: any share may be faulty.
             table[:, 1], table[:, 2] = 0.0, 1.0
         # No more of the first are faulty than of all.
-        faulty = table[2, 0] * max(int(used.sum()), 1)
-        precision = np.minimum(precision, faulty / np.arange(1, len(points) + 1))
+        broken = table[2, 0] * max(int(used.sum()), 1)
+        precision = np.minimum(precision, broken / np.arange(1, len(points) + 1))
         off = np.maximum(np.sqrt(compared.odd.columns), compared.times)
         # The column that a record is flagged for by itself is named first.
         leading = np.where(np.arange(off.shape[1]) == first[:, None], np.inf, off)
@@ -454,7 +454,7 @@ def _merged(points: Array, kinds: Codes, kept: Codes, masses: Array) -> tuple[Co
 
 
 def features_of(screen: Screen, frames: Frames, points: Array) -> Array:
-    """Log ratios of broken features against sound ones (n,)."""
+    """Log ratios of faulty features against clean ones (n,)."""
     return features_by(screen, frames.odd(points), frames.far(points)[0])
 
 
@@ -504,9 +504,9 @@ def _table(likely: list[Share], flagged: float) -> Array:
 
 
 def odds(screen: Screen, points: Array, codes: Codes | None) -> tuple[Array, Array]:
-    """Log odds (n,) that a record is broken, and how far off each of its columns is (n, d).
+    """Log odds (n,) that a record is faulty, and how far off each of its columns is (n, d).
 
-    ``Screen`` learns from all records together how many are broken. Here it is assumed (``SOME``
+    ``Screen`` learns from all records together how many are faulty. Here it is assumed (``SOME``
     and ``RARE``), and nothing is learned from them: other records change what is said of one by no
     more than rounding.
 
@@ -531,7 +531,7 @@ def odds(screen: Screen, points: Array, codes: Codes | None) -> tuple[Array, Arr
 def odds_by(
     screen: Screen, frames: Frames, compared: Compared, points: Array, codes: Codes | None
 ) -> tuple[Array, Array]:
-    """Log odds (n,) that records are broken, and log ratios of their labels, each by itself."""
+    """Log odds (n,) that records are faulty, and log ratios of their labels, each by itself."""
     features = features_by(screen, compared.odd, compared.chances)
     if screen.experts is None or codes is None:
         return _together(screen, features, None), np.zeros(len(points))

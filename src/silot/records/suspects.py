@@ -1,4 +1,4 @@
-"""How many records of each holder are broken, told with noise; their scores stay with them."""
+"""How many records of each holder are faulty, told with noise; their scores stay with them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TOLD, _UNLIKE = 0.1, 0.5
 
 
 class CountBroken(Private, Joint[BrokenCounts]):
-    r"""Count the broken records of holders, with noise, by models of public records.
+    r"""Count the faulty records of holders, with noise, by models of public records.
 
     The coordinator's validation data are sketched as a holder's are (``sketches``): counts in
     public cells and classes with discrete Gaussian noise. Public records are weighted anew by
@@ -53,10 +53,10 @@ class CountBroken(Private, Joint[BrokenCounts]):
 
     with :math:`l` their class and :math:`c` their cell, and models are fitted on them (as in
     ``records``). These travel; nothing else of the validation data does. Each holder computes
-    the likelihood ratios of a wrong label and of broken features of each of its records, counts
+    the likelihood ratios of a wrong label and of faulty features of each of its records, counts
     the records in public bins of them, and tells the counts with noise
     (``records.questions``). From bins of sound public records, and of these with other labels,
-    follows how many are broken (``records.counted``).
+    follows how many are faulty (``records.counted``).
 
     ``own`` has the coordinator's validation data, behind a ledger of their own: a ``Holder`` whose
     policy has a budget. ``None``: public records are trusted as they are.
@@ -76,8 +76,9 @@ class CountBroken(Private, Joint[BrokenCounts]):
 
     Notes
     -----
-    Records of a law of their own seem broken: compare with ``own=None``, or with another holder.
-    A record with broken features often seems to be of another class too, and counts for both.
+    Records of a distribution of their own seem faulty: compare with ``own=None``, or with another
+    holder.
+    A record with faulty features often seems to be of another class too, and counts for both.
 
     Examples
     --------
@@ -95,14 +96,14 @@ class CountBroken(Private, Joint[BrokenCounts]):
     disclosure = Disclosure.PRIVATE
 
     public: Public | None = option(
-        "Public records (m, d), of the law that records should have, and of nobody's: 50 or more, "
+        "Public records (m, d), distributed as records should be, and of nobody's: 50 or more, "
         "1000 for good. With ``labels`` a ``Measure`` whose labels are right.",
         anything("records (m, d)"),
         default=None,
     )
     labels: bool = switch("Whether labels may be wrong too.", flag=False)
     fdr: float = option(
-        "Share of the flagged records that may be sound, for how many would be flagged.",
+        "Share of the flagged records that may be clean, for how many would be flagged.",
         part(),
         default=0.1,
     )
@@ -225,14 +226,14 @@ class _Run:
         if lost > _UNLIKE or weights.sum() <= 0:
             raise InputError(
                 f"about {100 * lost:.0f} % of the validation data are of classes, or in cells, "
-                "that no public record is in. Give public records of their law.",
+                "that no public record is in. Give public records distributed as they are.",
                 code="public-unlike",
             )
         text += ", weighted by a private sketch of the validation data"
         if lost > _TOLD:
             text += (
                 f"; about {100 * lost:.0f} % of these are where no public record is: records like "
-                "them will seem broken"
+                "them will seem faulty"
             )
         return weights / weights.sum(), text
 

@@ -40,13 +40,13 @@ class RecordScreening(Scoring):
       :math:`\sum_{k \ne l} p(k | x) / ((C - 1)\, p(l | x))`, from models of validation records
       (``silot.records.labels``) and others that learn from the holder's records too and did not
       see this one (``silot.records.learning``);
-    - the likelihood ratio of broken features against sound ones, from its potential, how badly
+    - the likelihood ratio of faulty features against clean ones, from its potential, how badly
       each column fits the others, and its nearest neighbours (``silot.records.features``);
     - how far out each value is in its column (``silot.records.columns``);
     - of which earlier record it is a copy.
 
     These add to log odds, by the share of each fault that is sure. Records are flagged by the share
-    of sound ones that the odds expect among the flagged, checked against the validation records,
+    of clean ones that the odds expect among the flagged, checked against the validation records,
     each judged by the others (``silot.records.flags.rank_by_odds``).
 
     ``own`` is an ``Own(measure)`` with the validation data, which is trusted.
@@ -83,13 +83,13 @@ class RecordScreening(Scoring):
 
     labels: bool = switch("Whether labels may be wrong too.", flag=False)
     fdr: float = option(
-        "Share of the flagged records that may be sound, from 0 (nothing is flagged) up to, not "
+        "Share of the flagged records that may be clean, from 0 (nothing is flagged) up to, not "
         "including, 1.",
         part(),
         default=0.1,
-        brief="Share of the flagged records that may be sound. Default: 0.1; 0: no flags.",
+        brief="Share of the flagged records that may be clean. Default: 0.1; 0: no flags.",
     )
-    seed: int = seed_option("Of trees, folds and the noise that broken features are learned from.")
+    seed: int = seed_option("Of trees, folds and the noise that faulty features are learned from.")
 
     def at(self, holder: str, own: Answerer) -> Protocol[RecordScores]:
         run = RecordsRun(holder, own, self)
@@ -161,7 +161,7 @@ class RecordsRun:
         if self.options.fdr == 0:
             return "fdr is 0: nothing is flagged"
         return (
-            f"about {100 * self.options.fdr:g} % of the flagged records are to be sound ones: by "
+            f"about {100 * self.options.fdr:g} % of the flagged records may be clean: by "
             "the likelihood ratios of labels and of features, each checked against the "
             f"{self.trusted} records"
         )

@@ -63,15 +63,15 @@ def _terminal(result: RecordScores, contents: Contents | None) -> render.Content
 
 
 def counts_content(result: BrokenCounts) -> render.Content:
-    """Declare what the coordinator was told of broken records, with noise; of no single record."""
+    """Declare what the coordinator was told of faulty records, with noise; of no single record."""
     broken = sum(holder.broken["all"].value for holder in result.holders.values())
     strange = [holder.strange for holder in result.holders.values() if holder.strange is not None]
     others = {"other classes": f"about {sum(strange):.0f} records"} if strange else {}
     disclosed = {"told": "counts with noise; scores, flags and suggestions stay with the holder"}
     return [
         render.Headline(
-            "How many records are broken",
-            f"About {broken:,.0f} records of {count(len(result.holders), 'holder')} are broken, by "
+            "How many records are faulty",
+            f"About {broken:,.0f} records of {count(len(result.holders), 'holder')} are faulty, by "
             "counts with noise. Scores, flags and suggestions stay with the holders.",
         ),
         render.section(
@@ -89,7 +89,7 @@ def counts_content(result: BrokenCounts) -> render.Content:
 
 
 def _counts(result: BrokenCounts) -> render.Table:
-    heads = ("broken", "95 %", "would be flagged", "of about")
+    heads = ("faulty", "95 %", "would be flagged", "of about")
     rows = [
         (
             name,
@@ -131,7 +131,7 @@ def value_page(
         Records as pictures by holder, shape (n, h, w) or (n, h, w, 3), in any range of numbers.
         The page then contains raw records and must stay with their owner.
     truth
-        By holder, which records are known to be broken (n,). It turns curves of scores into
+        By holder, which records are known to be faulty (n,). It turns curves of scores into
         curves of inspection, with precision and recall.
     contents
         By holder, what its records are called and what stands in them. Values of suspect records
@@ -182,11 +182,11 @@ def _flagged(scored: Sequence[Scored]) -> str:
     of = count(records, "scored record")
     of += "" if len(scored) == 1 else f" of {count(len(scored), 'holder')}"
     if not flagged:
-        return f"None of {of} is flagged as broken at this level; the most suspect are listed."
+        return f"None of {of} is flagged as faulty at this level; the most suspect are listed."
     share = percent(flagged / max(records, 1))
     verb = "is" if flagged == 1 else "are"
     among = f", in {where} of the holders" if where < len(scored) else ""
-    return f"{flagged:,} of {of} ({share}) {verb} flagged as broken{among}."
+    return f"{flagged:,} of {of} ({share}) {verb} flagged as faulty{among}."
 
 
 def scored_sections(scored: Sequence[Scored], *, linked: bool = False) -> render.Content:
@@ -220,8 +220,8 @@ def scored_sections(scored: Sequence[Scored], *, linked: bool = False) -> render
 
 
 _SCREENED = (
-    "A score is the log odds that a record is broken: at 0 it is as likely broken as not. Kinds: "
-    "a wrong ", render.Strong("label"), ", broken ", render.Strong("features"), ", a ",
+    "A score is the log odds that a record is faulty: at 0 it is as likely faulty as not. Kinds: "
+    "a wrong ", render.Strong("label"), ", faulty ", render.Strong("features"), ", a ",
     render.Strong("copy"), " of an earlier record, an ", render.Strong("unknown label"),
     " that no validation record has. The nearest good record is the nearest one of the validation "
     "data. Places count from 0.",
@@ -249,7 +249,7 @@ def _overview(ordered: Sequence[Scored]) -> render.Table:
         "Scored records by holder, the largest share of flagged ones first.",
         [
             render.names(), render.counts("records"), render.counts("flagged"),
-            render.shares("flagged share"), render.counts("broken"), render.shares("precision"),
+            render.shares("flagged share"), render.counts("faulty"), render.shares("precision"),
             render.shares("recall"), render.digits("AUC", 3),
         ],
         rows,
@@ -308,20 +308,20 @@ def _estimates(item: Scored) -> render.Table | None:
         for name, estimate in screening.broken.items()
         if len(screening.broken) > 2 or name == "all"
     ]
-    caption = f"About how many of the {count(item.records, 'record')} are broken."
-    columns = [render.texts("broken"), render.counts("about"), render.Column("95 % interval")]
+    caption = f"About how many of the {count(item.records, 'record')} are faulty."
+    columns = [render.texts("faulty"), render.counts("about"), render.Column("95 % interval")]
     return render.Table(caption, columns, rows)
 
 
 def _precision(item: Scored) -> render.Table | None:
-    """Return how many of the first records of the ranking are expected to be broken."""
+    """Return how many of the first records of the ranking are expected to be faulty."""
     screening = item.scores.screening
     if screening is None:
         return None
     lengths = sorted({k for k in _FIRST if k <= item.records} | {item.flagged} - {0})
     rows = [(k, k * screening.precision[k - 1], screening.precision[k - 1]) for k in lengths]
-    columns = [render.counts("the first"), render.counts("about broken"), render.shares("share")]
-    caption = "How many of the most suspect records are expected to be broken."
+    columns = [render.counts("the first"), render.counts("about faulty"), render.shares("share")]
+    caption = "How many of the most suspect records are expected to be faulty."
     return render.Table(caption, columns, rows) if rows else None
 
 
@@ -351,7 +351,7 @@ def _suspects(item: Scored, most: int) -> render.Table | None:
             "; ".join(map(str, suspect.columns)),
             _original(suspect),
             _nearest(suspect) if is_screened else None,
-            None if truth is None else "broken" if truth[suspect.record] else "sound",
+            None if truth is None else "faulty" if truth[suspect.record] else "clean",
         )
         for suspect in suspects[:most]
     ]
@@ -384,7 +384,7 @@ def _galleries(item: Scored, name: str) -> render.Content:
             render.Tile(
                 [(source, f"Record {k} of {name}")],
                 f"{k}: {decimals(float(item.scores.scores[k]))}",
-                "broken" if item.truth is not None and item.truth[k] else "",
+                "faulty" if item.truth is not None and item.truth[k] else "",
             )
             for k, source in zip(places, thumbnails(item.images, places), strict=True)
         ]

@@ -89,7 +89,7 @@ def drop(case: Case) -> list[Advice]:
         if not flagged:
             continue
         then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
-        # Broken records are broken whatever the validation records: those at hand are enough.
+        # Faulty records are faulty whatever the validation records: those at hand are enough.
         gained_then = measure_gain(case, total, then)
         # Wrong labels hardly move a distance, and fewer records are further off by sampling: what
         # is broken is broken all the same.
@@ -102,7 +102,7 @@ def drop(case: Case) -> list[Advice]:
         pieces.append(
             _piece(
                 case, "drop", (name,), gain, p_value <= level,
-                f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as broken. "
+                f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as faulty. "
                 + (
                     f"They make {percent(share)} of its distance ({number(own.value)}, "
                     f"{number(kept.value)} without them)."

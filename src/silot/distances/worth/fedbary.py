@@ -134,7 +134,7 @@ class FedBary(Joint[Barycenter]):
     )
     quorum: int | None = quorum_option()
     reference: npt.ArrayLike | None = option(
-        "First atoms (S, d), instead of a draw from a normal law.",
+        "First atoms (S, d), instead of a draw from a normal distribution.",
         anything("array (S, d), or None"),
         default=None,
     )

@@ -41,7 +41,7 @@ def compute_mixture_shapley(
 
     A coalition is worth what the best mixture of its members explains. A holder that joins can be
     left out of the mixture, so no value is negative; nor does a holder gain by more records of
-    the same law, or by the same records twice.
+    the same distribution, or by the same records twice.
 
     Parameters
     ----------

@@ -41,8 +41,8 @@ def compute_inverse_shares(distances: npt.ArrayLike) -> Array:
     Notes
     -----
     Li et al., *Data Valuation and Detections in Federated Learning*, 2024, sec. 5.1. Two samples
-    of one law are never at distance zero, so shares are pulled towards 1 / N the more the fewer
-    records there are.
+    of one distribution are never at distance zero, so shares are pulled towards 1 / N the more the
+    fewer records there are.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def steady_distances(margins: Margins) -> Array:
     >>> steady_distances(Margins(np.array([0.0, 4.0]), np.ones(2), np.ones(2))).round(2)
     array([0.64, 2.  ])
     """
-    # One standard error for both sides: the mean of the two, as quantiles of a normal law.
+    # One standard error for both sides: the mean of the two, as quantiles of a normal one.
     error = (margins.below + margins.above) / (2.0 * _MARGIN)
     ratio = np.divide(margins.squares, error, out=np.full(len(error), np.inf), where=error > 0)
     # The mean of a folded normal variable.
@@ -220,7 +220,7 @@ def draw_shares(
         # Seeded by the name; its length keeps names apart that differ in zero bytes at their end.
         rng = np.random.default_rng([len(name), *name.encode()])
         normal = rng.standard_normal(_DRAWS) / _MARGIN
-        # Margins above and below differ: each half of the normal law has its own.
+        # Margins above and below differ: each half of the normal distribution has its own.
         scale = np.where(normal > 0, margins.above[k], margins.below[k])
         drawn[:, k] = margins.squares[k] + scale * normal
     low, high = np.quantile([shares(row) for row in drawn], [0.025, 0.975], axis=0).tolist()

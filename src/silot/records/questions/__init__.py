@@ -1,4 +1,4 @@
-"""What holders are asked of single records, and of how many of them are broken."""
+"""What holders are asked of single records, and of how many of them are faulty."""
 
 from .judge import JudgeRecords
 from .scores import ScoreRecords, ScreenRecords
