@@ -81,7 +81,7 @@ $(VENV)/bin/python:
 $(SECURE)/.installed: pyproject.toml $(TRANSPORT)/pyproject.toml constraints-secure.txt | $(VENV)/.kernels
 	$(PYTHON) -m venv $(SECURE)
 	$(SECURE)/bin/python -m pip --quiet --quiet --disable-pip-version-check install \
-		--constraint constraints-secure.txt --editable $(TRANSPORT) --editable '.[nvflare,parquet,plot,pot,privacy,secure]' hypothesis pytest-xdist
+		--constraint constraints-secure.txt --editable $(TRANSPORT) --editable '.[nvflare,parquet,plot,privacy,secure]' hypothesis POT pytest-xdist
 	touch $@
 
 $(VENV)/.installed: pyproject.toml $(TRANSPORT)/pyproject.toml constraints.txt | $(VENV)/bin/python $(VENV)/.kernels

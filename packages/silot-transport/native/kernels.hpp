@@ -73,10 +73,14 @@ struct Kernels {
     // false where the assignment is not optimal, or the paths do not settle.
     bool (*settle)(Int n, const double* cost, double* u, double* v, const Int* column);
 
-    // Transport of whole masses a (n) to b (m) of one sum. In: v. Out: u, v; at most `most` cells
-    // are written, and their number is returned; -1 where there are more.
-    Int (*ship)(Int n, Int m, const double* cost, const Mass* a, const Mass* b, double* u,
-                double* v, Cell* cells, Int most, Effort* effort);
+    // Potentials near the optimal ones of transport of whole masses a (n) to b (m).
+    void (*near_potentials)(Int n, Int m, const double* cost, const Mass* a, const Mass* b,
+                            double* u, double* v);
+
+    // Transport of whole masses a (n) to b (m) of one sum. In: v, where it `has_columns` near the
+    // optimal ones. Out: u, v, and a plan of n + m - 1 cells at most, whose number is returned.
+    Int (*transport)(Int n, Int m, const double* cost, const Mass* a, const Mass* b,
+                     bool has_columns, double* u, double* v, Cell* cells);
 
     // One Sinkhorn sweep. In: h, potentials of columns over epsilon and logs of their masses; scale,
     // 1 / epsilon; levels, near the result where they are `known`. Out: levels, the logs of the sums

@@ -146,31 +146,44 @@ void balanced(Vector<const Mass>& a, Vector<const Mass>& b) {
     need(supply == demand && supply > 0, "masses must have one sum");
 }
 
-Int ship(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b, Vector<double> u,
-         Vector<double> v, Vector<Int> rows, Vector<Int> columns, Vector<Mass> masses) {
-    const std::size_t n = cost.shape(0), m = cost.shape(1), most = rows.shape(0);
-    need(n > 0 && m > 0 && n < (1u << 30) && m < (1u << 30) && a.shape(0) == n &&
-             b.shape(0) == m && u.shape(0) == n && v.shape(0) == m && columns.shape(0) == most &&
-             masses.shape(0) == most,
-         "costs (n, m), masses (n,), (m,), potentials (n,), (m,) and cells are needed");
-    need_finite(v);
+std::size_t need_masses(Matrix<const double>& cost, Vector<const Mass>& a, Vector<const Mass>& b,
+                        Vector<double>& u, Vector<double>& v) {
+    const std::size_t n = cost.shape(0), m = cost.shape(1);
+    need(n > 0 && m > 0 && n < (1u << 29) && m < (1u << 29) && a.shape(0) == n &&
+             b.shape(0) == m && u.shape(0) == n && v.shape(0) == m,
+         "costs (n, m), masses and potentials (n,), (m,) are needed");
     balanced(a, b);
+    return n;
+}
+
+void near_potentials(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b,
+                     Vector<double> u, Vector<double> v) {
+    const std::size_t n = need_masses(cost, a, b, u, v), m = cost.shape(1);
+    const Kernels* kernels = chosen();
+    nb::gil_scoped_release free;
+    kernels->near_potentials(static_cast<Int>(n), static_cast<Int>(m), cost.data(), a.data(),
+                             b.data(), u.data(), v.data());
+}
+
+Int transport(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b,
+              bool has_columns, Vector<double> u, Vector<double> v, Vector<Int> rows,
+              Vector<Int> columns, Vector<Mass> masses) {
+    const std::size_t n = need_masses(cost, a, b, u, v), m = cost.shape(1), most = n + m - 1;
+    need(rows.shape(0) == most && columns.shape(0) == most && masses.shape(0) == most,
+         "room for n + m - 1 cells is needed");
+    if (has_columns) need_finite(v);
+    const Kernels* kernels = chosen();
+    nb::gil_scoped_release free;
     std::vector<Cell> cells(most);
-    Int found;
-    {
-        const Kernels* kernels = chosen();
-        nb::gil_scoped_release free;
-        Effort effort;
-        found = kernels->ship(static_cast<Int>(n), static_cast<Int>(m), cost.data(), a.data(),
-                               b.data(), u.data(), v.data(), cells.data(),
-                               static_cast<Int>(most), &effort);
-        for (Int k = 0; k < found; ++k) {
-            rows.data()[k] = cells[k].row;
-            columns.data()[k] = cells[k].column;
-            masses.data()[k] = cells[k].mass;
-        }
+    const Int count =
+        kernels->transport(static_cast<Int>(n), static_cast<Int>(m), cost.data(), a.data(),
+                           b.data(), has_columns, u.data(), v.data(), cells.data());
+    for (Int k = 0; k < count; ++k) {
+        rows.data()[k] = cells[k].row;
+        columns.data()[k] = cells[k].column;
+        masses.data()[k] = cells[k].mass;
     }
-    return found;
+    return count;
 }
 
 template <class T>
@@ -342,8 +355,9 @@ NB_MODULE(_kernels, m) {
     m.def("assign_listed", &assign_listed, as("cost"), nb::arg("cells"), as("u"), as("v"),
           as("column"));
     m.def("settle", &settle, as("cost"), as("u"), as("v"), as("column"));
-    m.def("ship", &ship, as("cost"), as("a"), as("b"), as("u"), as("v"), as("rows"),
-          as("columns"), as("masses"));
+    m.def("near_potentials", &near_potentials, as("cost"), as("a"), as("b"), as("u"), as("v"));
+    m.def("transport", &transport, as("cost"), as("a"), as("b"), nb::arg("has_columns"), as("u"),
+          as("v"), as("rows"), as("columns"), as("masses"));
     m.def("sweep", &sweep<double>, as("cost"), as("a"), as("h"), nb::arg("scale"),
           nb::arg("damp"), nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
     m.def("sweep", &sweep<float>, as("cost"), as("a"), as("h"), nb::arg("scale"), nb::arg("damp"),

@@ -14,7 +14,8 @@ Effort assign_single(Int, const float*, float*, float*, Int*);
 Effort assign_mixed(Int, const double*, double*, double*, Int*);
 bool assign_listed(Int, const double*, Int, double*, double*, Int*, Effort*);
 bool settle(Int, const double*, double*, double*, const Int*);
-Int ship(Int, Int, const double*, const Mass*, const Mass*, double*, double*, Cell*, Int, Effort*);
+void near_potentials(Int, Int, const double*, const Mass*, const Mass*, double*, double*);
+Int transport(Int, Int, const double*, const Mass*, const Mass*, bool, double*, double*, Cell*);
 double sweep_double(Int, Int, const double*, const double*, const double*, double, double, bool,
                     bool, double*, double*);
 double sweep_single(Int, Int, const float*, const double*, const double*, double, double, bool,
@@ -30,7 +31,8 @@ const Kernels& SILOT_JOIN(kernels_, SILOT_SET)() {
     static const Kernels table{SILOT_TEXT(SILOT_SET), SILOT_SET::assign_double,
                                SILOT_SET::assign_single, SILOT_SET::assign_mixed,
                                SILOT_SET::assign_listed, SILOT_SET::settle,
-                               SILOT_SET::ship, SILOT_SET::sweep_double, SILOT_SET::sweep_single, SILOT_SET::labels,
+                               SILOT_SET::near_potentials, SILOT_SET::transport,
+                               SILOT_SET::sweep_double, SILOT_SET::sweep_single, SILOT_SET::labels,
                                SILOT_SET::clouds, SILOT_SET::auction};
     return table;
 }

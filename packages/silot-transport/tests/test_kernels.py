@@ -165,17 +165,17 @@ def test_potentials_settle_on_the_best_assignment_and_on_no_other(
 
 
 @settings(max_examples=examples(40), deadline=None)
-@given(n=sizes, m=sizes, **problems)
-def test_masses_are_shipped_at_the_least_cost(
-    n: int, m: int, kind: str, scale: float, seed: int
+@given(n=sizes, m=sizes, near=st.booleans(), **problems)
+def test_masses_are_moved_at_the_least_cost(
+    n: int, m: int, near: bool, kind: str, scale: float, seed: int
 ) -> None:
     cost, total = costs(n, m, kind, scale, seed), 4 * (n + m)
     a, b = masses(n, total, seed), masses(m, total, seed + 1)
-    u, v, most = np.empty(n), np.zeros(m), n * m + n + m
-    rows, cols = np.empty(most, np.int32), np.empty(most, np.int32)
-    moved = np.empty(most, np.int64)
-    count = kernels.ship(cost, a, b, u, v, rows, cols, moved)
-    assert 0 < count <= most
+    u, v = np.empty(n), cost.min(axis=0)
+    rows, cols = np.empty((2, n + m - 1), np.int32)
+    moved = np.empty(n + m - 1, np.int64)
+    count = kernels.transport(cost, a, b, near, u, v, rows, cols, moved)
+    assert 0 < count <= n + m - 1
     rows, cols, moved = rows[:count], cols[:count], moved[:count]
     assert (moved > 0).all()
     np.testing.assert_array_equal(np.bincount(rows, moved, n), a)
@@ -187,12 +187,6 @@ def test_masses_are_shipped_at_the_least_cost(
     assert paid == pytest.approx(best, rel=1e-9, abs=room * total)
     assert_feasible(cost, u, v, 1e-14 * (scale + abs(v).max()))
     np.testing.assert_allclose(u[rows] + v[cols], cost[rows, cols], rtol=0, atol=room)
-
-
-def test_too_few_cells_are_told() -> None:
-    cost, ones = np.eye(3), np.ones(3, np.int64)
-    cells = [np.empty(1, np.int32), np.empty(1, np.int32), np.empty(1, np.int64)]
-    assert kernels.ship(cost, ones, ones, np.empty(3), np.zeros(3), *cells) == -1
 
 
 sweeps: dict[str, Any] = {
@@ -283,6 +277,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     n, cost = 3, np.ones((3, 3))
     u, v, column = np.empty(n), np.zeros(n), np.zeros(n, np.int32)
     ones, cells = np.ones(n, np.int64), (column, column, np.zeros(n, np.int64))
+    room = (*np.zeros((2, 2 * n - 1), np.int32), np.zeros(2 * n - 1, np.int64))
     calls: list[tuple[Any, ...]] = [
         (kernels.assign, cost[:2].copy(), u, v, column),
         (kernels.assign, cost, u[:2], v, column),
@@ -290,10 +285,13 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         (kernels.settle, cost, u, v, column),
         (kernels.settle, cost, u, v, column - 1),
         (kernels.settle, cost, u, v, column + 3),
-        (kernels.ship, cost, ones, 2 * ones, u, v, *cells),
-        (kernels.ship, cost, ones, -ones, u, v, *cells),
-        (kernels.ship, cost, 0 * ones, 0 * ones, u, v, *cells),
-        (kernels.ship, cost, ones[:2], ones, u, v, *cells),
+        (kernels.transport, cost, ones, ones, True, u, v, *cells),
+        (kernels.transport, cost, ones, 2 * ones, True, u, v, *room),
+        (kernels.transport, cost, ones, -ones, True, u, v, *room),
+        (kernels.transport, cost, 0 * ones, 0 * ones, True, u, v, *room),
+        (kernels.transport, cost, ones[:2], ones, True, u, v, *room),
+        (kernels.transport, cost, ones, ones, True, u, np.full(n, np.nan), *room),
+        (kernels.near_potentials, cost, ones, ones[:2], u, v),
         (kernels.sweep, cost, u, v[:2], 1.0, 1.0, False, False, u, v),
         (kernels.labels, cost[:2].copy(), cost, cost, u),
         (kernels.labels, cost, cost, cost, u[:2]),

@@ -150,7 +150,8 @@ class DomainAdapter(WrappingClassifier):
         of_source = _sources(sample_domain, len(labels))
         # Labels of the target may be missing.
         source = np.asarray(points)[of_source]
-        own = check_array(labels[of_source], ensure_2d=False, dtype=None)
+        untouched: Any = None
+        own: Any = check_array(labels[of_source], ensure_2d=False, dtype=untouched)
         check_classification_targets(own)
         self.adaptation_, params = None, {}
         if not of_source.all():

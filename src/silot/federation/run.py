@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar, cast, runtime_checkable
 from typing import Protocol as TypingProtocol
 
-from silot_transport._pot import importing
 from silot_transport._threads import one_blas_thread
 
 from ..data.preflight import Preflight
@@ -346,9 +345,9 @@ def _runtime(name: str) -> Callable[[Mapping[str, Any]], Runtime]:
 
 
 def _stopwatch() -> Clock:
-    """Start a clock that leaves out the seconds of imports, for transcripts and bills."""
-    began, imported = time.perf_counter(), sum(importing)
-    return lambda: max(time.perf_counter() - began - (sum(importing) - imported), 0.0)
+    """Start a clock, for transcripts and bills."""
+    began = time.perf_counter()
+    return lambda: time.perf_counter() - began
 
 
 def _read(reply: bytes) -> Answer | Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import SupportsIndex, cast
 
@@ -52,16 +53,22 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
             "and one feature.",
             code="measure-empty",
         )
-    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
-        array = np.ascontiguousarray(raw, dtype=np.float64)
+    array = np.ascontiguousarray(_to_double(raw))
     _check_coordinates(array, name)
     return array
+
+
+def _to_double(raw: npt.NDArray[np.generic]) -> Array:
+    if raw.dtype == np.float64:
+        return cast("Array", raw)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite
+        return raw.astype(np.float64)
 
 
 def _check_coordinates(array: Array, name: str) -> None:
     # A NaN anywhere is both the least and the largest value: one pass finds it.
     low, high = float(array.min()), float(array.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
+    if not (math.isfinite(low) and math.isfinite(high)):
         finite = np.isfinite(array)
         bad = np.argwhere(~finite)
         row, column = (int(k) for k in bad[0])
@@ -100,21 +107,21 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
             f"{name} has shape {raw.shape} for {size} records; ({size},) is needed.",
             code="weights-shape",
         )
-    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
-        array = raw.astype(np.float64)
-    if not np.isfinite(array).all():
+    array = _to_double(raw)
+    # A NaN anywhere is both the least and the largest value.
+    least, largest = float(array.min()), float(array.max())
+    if not (math.isfinite(least) and math.isfinite(largest)):
         raise InputError(
             f"{name} holds NaN or infinite values. Use 0 for records to be ignored.",
             code="weights-nan",
         )
-    if (array < 0).any():
+    if least < 0:
         row = int(np.argmax(array < 0))
         raise InputError(
             f"{name} holds {int((array < 0).sum())} negative value(s), the first in row {row}. "
             "Weights are masses: zero or more.",
             code="weights-negative",
         )
-    largest = float(array.max())
     if largest == 0.0:
         raise InputError(
             f"{name} sums to zero. At least one record needs a positive weight.",
@@ -122,7 +129,7 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
         )
     # Huge weights would overflow the sum. Dividing by a power of two does not round, so counts
     # have the same sum in any order.
-    array = np.ldexp(array, -int(np.frexp(largest)[1]))
+    array = np.ldexp(array, -math.frexp(largest)[1])
     return array / array.sum()
 
 

@@ -27,6 +27,8 @@ def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
     ValueError
         Ragged sequences.
     """
+    if type(values) is np.ndarray and dtype is None:
+        return values
     if sparse.issparse(values):
         raise _make_sparse_error(values, name, "toarray")
     array: Any = values

@@ -19,6 +19,8 @@ _CLOSE = 1e-5
 # Rows are processed in blocks of about this many entries, to stay in the cache; of fewer rows than
 # this the product of a block would spend its time on packing the other side.
 _BLOCK, _FEWEST_ROWS = 1 << 18, 512
+# Up to so many products differences are as fast as a product of matrices, and more accurate.
+_SMALL = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
     """Compute the costs of checked points, with a bound on their rounding."""
     require(len(x), len(y), x.shape[1])
     n, m, d = len(x), len(y), x.shape[1]
+    if n * m * d <= _SMALL:
+        return _by_differences(x, y, p)
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
     # |x|^2 - 2 <x, y> + |y|^2 as a single product: no pass over the matrix is needed to add
     # the norms. Written in place, for copies of wide points cost as much as a product of few.

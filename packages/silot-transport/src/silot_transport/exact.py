@@ -12,7 +12,7 @@ from scipy import sparse
 
 from . import _native
 from ._check import Array, Index, Weights, as_clouds, as_order, as_points, as_potentials, as_weights
-from ._solvers import Solution, solve_costs, solve_line
+from ._solvers import Solution, solve_costs, solve_line, staircase
 from .cost import build_cost, cost_by_differences, paired_cost
 from .errors import SolverError
 
@@ -29,6 +29,9 @@ _LOOSE, _LARGEST_SHARPENED, _SWEEPS = 1e-6, 1 << 25, 400
 _WELL_ABOVE = 8.0
 # Masses below are rounding.
 _NEGLIGIBLE = 8.0 * _EPSILON
+# Points that coincide are solved as one where there are more costs than these, and this makes them
+# fewer by so many times.
+_SMALL, _FEW = 4096, 2
 # Points of a cloud up to which the costs of a pair of clouds stay in the cache.
 _LARGEST_BATCHED = 512
 
@@ -103,11 +106,10 @@ def exact_plan(
     .. math:: W_p^p(\mu, \nu) = \min_{P \ge 0,\ P 1 = a,\ P^T 1 = b} \sum_{ij} P_{ij}
               |x_i - y_j|^p = \max_{f_i + g_j \le |x_i - y_j|^p} \sum_i a_i f_i + \sum_j b_j g_j
 
-    The solver is chosen by regime: sorting on the line; assignment where all masses are equal;
-    shortest augmenting paths for small problems of any masses; for large ones the network simplex
-    of POT with column generation where POT is installed, and shortest paths elsewhere. Without
-    compiled kernels, scipy's assignment and a network simplex (without POT: HiGHS) take the place
-    of theirs. Whatever ran, the dual pair is made feasible and the gap to the cost is checked.
+    The solver is chosen by regime: sorting on the line, assignment where all masses are equal, and
+    a network simplex for any others; points that coincide are one. Without compiled kernels,
+    scipy's assignment and HiGHS take their place. Whatever ran, the dual pair is made feasible and
+    the gap to the cost is checked.
 
     Parameters
     ----------
@@ -191,17 +193,23 @@ def plan_from_cost(
     if len(rows) < len(a) or len(cols) < len(b):
         part = np.ascontiguousarray(matrix[np.ix_(rows, cols)])
     lowest = min(float(part.min()), 0.0)
-    solution = solve_costs(part - lowest if lowest else part, a[rows], b[cols])
-    moved = part[solution.rows, solution.cols]
-    result = _certify(
-        replace(solution, f=solution.f + lowest), moved, a[rows], b[cols], p=1, rounding=0.0
-    )
+    a, b = a[rows], b[cols]
+    solution = solve_costs(part - lowest if lowest else part, a, b)
+    if lowest:
+        solution = replace(solution, f=solution.f + lowest)
+    result = _certify(solution, part[solution.rows, solution.cols], a, b, p=1, rounding=0.0)
+    if part is matrix:
+        return result
     return _extend_to_idle(result, rows, cols, matrix.shape, lambda i, j: matrix[np.ix_(i, j)])
 
 
 def _solve_points(
     x: Array, y: Array, a: Array, b: Array, p: int, start: Array | None = None
 ) -> ExactPlan:
+    if x.shape[1] > 1 and len(x) * len(y) > _SMALL:
+        groups = _group(x), _group(y)
+        if _FEW * groups[0].count * groups[1].count <= len(x) * len(y):
+            return _solve_groups(x, y, a, b, p, *groups)
     plan = _solve_rounded(x, y, a, b, p, start)
     if not _is_loose(plan) or len(a) * len(b) > _LARGEST_SHARPENED:
         return plan
@@ -217,6 +225,56 @@ def _solve_points(
         best = other if other.upper_cost < plan.upper_cost else plan
         plan = replace(best, lower_cost=min(other.lower_cost, best.cost))
     return plan
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Points that coincide: ``of`` has the group of each point, ``first`` a point of each group."""
+
+    of: Index
+    first: Index
+
+    @property
+    def count(self) -> int:
+        return len(self.first)
+
+
+def _group(x: Array) -> _Groups:
+    # One column is enough to see that most clouds have no such points.
+    ordered = np.sort(x[:, 0])
+    if not (ordered[1:] == ordered[:-1]).any():
+        every = np.arange(len(x))
+        return _Groups(every, every)
+    order = np.lexsort(x.T)
+    is_new = np.append(True, (x[order[1:]] != x[order[:-1]]).any(axis=1))
+    of = np.empty(len(x), dtype=np.intp)
+    of[order] = np.cumsum(is_new) - 1
+    return _Groups(of, order[is_new])
+
+
+def _solve_groups(
+    x: Array, y: Array, a: Array, b: Array, p: int, rows: _Groups, cols: _Groups
+) -> ExactPlan:
+    """Solve for groups of points that coincide, and share what each sends among its points."""
+    supply: Array = np.bincount(rows.of, a).astype(np.float64)
+    demand: Array = np.bincount(cols.of, b).astype(np.float64)
+    plan = _solve_points(x[rows.first], y[cols.first], supply, demand, p)
+    i, cell, mass = _share(plan.rows, plan.mass, rows, a)
+    j, k, mass = _share(plan.cols[cell], mass, cols, b)
+    f, g = plan.potentials
+    return replace(plan, rows=i[k], cols=j, mass=mass, potentials=(f[rows.of], g[cols.of]))
+
+
+def _share(
+    groups: Index, mass: Array, members: _Groups, weights: Array
+) -> tuple[Index, Index, Array]:
+    """Divide what groups send or get: the point, the entry, and the mass of each part."""
+    by_group, by_entry = np.argsort(members.of, kind="stable"), np.argsort(groups, kind="stable")
+    points, entries, part = staircase(weights[by_group], mass[by_entry])
+    points, entries = by_group[points], by_entry[entries]
+    # Sums of masses are rounded: a step of one group may end within another by one unit of that.
+    is_own = (members.of[points] == groups[entries]) & (part > 0.0)
+    return points[is_own], entries[is_own], part[is_own]
 
 
 def _is_loose(plan: ExactPlan) -> bool:
@@ -280,7 +338,7 @@ def _solve_rounded(
     if same is not None:
         solution = Solution(*same, a[same[0]], np.zeros(len(a)), np.zeros(len(b)), "identity")
         return _certify(solution, np.zeros(len(a)), a, b, p=p, rounding=0.0)
-    if p == 1:
+    if p == 1 or _overlap(x, y):
         solution, rounding = _solve_clouds(x, y, a, b, p, start)
         moved = paired_cost(x[solution.rows], y[solution.cols], p)
         return _certify(solution, moved, a, b, p=p, rounding=rounding)
@@ -300,6 +358,12 @@ def _solve_rounded(
     dual = float(a @ solution.f + b @ solution.g) + squared + 2.0 * float(remainder @ shift)
     rounding += _SUM_ROUNDING * squared
     return _certify(replace(solution, f=f, g=g), moved, a, b, p=p, rounding=rounding, dual=dual)
+
+
+def _overlap(x: Array, y: Array) -> bool:
+    """Return whether clouds are where one another is, so that costs have no common offset."""
+    low = np.minimum(x.max(axis=0), y.max(axis=0))
+    return bool((low >= np.maximum(x.min(axis=0), y.min(axis=0))).all())
 
 
 def coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | None:
@@ -340,8 +404,9 @@ def _certify(
     # Sums of masses leave cells of some 1e-17 behind. They are dropped where neither their row
     # nor their column misses them, and stay in the upper bound.
     total = float(mass @ moved)
-    is_real = (mass > _NEGLIGIBLE) | (mass > 1e-6 * a[rows]) | (mass > 1e-6 * b[cols])
-    rows, cols, mass, moved = rows[is_real], cols[is_real], mass[is_real], moved[is_real]
+    if not float(mass.min()) > _NEGLIGIBLE:
+        is_real = (mass > _NEGLIGIBLE) | (mass > 1e-6 * a[rows]) | (mass > 1e-6 * b[cols])
+        rows, cols, mass, moved = rows[is_real], cols[is_real], mass[is_real], moved[is_real]
     residual = float(
         np.abs(np.bincount(rows, mass, len(a)) - a).sum()
         + np.abs(np.bincount(cols, mass, len(b)) - b).sum()
@@ -352,12 +417,12 @@ def _certify(
             f"{residual:.1e}. Rescale the features or merge points of tiny weight.",
             code="solver-marginals",
         )
-    cost = float(mass @ moved)
+    cost, least = float(mass @ moved), float(moved.min())
     if dual is None:
         dual = float(a @ solution.f + b @ solution.g)
     # No cost is negative, so zero bounds every optimum from below.
-    gap = cost - (dual if moved.min(initial=0.0) < 0 else max(dual, 0.0))
-    scale = max(abs(cost), float(moved.max(initial=0.0)) * float(mass.max(initial=0.0)))
+    gap = cost - (dual if least < 0.0 else max(dual, 0.0))
+    scale = max(abs(cost), float(moved.max()) * float(mass.max()))
     if solution.finished and gap <= _GAP_ALLOWED * scale:
         status = "optimal"
     elif solution.finished and gap <= _GAP_ALLOWED * scale + 2.0 * rounding:
@@ -382,7 +447,7 @@ def _certify(
         mass=mass,
         potentials=(solution.f + shift, solution.g - shift),
         cost=cost,
-        lower_cost=min(lower if moved.min(initial=0.0) < 0 else max(lower, 0.0), cost),
+        lower_cost=min(lower if least < 0.0 else max(lower, 0.0), cost),
         upper_cost=max(total, cost) + _SUM_ROUNDING * float(mass @ np.abs(moved)),
         p=p,
         status=status,
