@@ -41,6 +41,13 @@ GIVEN = (
     ("normal", 400, 500, 10, True),
     ("normal", 1500, 2000, 50, False),
     ("normal", 2000, 3000, 50, True),
+    ("normal", 30, 30, 5, True),
+    ("clusters", 800, 800, 10, True),
+    ("clusters", 1500, 2000, 2, True),
+    ("heavy tails", 800, 800, 2, True),
+    ("heavy tails", 2000, 2000, 20, True),
+    ("ties", 2000, 2000, 3, True),
+    ("clusters", 5000, 5000, 8, True),
 )
 REPEATS = 5
 
@@ -178,6 +185,13 @@ def _clouds(name: str, n: int, m: int, d: int, weighted: bool) -> tuple[Array, A
     if name == "digits":
         images = load_digits().data
         x, y = (images[rng.integers(len(images), size=k)] + rng.normal(size=(k, d)) for k in (n, m))
+    elif name == "clusters":
+        centres = 8.0 * rng.normal(size=(8, d))
+        x, y = (centres[rng.integers(8, size=k)] + 0.3 * rng.normal(size=(k, d)) for k in (n, m))
+    elif name == "heavy tails":
+        x, y = rng.standard_t(1.5, size=(n, d)), rng.standard_t(1.5, size=(m, d)) + 0.5
+    elif name == "ties":
+        x, y = (rng.integers(4, size=(k, d)).astype(np.float64) for k in (n, m))
     else:
         x, y = rng.normal(size=(n, d)), rng.normal(size=(m, d)) * 1.3 + 0.5
     a, b = (rng.random(k) + 0.1 if weighted else np.ones(k) for k in (n, m))

@@ -205,8 +205,9 @@ _EXTREME = 400
 # Many potentials prove one assignment, and intervals depend on which: up to here, as without
 # kernels, the highest ones below the least costs of the columns are taken.
 _UNIQUE = 300
-# Assignments want potentials to start from where the dimension is low, or from so many points on.
-_FLAT, _SEEDED, _MANY = 4, 224, 3000
+# Assignments want potentials to start from where the dimension is low for their size, or from so
+# many points on.
+_FLAT, _MANY = 150, 3000
 # Points of an assignment from which on lists of about so many cells a row pay.
 _LISTED, _CELLS = 1500, 48
 # Masses that have no common unit are counted in this one: less than their own rounding.
@@ -240,13 +241,16 @@ def _assign(kernels: ModuleType, cost: Array, d: int, start: Array | None) -> So
     f, g, column = np.empty(n), np.empty(n), np.empty(n, dtype=np.int32)
     if start is not None:
         g[:] = start
-    elif n >= _MANY or (n >= _SEEDED and 0 < d <= _FLAT):
+    elif n >= _MANY or 0 < d <= n / _FLAT:
         ones = np.ones(n, dtype=np.int64)
         kernels.near_potentials(cost, ones, ones, f, g)
     else:
         cost.min(axis=0, out=g)
-    if n < _LISTED or kernels.assign_listed(cost, _CELLS, f, g, column) is None:
+    if n < _LISTED:
         kernels.assign_mixed(cost, f, g, column)
+    elif kernels.assign_listed(cost, _CELLS, f, g, column) is None:
+        # Augmenting paths are longer than pivots are many.
+        return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
     if n <= _UNIQUE:
         least, highest = np.empty(n), cost.min(axis=0)
         if kernels.settle(cost, least, highest, column):
