@@ -45,6 +45,24 @@ def test_records_of_one_law_change_nothing() -> None:
     np.testing.assert_array_equal(model.predict_proba(target), plain.predict_proba(target))
 
 
+@pytest.mark.parametrize("absent", [np.nan, None])
+def test_labels_of_the_target_may_be_missing(absent: object) -> None:
+    (x, y), (target, right) = draw(0, 300, 0.5), draw(1, 300, 0.5)
+    labels = [*(y.astype(float) if absent is not None else np.array(["a", "b"])[y])]
+    hidden = np.array([*labels, *[absent] * len(target)], dtype=None if absent else object)
+    domain = np.repeat([1, -1], [len(x), len(target)])
+    model = DomainAdapter(LogisticRegression()).fit(np.concatenate([x, target]), hidden, domain)
+    assert (model.predict(target) == np.array(sorted(set(labels)))[right]).mean() > 0.9
+    with pytest.raises(ValueError):
+        DomainAdapter(LogisticRegression()).fit(np.concatenate([x, target]), hidden, -domain)
+
+
+def test_more_classes_than_are_compared_are_refused() -> None:
+    (x, _), (target, _) = draw(0, 300, 0.5), draw(1, 300, 0.5)
+    with pytest.raises(ValueError, match="40 classes while at most 30"):
+        adapted((x, np.arange(300) % 40), target)
+
+
 def test_other_shares_of_the_classes_are_found_and_no_record_is_moved() -> None:
     source, (target, right) = draw(0, 400, 0.5), draw(1, 400, 0.15)
     model = adapted(source, target)

@@ -125,8 +125,9 @@ def test_what_is_listed_is_in_the_words_and_units_of_the_table() -> None:
     ("column", "value", "unit", "mistake"),
     [
         ("weight", 165.0, "kg", "lb for kg?"), ("weight", 75.0, "kg", ""),
-        ("weight", 108.0, "kg", ""), ("weight_kg", 34.0, "", ""), ("weight", 750.0, "", "10 times?"),
-        ("weight", 34.0, "", "kg for lb?"), ("sentiment", 165.0, "", ""),
+        ("weight", 108.0, "kg", ""), ("weight_kg", 34.0, "", ""),
+        ("weight", 34.0, "", "kg for lb?"), ("weight", 750.0, "", "10 times?"),
+        ("sentiment", 165.0, "", ""),
     ],
 )  # fmt: skip
 def test_a_unit_is_suspected_with_evidence_only(
