@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import breadth_first_order
 
 from . import _native
 from ._check import Array, Index
@@ -305,17 +306,38 @@ def solve_program(cost: Array, a: Array, b: Array, start: Array | None = None) -
     while True:
         scale = float(reduced.ravel()[cells].max()) or 1.0
         mass, u, v = _solve_cells(reduced.ravel()[cells] / scale, cells // m, cells % m, a, b)
-        beyond = reduced - scale * v
-        beyond -= scale * u[:, None]
+        used = cells[mass > 0.0]
+        u, v = _tighten(reduced, used // m, used % m, scale * u, scale * v)
+        beyond = reduced - v
+        beyond -= u[:, None]
         candidates = _list_least(beyond, _ADDED)
-        negative = candidates[beyond.ravel()[candidates] < -1e-10 * scale]
+        negative = candidates[beyond.ravel()[candidates] < -1e-12 * scale]
         merged = np.union1d(cells, negative)
         if len(merged) == len(cells):
-            f, g = _make_feasible(cost, g + scale * v)
-            used = mass > 0.0
-            rows, cols = cells[used] // m, cells[used] % m
-            return Solution(rows, cols, mass[used], f, g, "linear program")
+            f, g = _make_feasible(cost, g + v)
+            return Solution(used // m, used % m, mass[mass > 0.0], f, g, "linear program")
         cells = merged
+
+
+def _tighten(cost: Array, rows: Index, cols: Index, f: Array, g: Array) -> tuple[Array, Array]:
+    """Return potentials that are tight where mass moves: the program's are so to 1e-10 only.
+
+    Each tree of cells keeps one of its own.
+    """
+    n, size = len(f), len(f) + len(g)
+    places = rows, n + cols
+    graph = sparse.coo_array((np.ones(len(rows)), places), shape=(size, size)).tocsr()
+    potentials, is_done = np.concatenate([f, g]), np.zeros(size, dtype=np.bool_)
+    for first in range(size):
+        if is_done[first]:
+            continue
+        order, before = breadth_first_order(graph, first, directed=False)
+        is_done[order] = True
+        for node in order[1:].tolist():
+            other = int(before[node])
+            own = cost[min(node, other), max(node, other) - n]
+            potentials[node] = own - potentials[other]
+    return potentials[:n], potentials[n:]
 
 
 def _make_feasible(cost: Array, g: Array) -> tuple[Array, Array]:
