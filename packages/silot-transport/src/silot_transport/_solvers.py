@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse.csgraph import breadth_first_order
 
 from . import _native
 from ._check import Array, Index
@@ -306,38 +305,17 @@ def solve_program(cost: Array, a: Array, b: Array, start: Array | None = None) -
     while True:
         scale = float(reduced.ravel()[cells].max()) or 1.0
         mass, u, v = _solve_cells(reduced.ravel()[cells] / scale, cells // m, cells % m, a, b)
-        used = cells[mass > 0.0]
-        u, v = _tighten(reduced, used // m, used % m, scale * u, scale * v)
+        v *= scale
         beyond = reduced - v
-        beyond -= u[:, None]
+        beyond -= scale * u[:, None]
         candidates = _list_least(beyond, _ADDED)
         negative = candidates[beyond.ravel()[candidates] < -1e-12 * scale]
         merged = np.union1d(cells, negative)
         if len(merged) == len(cells):
             f, g = _make_feasible(cost, g + v)
+            used = cells[mass > 0.0]
             return Solution(used // m, used % m, mass[mass > 0.0], f, g, "linear program")
         cells = merged
-
-
-def _tighten(cost: Array, rows: Index, cols: Index, f: Array, g: Array) -> tuple[Array, Array]:
-    """Return potentials that are tight where mass moves: the program's are so to 1e-10 only.
-
-    Each tree of cells keeps one of its own.
-    """
-    n, size = len(f), len(f) + len(g)
-    places = rows, n + cols
-    graph = sparse.coo_array((np.ones(len(rows)), places), shape=(size, size)).tocsr()
-    potentials, is_done = np.concatenate([f, g]), np.zeros(size, dtype=np.bool_)
-    for first in range(size):
-        if is_done[first]:
-            continue
-        order, before = breadth_first_order(graph, first, directed=False)
-        is_done[order] = True
-        for node in order[1:].tolist():
-            other = int(before[node])
-            own = cost[min(node, other), max(node, other) - n]
-            potentials[node] = own - potentials[other]
-    return potentials[:n], potentials[n:]
 
 
 def _make_feasible(cost: Array, g: Array) -> tuple[Array, Array]:
@@ -370,12 +348,12 @@ def _solve_cells(
     sums = sparse.csr_array((np.ones(2 * len(prices)), entries), shape=(n + m, len(prices)))
     masses = np.concatenate([a, b * (a.sum() / b.sum())])
     # Tolerances of HiGHS are absolute, and 1e-10 is the least that it takes: in this unit it
-    # resolves masses to 1e-15, and the rounding of their sums is still below the tolerance.
+    # resolves masses and prices to 1e-15, and the rounding of sums is still below the tolerance.
     unit = 2.0**16
     limits = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     # The last sum follows from the others, and its rounding would make the problem infeasible.
     result = linprog(
-        prices, A_eq=sums[:-1], b_eq=masses[:-1] * unit, method="highs", options=limits
+        unit * prices, A_eq=sums[:-1], b_eq=masses[:-1] * unit, method="highs", options=limits
     )
     if result.status != 0:
         raise SolverError(
@@ -383,5 +361,5 @@ def _solve_cells(
             "again where there is a C++ compiler.",
             code="solver-program",
         )
-    duals: Array = np.append(result.eqlin.marginals, 0.0)
+    duals: Array = np.append(result.eqlin.marginals / unit, 0.0)
     return np.maximum(result.x / unit, 0.0), duals[:n], duals[n:]
