@@ -165,3 +165,15 @@ def test_discoveries_are_those_of_benjamini_and_hochberg() -> None:
     chances = np.array([0.001, 0.008, 0.039, 0.041, 0.042, 0.06, 0.074, 0.205, 0.212, 0.216])
     assert discoveries(chances, 0.05).sum() == 2
     assert not discoveries(chances, 0.0).any()
+
+
+def test_values_of_far_tails_are_no_faults_and_those_beyond_are_flagged() -> None:
+    false, detected = 0, 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 3])
+        v, x = np.exp(1.5 * rng.normal(size=(120, 8))), np.exp(1.5 * rng.normal(size=(200, 8)))
+        false += int(odd_values(Tails.of(v), v, x, 0.1).flagged.sum())
+        x[:10, 2] *= 1e4
+        detected += int(odd_values(Tails.of(v), v, x, 0.1).flagged[:10].sum())
+    assert false <= 6
+    assert detected >= 100

@@ -18,6 +18,8 @@ from ._arrays import Codes, Flags, blocks
 _FEW = 5
 # Validation values of a tail: a tenth, and at least so many.
 _PART, _LEAST = 10, 10
+# Beyond so many quartile ranges from the median to a hundredth of the values a tail is far.
+_WIDE = 4.0
 # The narrowest tail, in standard deviations: the next step of a scale of few steps is not far out.
 _NARROWEST = 0.3
 # How many values a light tail is worth, the heaviest tail, and the lightest one.
@@ -51,7 +53,9 @@ class Tails:
     mass
         Share of the validation values beyond an edge.
     ordered
-        Validation values, column by column in order (m, d).
+        Validation values, column by column in order (m, d), as ``level`` has them.
+    middle, width
+        Median and quartile range (d,) of columns with far tails; elsewhere the width is infinite.
     """
 
     edge: Array = field(repr=False)
@@ -59,6 +63,8 @@ class Tails:
     shape: Array = field(repr=False)
     mass: float
     ordered: Array = field(repr=False)
+    middle: Array = field(repr=False)
+    width: Array = field(repr=False)
 
     @classmethod
     def of(cls, points: Array) -> Self:
@@ -67,6 +73,10 @@ class Tails:
         Shapes are shrunk towards a light tail, and are larger by their standard error.
         """
         ordered = np.sort(points[:: -(-len(points) // _MOST)], axis=0)
+        low, first, middle, last, high = np.quantile(ordered, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
+        is_far = np.maximum(high - middle, middle - low) > _WIDE * (last - first)
+        width = np.where(is_far & (last > first), last - first, np.inf)
+        ordered = _level(ordered, middle, width)
         size = len(ordered)
         kept = min(max(_LEAST, size // _PART), size - 1)
         several = 1 + (np.diff(ordered, axis=0) > 0).sum(axis=0) >= _FEW
@@ -85,10 +95,15 @@ class Tails:
             wide = np.maximum(mean * (1.0 - np.minimum(shape, 0.9)), least)
             scales.append(np.where(several & (wide > 0), wide, np.inf))
             shapes.append(shape)
-        return cls(np.array(edges), np.array(scales), np.array(shapes), kept / size, ordered)
+        tails = np.array(edges), np.array(scales), np.array(shapes)
+        return cls(*tails, kept / size, ordered, middle, width)
+
+    def level(self, points: Array, here: slice) -> Array:
+        """Values of columns (n, c) on a scale whose tails a model fits: logs of those far out."""
+        return _level(points, self.middle[here], self.width[here])
 
     def chances(self, points: Array, here: slice) -> Array:
-        """Chance (2, n, c) that a clean value of a column is as large, and as small."""
+        """Chance (2, n, c) that a clean value, as ``level`` has it, is as large, and as small."""
         both = np.empty((2, *points.shape))
         for side, sign in enumerate((1.0, -1.0)):
             beyond = sign * points - self.edge[side, here]
@@ -101,7 +116,13 @@ class Tails:
     def farthest(self, points: Array) -> Array:
         """Chance (n, d) that a clean value is as far out on either side of a column."""
         every = slice(0, points.shape[1])
-        return np.minimum(2.0 * self.chances(points, every).min(axis=0), 1.0)
+        return np.minimum(2.0 * self.chances(self.level(points, every), every).min(axis=0), 1.0)
+
+
+def _level(points: Array, middle: Array, width: Array) -> Array:
+    # No Pareto tail that a few values tell is as heavy as that of a lognormal column.
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(width), np.arcsinh((points - middle) / width), points)
 
 
 def aligned(points: Array, own: Array, sound: Array) -> Array:
@@ -174,10 +195,10 @@ def odd_values(tails: Tails, validation: Array, points: Array, fdr: float) -> Od
     flagged, column = np.zeros(size, dtype=np.bool_), np.full(size, -1, dtype=np.int64)
     least = np.ones(size)
     for here in _columns(size + len(validation), width):
-        own = points[:, here]
+        own = tails.level(points[:, here], here)
         moved = aligned(own, own, tails.ordered[:, here])
         chances = np.maximum(tails.chances(own, here), tails.chances(moved, here))
-        null = tails.chances(validation[:, here], here)
+        null = tails.chances(tails.level(validation[:, here], here), here)
         inside = np.minimum(own, moved), np.maximum(own, moved)
         beyond = [
             _crowded(tails.ordered[:, here], inside[0]),
