@@ -564,3 +564,50 @@ def test_extrapolation_saves_most_of_the_sweeps() -> None:
         assert result.converged
         sweeps.append(result.iterations)
     assert np.median(sweeps) <= 200
+
+
+def hard(kind: str, weighted: bool, n: int = 300) -> Pair:
+    """Clouds whose plain sweeps take tens of thousands: far values, or clusters of unlike mass."""
+    rng = np.random.default_rng(3)
+    if kind == "heavy":
+        x, y = rng.standard_t(1.5, size=(n, 2)), rng.standard_t(1.5, size=(n + 7, 2)) + 0.5
+    else:
+        centres = 8.0 * rng.normal(size=(8, 16))
+        x, y = (
+            centres[rng.integers(8, size=k)] + 0.3 * rng.normal(size=(k, 16)) for k in (n, n + 7)
+        )
+    a, b = (rng.random(k) + 0.1 if weighted else None for k in (n, n + 7))
+    return Pair(kind, x, y, a, b)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["heavy", "clusters"])
+@pytest.mark.parametrize("share", [0.02, 0.001])
+def test_hard_problems_converge_in_few_passes(kind: str, share: float, weighted: bool) -> None:
+    pair = hard(kind, weighted)
+    a, b = pair.masses
+    epsilon = share * float(a @ pair.costs(2) @ b)
+    # Without kernels there is no start from exact transport.
+    most = 50_000 if _native.kernels is None else 5000
+    result = entropic(pair, epsilon=epsilon, max_iterations=most)
+    assert result.converged
+    if _native.kernels is not None:
+        assert result.iterations < 2000
+    plan = coupling(result, pair, 2)
+    np.testing.assert_allclose(plan.sum(axis=1), a, rtol=1e-6)
+    assert np.abs(plan.sum(axis=0) - b).sum() < 2e-6
+    assert result.transport_cost >= exact_plan(*pair.arrays).cost * (1.0 - 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["heavy", "clusters"])
+def test_newton_steps_solve_penalised_marginals_too(kind: str) -> None:
+    pair = hard(kind, True)
+    a, b = pair.masses
+    mean = float(a @ pair.costs(2) @ b)
+    result = entropic(pair, epsilon=0.002 * mean, marginal_penalty=5.0 * mean, tolerance=1e-9)
+    assert result.converged
+    f, g = result.potentials
+    plan = coupling(result, pair, 2)
+    # Optimality: each marginal is what its penalty asks for at these potentials.
+    np.testing.assert_allclose(plan.sum(axis=1), a * np.exp(-f / (5.0 * mean)), rtol=1e-6)
+    np.testing.assert_allclose(plan.sum(axis=0), b * np.exp(-g / (5.0 * mean)), atol=1e-8)

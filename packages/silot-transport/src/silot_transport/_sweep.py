@@ -1,4 +1,4 @@
-"""Sinkhorn's iteration in the log domain: one sweep over the costs, and when to stop."""
+"""Sinkhorn's iteration in the log domain, and Newton's where it would take long."""
 
 from __future__ import annotations
 
@@ -12,15 +12,31 @@ import numpy.typing as npt
 
 from . import _native
 from ._check import Array
+from ._solvers import solve_costs
 
 _BLOCK = 1 << 18
 _TINY = float(np.finfo(np.float64).tiny)
 # Regularisation is halved when the marginals' L1 error is below _NEAR, or after _SWEEPS sweeps: any
 # schedule leads to the same potentials, and this one was the fastest of those tried.
 _FALL, _NEAR, _SWEEPS = 0.5, 0.05, 4
+# The least mass of a column, times this, where a regularisation is solved thoroughly.
+_TIGHT = 0.3
 # Steps that an extrapolation uses, the error from which on it is undone, as a multiple of the one
 # before, and the weight of the ridge that keeps it from following rounding.
 _MEMORY, _WORSE, _RIDGE = 12, 4.0, 1e-13
+# Sweeps after which an iteration that has not converged goes on from the potentials of exact
+# transport: solving for these takes about as long. Sweeps of one regularisation after which Newton
+# steps follow, where marginals are off by less than _CLOSE.
+_PATIENCE, _WARM, _CLOSE = 64, 10, 0.3
+# Sweeps after which it begins anew where there are no such potentials.
+_LATER = 250
+# Error of marginals from which on a Newton step is computed in double precision; residue of its
+# equation, as a part of the error, that is small enough at any rate; and the rise of the dual, as a
+# part of what the slope promises, that a step must reach.
+_DOUBLE, _INEXACT, _RISE = 3e-5, 0.5, 1e-4
+# How far a potential moves in one Newton step, in units of the regularisation, and the smallest
+# part of a step that is tried.
+_FARTHEST, _SHORTEST = 20.0, 1e-3
 # Error of marginals in single precision, as a share of the largest exponent; and entries of costs
 # from which on a copy in single precision pays.
 _SINGLE, _MANY = 16 * float(np.finfo(np.float32).eps), 1 << 16
@@ -36,6 +52,9 @@ class Sweep(Protocol):
     ) -> tuple[Array, Array, float]: ...
 
 
+Product = Callable[[Array], Array]
+
+
 class Sweepable(Protocol):
     """Problem of entropic transport, wherever its costs are."""
 
@@ -49,12 +68,26 @@ class Sweepable(Protocol):
         """A cost that no other exceeds."""
         ...
 
-    def damped(self, epsilon: float) -> float:
-        """Factor of a step: 1 where marginals must hold."""
+    @property
+    def penalty(self) -> float:
+        """Weight of the marginals' divergence; infinite where they must hold."""
         ...
 
-    def wanted(self, g: Array) -> Array:
-        """Masses that the columns should have at these potentials."""
+    def exact_start(self) -> Array | None:
+        """Return potentials of the columns of exact transport, where they are to be had."""
+        ...
+
+    def value(self, f: Array, g: Array, epsilon: float, columns: Array) -> float:
+        """Return the dual value, for potentials whose rows have the right masses."""
+        ...
+
+    def curvature(
+        self, f: Array, g: Array, sizes: Array, epsilon: float, *, single: bool
+    ) -> tuple[Array, Product]:
+        r"""Return the diagonal of :math:`K^T K` and the product with it.
+
+        :math:`K_{ij} = P_{ij} / \sqrt{r_i s_j}` with the plan P, its sums of rows r, and sizes s.
+        """
         ...
 
     def exact(self) -> Sweep:
@@ -82,13 +115,32 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "largest", float(self.cost.max()))
 
-    def damped(self, epsilon: float) -> float:
-        """Factor of a step that the penalty causes: 1 where marginals must hold."""
-        return 1.0 / (1.0 + epsilon / self.penalty)
+    def exact_start(self) -> Array | None:
+        """Return potentials of the columns of exact transport: masses hold, and kernels solve."""
+        if np.isfinite(self.penalty) or _native.kernels is None or min(self.cost.shape) == 1:
+            return None
+        return solve_costs(self.cost, self.a, self.b).g
 
-    def wanted(self, g: Array) -> Array:
-        """Masses that the columns should have at these potentials."""
-        return self.b * np.exp(-g / self.penalty)
+    def curvature(
+        self, f: Array, g: Array, sizes: Array, epsilon: float, *, single: bool
+    ) -> tuple[Array, Product]:
+        """Compute K in blocks, and keep it."""
+        levels = f * (1.0 / (damped(self, epsilon) * epsilon) - 0.5 / self.penalty)
+        levels += 0.5 * np.log(self.a)
+        shifts = g / epsilon + np.log(self.b) - 0.5 * np.log(sizes)
+        kept = np.empty(self.cost.shape, np.float32 if single else np.float64)
+        step = max(1, _BLOCK // len(g))
+        for start in range(0, len(f), step):
+            rows = slice(start, start + step)
+            part = self.cost[rows] * (-1.0 / epsilon)
+            part += shifts
+            part += levels[rows, None]
+            np.exp(part.astype(kept.dtype, copy=False), out=kept[rows])
+
+        def product(v: Array) -> Array:
+            return ((kept @ v.astype(kept.dtype)) @ kept).astype(np.float64)
+
+        return np.einsum("ij,ij->j", kept, kept).astype(np.float64), product
 
     def exact(self) -> Sweep:
         """Return the sweep in double precision."""
@@ -140,43 +192,211 @@ class Iterate:
         )
 
 
+def damped(problem: Sweepable, epsilon: float) -> float:
+    """Return the factor of a step: 1 where marginals must hold."""
+    return 1.0 / (1.0 + epsilon / problem.penalty)
+
+
+def wanted(problem: Sweepable, g: Array) -> Array:
+    """Return the masses that the columns should have at these potentials."""
+    return problem.b * np.exp(-g / problem.penalty)
+
+
 def iterate(
     problem: Sweepable, epsilon: float, tolerance: float, most: int, *, symmetric: bool
 ) -> Iterate:
-    """Sweep from a large regularisation down to ``epsilon``, until the marginals fit."""
-    exact, single = problem.exact(), problem.rough(epsilon)
-    rough = _SINGLE * problem.largest / epsilon
-    current = max(problem.largest, epsilon) if most > 1 else epsilon
-    steps = _Steps(np.sqrt(problem.b))
-    f: Array | None = None
-    g = np.zeros(len(problem.b))
-    level_sweeps = sweeps = 0
-    error, converged = np.inf, False
-    for sweeps in range(1, most + 1):
-        # The last sweep is at epsilon itself, so that potentials and value belong to it.
-        if sweeps == most and current > epsilon:
-            current = epsilon
-        run = exact if single is None or sweeps == most else single
-        f, columns, _ = run(g, current, near=f)
-        error = float(np.abs(columns - problem.wanted(g)).sum())
-        converged = run is exact and current <= epsilon and error < tolerance
-        if converged or sweeps == most:
-            break
-        if current <= epsilon and error < max(rough, tolerance):
-            single = None
-        if symmetric:
-            # Both potentials are one: alternating updates overshoot it, their mean does not.
-            plain = 0.5 * (f + g)
+    """Solve to a marginal error, in at most so many passes over the matrix.
+
+    Sweeps go from a large regularisation down to ``epsilon``. Where those are many, they begin
+    anew at ``epsilon`` from the potentials of exact transport, which are near; and Newton's steps
+    end what sweeps would take long for.
+    """
+    return _Iteration(problem, epsilon, tolerance, most, symmetric).run()
+
+
+class _Iteration:
+    """Potentials, and what is to be done next with them."""
+
+    def __init__(
+        self, problem: Sweepable, epsilon: float, tolerance: float, most: int, symmetric: bool
+    ) -> None:
+        self._problem, self._epsilon, self._tolerance = problem, epsilon, tolerance
+        self._most, self._symmetric = most, symmetric
+        self._exact, self._single = problem.exact(), problem.rough(epsilon)
+        self._current = max(problem.largest, epsilon) if most > 1 else epsilon
+        self._steps = _Steps(np.sqrt(problem.b))
+        self._f: Array | None = None
+        self._g = np.zeros(len(problem.b))
+        self._passes = self._of_level = 0
+        self._error = np.inf
+        self._has_begun_anew = symmetric
+
+    def run(self) -> Iterate:
+        """Sweep and step until marginals fit, or passes are used up."""
+        while True:
+            run, columns = self._sweep()
+            is_at_end = run is self._exact and self._current <= self._epsilon
+            converged = is_at_end and self._error < self._tolerance
+            if converged or self._passes >= self._most:
+                break
+            if not (self._begin_anew() or self._newton(run, columns)):
+                self._go_on(columns)
+        f, columns, moved = self._exact(self._g, self._current, near=self._f, priced=True)
+        return Iterate(
+            f, self._g, columns, moved, self._current, self._error, self._passes, converged
+        )
+
+    def _sweep(self) -> tuple[Sweep, Array]:
+        self._passes += 1
+        is_last = self._passes >= self._most
+        if is_last:
+            # At epsilon itself, so that potentials and value belong to it.
+            self._current = min(self._current, self._epsilon)
+        run = self._exact if self._single is None or is_last else self._single
+        self._f, columns, _ = run(self._g, self._current, near=self._f)
+        self._error = float(np.abs(columns - wanted(self._problem, self._g)).sum())
+        rough = _SINGLE * self._problem.largest / self._epsilon
+        if self._current <= self._epsilon and self._error < max(rough, self._tolerance):
+            self._single = None
+        return run, columns
+
+    def _begin_anew(self) -> bool:
+        """Begin once more where sweeps have become many.
+
+        At the potentials of exact transport, or where there are none, with marginals that are near
+        enough at every regularisation.
+        """
+        if self._has_begun_anew or self._passes not in (_PATIENCE, _LATER):
+            return False
+        start = self._problem.exact_start() if self._passes == _PATIENCE else None
+        if start is None and self._passes < _LATER:
+            return False
+        self._has_begun_anew = True
+        if start is None:
+            self._current = max(self._problem.largest, self._epsilon)
+            start = np.zeros_like(self._g)
         else:
-            rise = np.log(problem.b) - np.log(np.maximum(columns, _TINY))
-            plain = problem.damped(current) * (g + current * rise)
-        g = steps.next(g, plain, error)
-        level_sweeps += 1
-        if current > epsilon and (error < _NEAR or level_sweeps == _SWEEPS):
-            current, level_sweeps = max(_FALL * current, epsilon), 0
-            steps.forget()
-    f, columns, moved = exact(g, current, near=f, priced=True)
-    return Iterate(f, g, columns, moved, current, error, sweeps, converged)
+            self._current = self._epsilon
+        self._g, self._f, self._of_level = start, None, 0
+        self._steps.forget()
+        return True
+
+    def _newton(self, run: Sweep, columns: Array) -> bool:
+        """Take a Newton step where one is due."""
+        is_due = self._of_level >= _WARM and self._error < _CLOSE
+        if not is_due or not self._is_thorough or self._is_near:
+            return False
+        if run is not self._exact:
+            self._single = None
+            return True
+        assert self._f is not None
+        most = self._most - self._passes - 1
+        self._g, self._f, passes = _step(
+            self._problem, self._exact, self._f, self._g, columns, self._current, most
+        )
+        self._passes += passes
+        self._steps.forget()
+        return True
+
+    @property
+    def _is_thorough(self) -> bool:
+        return self._has_begun_anew and not self._symmetric
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether the next regularisation can follow."""
+        if self._current <= self._epsilon:
+            return False
+        # A point far out is one of few, and its potential has far to go.
+        near = _TIGHT * float(self._problem.b.min()) if self._is_thorough else np.inf
+        return self._error < min(near, _NEAR)
+
+    def _go_on(self, columns: Array) -> None:
+        """Extrapolate, and lower the regularisation where the marginals are near enough."""
+        if self._symmetric:
+            # Both potentials are one: alternating updates overshoot it, their mean does not.
+            assert self._f is not None
+            plain = 0.5 * (self._f + self._g)
+        else:
+            plain = _rise(self._problem, self._g, columns, self._current)
+        self._g = self._steps.next(self._g, plain, self._error)
+        self._of_level += 1
+        is_over = self._of_level == _SWEEPS and not self._is_thorough
+        if self._is_near or (is_over and self._current > self._epsilon):
+            self._current, self._of_level = max(_FALL * self._current, self._epsilon), 0
+            self._steps.forget()
+
+
+def _rise(problem: Sweepable, g: Array, columns: Array, epsilon: float) -> Array:
+    """Return potentials with which the columns would have their masses, were it for them alone."""
+    rise = np.log(problem.b) - np.log(np.maximum(columns, _TINY))
+    return damped(problem, epsilon) * (g + epsilon * rise)
+
+
+def _step(
+    problem: Sweepable, sweep: Sweep, f: Array, g: Array, columns: Array, epsilon: float, most: int
+) -> tuple[Array, Array, int]:
+    r"""Take one truncated Newton step of the dual in g, whose best f is known, and one plain step.
+
+    With D the diagonal of columns' sums and slopes of penalties, conjugate gradients solve
+
+    .. math:: (I - \lambda K^T K) D^{1/2} \delta = \epsilon D^{-1/2} \nabla
+
+    so far as the error makes worth while, and the step is halved until the dual rises by enough.
+    Returns potentials and the number of passes over the matrix (Kemertas, Farahmand and Jepson,
+    *A Truncated Newton Method for Optimal Transport*, 2025, for entropic transport).
+    """
+    goal = wanted(problem, g)
+    slope = goal - columns
+    error = float(np.abs(slope).sum())
+    sizes = np.maximum(columns + epsilon * goal / problem.penalty, _TINY)
+    roots = np.sqrt(sizes)
+    diagonal, product = problem.curvature(f, g, sizes, epsilon, single=error > _DOUBLE)
+    damp = damped(problem, epsilon)
+    scale = 1.0 / np.maximum(1.0 - damp * diagonal, 1e-3)
+    rest = epsilon * slope / roots
+    goal_error = 0.5 * min(_INEXACT, error**0.5) * float(roots @ np.abs(rest))
+    y, ahead = np.zeros_like(g), scale * rest
+    power, passes = float(rest @ ahead), 1
+    while passes < most:
+        bent = ahead - damp * product(ahead)
+        passes += 1
+        bend = float(ahead @ bent)
+        if bend <= 0.0:
+            # Rounding, where the dual is flat.
+            break
+        y += (power / bend) * ahead
+        far = float(np.abs(y / roots).max())
+        if far > _FARTHEST * epsilon:
+            # Where groups of points hardly exchange mass, the dual is flat, but not for long.
+            y *= _FARTHEST * epsilon / far
+            break
+        rest -= (power / bend) * bent
+        if float(roots @ np.abs(rest)) < goal_error:
+            break
+        scaled = scale * rest
+        before, power = power, float(rest @ scaled)
+        ahead = scaled + (power / before) * ahead
+    step = y / roots
+    if np.isinf(problem.penalty):
+        # Potentials stay where they are in the mean.
+        step -= float(problem.b @ step)
+    value, promised = problem.value(f, g, epsilon, columns), float(slope @ step)
+    before_step = columns
+    length = 1.0
+    while True:
+        tried = g + length * step
+        f, columns, _ = sweep(tried, epsilon, near=f)
+        passes += 1
+        rise = problem.value(f, tried, epsilon, columns) - value
+        off = float(np.abs(columns - wanted(problem, tried)).sum())
+        # So near to the optimum that rounding hides the rise.
+        is_flat = promised < 1e-12 * abs(value) and off < error
+        if rise >= _RISE * length * promised or is_flat:
+            return _rise(problem, tried, columns, epsilon), f, passes
+        if length < _SHORTEST or passes >= most:
+            return _rise(problem, g, before_step, epsilon), f, passes
+        length *= 0.5
 
 
 def single_suits(largest: float, epsilon: float) -> bool:
@@ -231,7 +451,7 @@ def sweep(
 
     It takes one exponential per entry. ``cost`` has the problem's columns, ``near`` is close to f.
     """
-    damp = problem.damped(epsilon)
+    damp = damped(problem, epsilon)
     shifted = g / epsilon + np.log(problem.b)
     if _native.kernels is None:
         run: Callable[..., float] = _sweep_rows

@@ -47,7 +47,7 @@ class EntropicPlan:
         L1 error of the second marginal; the first is exact. Of unbalanced transport, the distance
         of the second marginal from ``b exp(-g / marginal_penalty)``, which is its optimality.
     iterations
-        Sweeps over the cost matrix, annealing included.
+        Passes over the matrix: sweeps, annealing included, and products of Newton steps.
     status
         ``"converged"``, or words that say what was reached and what to change.
     """
@@ -78,9 +78,10 @@ def sinkhorn(
 
     Log-domain Sinkhorn: ``f`` and ``g`` are updated in turn with one exponential per entry and
     sweep, and ``g`` is extrapolated from the sweeps before (Anderson). ``epsilon`` is annealed
-    from the largest cost downwards by halves, and the sweeps end when the marginal error is below
-    ``tolerance``. Compiled kernels sweep in single precision first where that helps, and always
-    end in double.
+    from the largest cost downwards by halves. Where sweeps become many, because values are far
+    out or clusters hardly exchange mass, the potentials of exact transport are the start, and
+    truncated Newton steps end the iteration. Compiled kernels sweep in single precision first
+    where that helps, and always end in double.
 
     With ``marginal_penalty`` :math:`\rho` marginals may differ from a and b (unbalanced transport):
 
@@ -98,7 +99,7 @@ def sinkhorn(
     tolerance
         Stop when the L1 error of the second marginal is below it.
     max_iterations
-        Most sweeps over the cost matrix.
+        Most passes over the matrix.
 
     Returns
     -------

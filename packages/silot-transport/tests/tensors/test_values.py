@@ -75,6 +75,18 @@ def test_tiles_give_what_the_matrix_gives(p: int, monkeypatch: pytest.MonkeyPatc
         torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.usefixtures("by_tiles")
+def test_newton_steps_by_tiles_end_where_the_matrix_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    x, y = tensors([rng.standard_t(2.0, size=(60, 2)), rng.standard_t(2.0, size=(70, 2))])
+    options: dict[str, Any] = {"epsilon": 0.02, "tolerance": 1e-9, "max_iterations": 20_000}
+    tiled = potentials(x, y, **options)
+    monkeypatch.setattr(entropic, "_LARGEST_MATRIX", 1 << 27)
+    whole = potentials(x, y, **options)
+    for one, other in zip(tiled, whole, strict=True):
+        torch.testing.assert_close(one - one.mean(), other - other.mean(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("p", [1, 2])
 def test_slices_are_transport_on_lines(p: int) -> None:
     x, y, a, b = clouds()

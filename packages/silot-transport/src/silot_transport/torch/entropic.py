@@ -6,6 +6,7 @@ tile by tile on the device of the tensors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .._check import Array, as_order, integer, real
-from .._sweep import Sweep, iterate, single_suits
+from .._sweep import Product, Sweep, iterate, single_suits
 from ..cost import build_cost
 from ..entropic import entropic_plan
 from ..errors import InputError, MismatchError, SolverError
@@ -483,13 +484,46 @@ class TiledProblem:
         """A cost that no other exceeds."""
         return self.tiles.largest
 
-    def damped(self, epsilon: float) -> float:
-        """Marginals hold: a whole step."""
-        return 1.0
+    @property
+    def penalty(self) -> float:
+        """Marginals hold."""
+        return math.inf
 
-    def wanted(self, g: Array) -> Array:
-        """Masses that the columns should have."""
-        return self.b
+    def exact_start(self) -> None:
+        """Return nothing: there is no matrix to solve."""
+
+    def value(self, f: Array, g: Array, epsilon: float, columns: Array) -> float:
+        """Return the dual value."""
+        return float(self.a.cpu().numpy() @ f + self.b @ g)
+
+    def curvature(
+        self, f: Array, g: Array, sizes: Array, epsilon: float, *, single: bool
+    ) -> tuple[Array, Product]:
+        """Compute K anew in every product."""
+        # A share of the largest exponent is lost in single precision.
+        is_fine = single and single_suits(self.largest, epsilon)
+        dtype = torch.float32 if is_fine else torch.float64
+        device = self.mass.device
+        level, price, size = (torch.from_numpy(k).to(device) for k in (f, g, sizes))
+        levels = (level / epsilon + 0.5 * self.a.log()).to(dtype)
+        shifts = (price / epsilon + self.mass.log() - 0.5 * size.log()).to(dtype)
+
+        def parts() -> Iterator[Tensor]:
+            for rows in self.tiles.rows():
+                part = (self.tiles.cost(rows, dtype) * (-1.0 / epsilon)).add_(shifts)
+                yield part.add_(levels[rows, None]).exp_()
+
+        def product(v: Array) -> Array:
+            vector = torch.from_numpy(v).to(device, dtype)
+            total = torch.zeros_like(self.mass)
+            for part in parts():
+                total += (part.T @ (part @ vector)).double()
+            return total.cpu().numpy()
+
+        squares = torch.zeros_like(self.mass)
+        for part in parts():
+            squares += part.square().sum(0).double()
+        return squares.cpu().numpy(), product
 
     def exact(self) -> Sweep:
         """Return the sweep in double precision."""
