@@ -34,8 +34,8 @@ _LATER = 250
 # equation, as a part of the error, that is small enough at any rate; and the rise of the dual, as a
 # part of what the slope promises, that a step must reach.
 _DOUBLE, _INEXACT, _RISE = 3e-5, 0.5, 1e-4
-# How far a potential moves in one Newton step, in units of the regularisation, and the smallest
-# part of a step that is tried.
+# How far a potential may move in a Newton step at first, in units of the regularisation, and the
+# smallest part of a step that is tried.
 _FARTHEST, _SHORTEST = 20.0, 1e-3
 # Error of marginals in single precision, as a share of the largest exponent; and entries of costs
 # from which on a copy in single precision pays.
@@ -228,7 +228,7 @@ class _Iteration:
         self._f: Array | None = None
         self._g = np.zeros(len(problem.b))
         self._passes = self._of_level = 0
-        self._error = np.inf
+        self._error, self._radius = np.inf, _FARTHEST
         self._has_begun_anew = symmetric
 
     def run(self) -> Iterate:
@@ -291,10 +291,11 @@ class _Iteration:
             return True
         assert self._f is not None
         most = self._most - self._passes - 1
-        self._g, self._f, passes = _step(
-            self._problem, self._exact, self._f, self._g, columns, self._current, most
+        self._g, self._f, passes, has_far_to_go = _step(
+            self._problem, self._exact, self._f, self._g, columns, self._current, self._radius, most
         )
         self._passes += passes
+        self._radius = _FARTHEST if not has_far_to_go else _FALL**-2 * self._radius
         self._steps.forget()
         return True
 
@@ -334,17 +335,19 @@ def _rise(problem: Sweepable, g: Array, columns: Array, epsilon: float) -> Array
 
 
 def _step(
-    problem: Sweepable, sweep: Sweep, f: Array, g: Array, columns: Array, epsilon: float, most: int
-) -> tuple[Array, Array, int]:
+    problem: Sweepable, sweep: Sweep, f: Array, g: Array, columns: Array,
+    epsilon: float, radius: float, most: int,
+) -> tuple[Array, Array, int, bool]:  # fmt: skip
     r"""Take one truncated Newton step of the dual in g, whose best f is known, and one plain step.
 
     With D the diagonal of columns' sums and slopes of penalties, conjugate gradients solve
 
     .. math:: (I - \lambda K^T K) D^{1/2} \delta = \epsilon D^{-1/2} \nabla
 
-    so far as the error makes worth while, and the step is halved until the dual rises by enough.
-    Returns potentials and the number of passes over the matrix (Kemertas, Farahmand and Jepson,
-    *A Truncated Newton Method for Optimal Transport*, 2025, for entropic transport).
+    so far as the error makes worth while, but not beyond a radius (Steihaug), in units of the
+    regularisation. The step is halved until the dual rises by enough. Returns potentials, the
+    number of passes over the matrix, and whether the whole step ended at the radius (Kemertas,
+    Farahmand and Jepson, *A Truncated Newton Method for Optimal Transport*, 2025).
     """
     goal = wanted(problem, g)
     slope = goal - columns
@@ -357,21 +360,19 @@ def _step(
     rest = epsilon * slope / roots
     goal_error = 0.5 * min(_INEXACT, error**0.5) * float(roots @ np.abs(rest))
     y, ahead = np.zeros_like(g), scale * rest
-    power, passes = float(rest @ ahead), 1
+    power, passes, is_cut = float(rest @ ahead), 1, False
     while passes < most:
         bent = ahead - damp * product(ahead)
         passes += 1
         bend = float(ahead @ bent)
-        if bend <= 0.0:
-            # Rounding, where the dual is flat.
+        # Where groups of points hardly exchange mass, the dual is flat, but not for long.
+        length = power / bend if bend > 0.0 else np.inf
+        farthest = radius * epsilon / max(float(np.abs(ahead / roots).max()), _TINY)
+        y += min(length, farthest) * ahead
+        is_cut = length > farthest
+        if is_cut:
             break
-        y += (power / bend) * ahead
-        far = float(np.abs(y / roots).max())
-        if far > _FARTHEST * epsilon:
-            # Where groups of points hardly exchange mass, the dual is flat, but not for long.
-            y *= _FARTHEST * epsilon / far
-            break
-        rest -= (power / bend) * bent
+        rest -= length * bent
         if float(roots @ np.abs(rest)) < goal_error:
             break
         scaled = scale * rest
@@ -393,9 +394,9 @@ def _step(
         # So near to the optimum that rounding hides the rise.
         is_flat = promised < 1e-12 * abs(value) and off < error
         if rise >= _RISE * length * promised or is_flat:
-            return _rise(problem, tried, columns, epsilon), f, passes
+            return _rise(problem, tried, columns, epsilon), f, passes, is_cut and length == 1.0
         if length < _SHORTEST or passes >= most:
-            return _rise(problem, g, before_step, epsilon), f, passes
+            return _rise(problem, g, before_step, epsilon), f, passes, False
         length *= 0.5
 
 
