@@ -25,10 +25,11 @@ struct Cell {
     Mass mass;
 };
 
-// Transport without a matrix of costs: see auction.cpp. Rows that need a scan are given products
-// with blocks of columns at the prices of the moment; `lift` makes their values sound bounds.
-struct Auction {
-    virtual ~Auction() = default;
+// Transport without a matrix of costs: see listed.cpp. Rows are given products with blocks of
+// columns at the potentials of the moment; `lift` makes their values sound bounds.
+struct Listed {
+    virtual ~Listed() = default;
+    virtual void lengthen() = 0;  // lists, to twice as many columns
     virtual void scan_begin(const Int* rows, Int count) = 0;
     // `which`: of the rows that the scan began with, those that the products are of.
     virtual void scan_block(const Int* which, Int count, const float* products,
@@ -40,15 +41,15 @@ struct Auction {
     virtual void scan_bars(double* out) = 0;  // no column above changes a row's list
     virtual void scan_end(const double* lift) = 0;
 
-    virtual void step(double eps) = 0;
-    virtual Int bid(Mass enough, Int* out) = 0;
-    virtual void settle(double slack) = 0;
-    virtual Int augment(Mass enough, Int* out) = 0;
-
+    // Until all that the lists could still gain is such a part of the cost, or so many seconds have
+    // passed; 0 is neither.
+    virtual void solve(double enough, double seconds) = 0;
+    // Pivots on the lists of the rows that were scanned last.
+    virtual void improve() = 0;
     virtual void prices(double* out) const = 0;
-    virtual double least(Int row) const = 0;  // no cost plus price of the row is below
+    virtual double least(Int row) const = 0;  // no reduced cost of the row was below, when scanned
     virtual Int cells(Cell* out) const = 0;
-    virtual Mass left() const = 0;
+    virtual std::int64_t pivots() const = 0;
 };
 
 // Costs are row-major and finite. Potentials satisfy u[i] + v[j] <= cost[i, j] up to the rounding
@@ -103,8 +104,8 @@ struct Kernels {
     void (*clouds)(std::int64_t count, Int n, Int d, const double* x, const double* y,
                    double* mean);
 
-    Auction* (*auction)(Int n, Int m, Int d, Int k, Int order, const double* x, const double* y,
-                        const double* shift, const Mass* a, const Mass* b, const double* price);
+    Listed* (*listed)(Int n, Int m, Int d, Int k, Int order, const double* x, const double* y,
+                      const double* shift, const Mass* a, const Mass* b, const double* price);
 };
 
 const Kernels& kernels_portable();

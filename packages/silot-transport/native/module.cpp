@@ -228,10 +228,10 @@ void clouds(Cube<const double> x, Cube<const double> y, Vector<double> mean) {
                     x.data(), y.data(), mean.data());
 }
 
-// What an auction reads is kept as long as it is.
-class Bids {
+// What it reads is kept as long as it is.
+class ListedTransport {
   public:
-    Bids(Matrix<const double> x, Matrix<const double> y, Vector<const double> shift,
+    ListedTransport(Matrix<const double> x, Matrix<const double> y, Vector<const double> shift,
          Vector<const Mass> a, Vector<const Mass> b, Vector<const double> price, Int k, Int order)
         : x_(x), y_(y), shift_(shift), n_(x.shape(0)), m_(y.shape(0)) {
         const std::size_t d = x.shape(1);
@@ -240,10 +240,12 @@ class Bids {
                  price.shape(0) == m_ && k > 0 && (order == 1 || order == 2),
              "points (n, d), (m, d), a shift (d,), masses, prices (m,), k and an order are needed");
         balanced(a, b);
-        auction_.reset(chosen()->auction(static_cast<Int>(n_), static_cast<Int>(m_),
+        listed_.reset(chosen()->listed(static_cast<Int>(n_), static_cast<Int>(m_),
                                          static_cast<Int>(d), k, order, x.data(), y.data(),
                                          shift.data(), a.data(), b.data(), price.data()));
     }
+
+    void lengthen() { listed_->lengthen(); }
 
     void scan_begin(Vector<const Int> rows) {
         std::vector<char> seen(n_, 0);
@@ -253,7 +255,7 @@ class Bids {
             seen[i] = 1;
         }
         count_ = rows.shape(0);
-        auction_->scan_begin(rows.data(), static_cast<Int>(count_));
+        listed_->scan_begin(rows.data(), static_cast<Int>(count_));
     }
 
     template <class T>
@@ -267,69 +269,64 @@ class Bids {
             need(which.data()[k] >= 0 && static_cast<std::size_t>(which.data()[k]) < count_,
                  "rows must be of those that the scan began with");
         nb::gil_scoped_release free;
-        auction_->scan_block(which.data(), static_cast<Int>(count), products.data(), column.data(),
+        listed_->scan_block(which.data(), static_cast<Int>(count), products.data(), column.data(),
                              base.data(), price.data(), static_cast<Int>(width), offset);
     }
 
     void scan_bars(Vector<double> out) {
         need(out.shape(0) == count_, "one number a row is needed");
         nb::gil_scoped_release free;
-        auction_->scan_bars(out.data());
+        listed_->scan_bars(out.data());
     }
 
     void scan_end(Vector<const double> lift) {
         need(lift.shape(0) == count_, "one number a row is needed");
         nb::gil_scoped_release free;
-        auction_->scan_end(lift.data());
+        listed_->scan_end(lift.data());
         count_ = 0;
     }
 
-    void step(double eps) { auction_->step(eps); }
-    void settle(double slack) { auction_->settle(slack); }
-    std::int64_t left() const { return auction_->left(); }
-
-    Int bid(std::int64_t enough, Vector<Int> rows) {
-        need(rows.shape(0) == n_, "room for all rows is needed");
+    void solve(double enough, double seconds) {
         nb::gil_scoped_release free;
-        return auction_->bid(enough, rows.data());
+        listed_->solve(enough, seconds);
     }
 
-    Int augment(std::int64_t enough, Vector<Int> rows) {
-        need(rows.shape(0) == n_, "room for all rows is needed");
+    void improve() {
         nb::gil_scoped_release free;
-        return auction_->augment(std::max<Mass>(enough, 0), rows.data());
+        listed_->improve();
     }
+
+    std::int64_t pivots() const { return listed_->pivots(); }
 
     void prices(Vector<double> out) const {
         need(out.shape(0) == m_, "room for all columns is needed");
-        auction_->prices(out.data());
+        listed_->prices(out.data());
     }
 
     void least(Vector<double> out) const {
         need(out.shape(0) == n_, "room for all rows is needed");
-        for (std::size_t i = 0; i < n_; ++i) out.data()[i] = auction_->least(static_cast<Int>(i));
+        for (std::size_t i = 0; i < n_; ++i) out.data()[i] = listed_->least(static_cast<Int>(i));
     }
 
-    Int count() const { return auction_->cells(nullptr); }
-
-    void cells(Vector<Int> rows, Vector<Int> columns, Vector<Mass> masses) const {
-        std::vector<Cell> cells(count());
+    Int cells(Vector<Int> rows, Vector<Int> columns, Vector<Mass> masses) const {
+        std::vector<Cell> cells(n_ + m_ - 1);
         need(rows.shape(0) == cells.size() && columns.shape(0) == cells.size() &&
                  masses.shape(0) == cells.size(),
-             "room for all cells is needed");
-        auction_->cells(cells.data());
-        for (std::size_t k = 0; k < cells.size(); ++k) {
+             "room for n + m - 1 cells is needed");
+        const Int count = listed_->cells(cells.data());
+        for (Int k = 0; k < count; ++k) {
             rows.data()[k] = cells[k].row;
             columns.data()[k] = cells[k].column;
             masses.data()[k] = cells[k].mass;
         }
+        return count;
     }
 
   private:
     Matrix<const double> x_, y_;
     Vector<const double> shift_;
     std::size_t n_, m_, count_ = 0;
-    std::unique_ptr<Auction> auction_;
+    std::unique_ptr<Listed> listed_;
 };
 
 }  // namespace
@@ -364,21 +361,19 @@ NB_MODULE(_kernels, m) {
           nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
     m.def("labels", &labels, as("cost"), as("change"), as("f"), as("paid"));
     m.def("clouds", &clouds, as("x"), as("y"), as("mean"));
-    nb::class_<Bids>(m, "Auction")
+    nb::class_<ListedTransport>(m, "Listed")
         .def(nb::init<Matrix<const double>, Matrix<const double>, Vector<const double>,
                       Vector<const Mass>, Vector<const Mass>, Vector<const double>, Int, Int>())
-        .def("scan_begin", &Bids::scan_begin)
-        .def("scan_block", &Bids::scan_block<float>)
-        .def("scan_block", &Bids::scan_block<double>)
-        .def("scan_bars", &Bids::scan_bars)
-        .def("scan_end", &Bids::scan_end)
-        .def("step", &Bids::step)
-        .def("bid", &Bids::bid)
-        .def("settle", &Bids::settle)
-        .def("augment", &Bids::augment)
-        .def("left", &Bids::left)
-        .def("prices", &Bids::prices)
-        .def("least", &Bids::least)
-        .def("count", &Bids::count)
-        .def("cells", &Bids::cells);
+        .def("lengthen", &ListedTransport::lengthen)
+        .def("scan_begin", &ListedTransport::scan_begin)
+        .def("scan_block", &ListedTransport::scan_block<float>)
+        .def("scan_block", &ListedTransport::scan_block<double>)
+        .def("scan_bars", &ListedTransport::scan_bars)
+        .def("scan_end", &ListedTransport::scan_end)
+        .def("solve", &ListedTransport::solve)
+        .def("improve", &ListedTransport::improve)
+        .def("pivots", &ListedTransport::pivots)
+        .def("prices", &ListedTransport::prices)
+        .def("least", &ListedTransport::least)
+        .def("cells", &ListedTransport::cells);
 }

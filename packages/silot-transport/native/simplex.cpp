@@ -1,20 +1,14 @@
-// Transport of any whole masses: a primal network simplex on all n x m cells.
+// Transport of any whole masses, by a network simplex on all n x m cells.
 //
-// Three things make it fast. It starts at potentials near the optimal ones, from a greedy plan in
-// the order of their reduced costs, so that no artificial arc ever carries mass. Pivots look at
-// short lists of the least reduced costs, and whole rows are read only to prove the end. And of the
-// two parts into which a pivot cuts the tree, the smaller one changes its potentials.
-//
-// The tree is strongly feasible (Cunningham, Mathematical Programming 11, 1976): every cell without
-// mass points to the root, so that pivots without progress do not cycle. What rounding could undo
-// of this, a tolerance ends that grows with the number of pivots.
+// Two more things make it fast. It starts at potentials near the optimal ones; and pivots look at
+// short lists of the least reduced costs, and whole rows are read only to prove the end.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "rows.hpp"
+#include "tree.hpp"
 
 namespace silot {
 namespace SILOT_SET {
@@ -22,86 +16,46 @@ namespace {
 
 // Cells of a row that one look at it returns: the least of each residue of this number.
 constexpr Int residues = 16;
-// Relative rounding of a reduced cost, and pivots for each node after which it is doubled.
-constexpr double rounding = 2e-15;
-constexpr std::int64_t patience = 64;
 
-class Simplex {
+struct Matrix {
+    const double* cost;
+    Int m;
+    const double* row(Int i) const { return cost + static_cast<std::size_t>(i) * m; }
+    double operator()(Int i, Int j) const { return row(i)[j]; }
+};
+
+class Simplex : public Tree<Matrix> {
   public:
     // In: potentials u, v near the optimal ones. Out: the optimal ones.
     Simplex(Int n, Int m, const double* cost, const Mass* a, const Mass* b, double* u, double* v)
-        : n_(n), m_(m), root_(n + m), cost_(cost), a_(a), b_(b), out_u_(u), out_v_(v), node_(n + m + 1),
-          next_(n + m + 1), prev_(n + m + 1), last_(n + m + 1), potential_(n + m + 1),
-          left_(a, a + n), room_(b, b + m) {
+        : Tree(n, m, {cost, m}, a, b), b_(b), out_u_(u), out_v_(v) {
         std::copy(u, u + n, potential_.begin());
         std::copy(v, v + m, potential_.begin() + n);
-        v_ = potential_.data() + n;
     }
 
     void solve() {
         list_cells();
         build_tree(plan_greedily());
         refresh();
-        pivot_on_lists();
+        pivot_on_lists(block_);
         do {
             refresh();  // sums of many steps drift
         } while (pivot_on_rows());
         // Both sides weigh the same: bounds allow for the rounding of large potentials.
         double apart = 0.0, total = 0.0;
-        for (Int i = 0; i < n_; ++i) apart -= static_cast<double>(a_[i]) * potential_[i];
+        for (Int i = 0; i < n_; ++i) apart -= static_cast<double>(mass_[i]) * potential_[i];
         for (Int j = 0; j < m_; ++j) {
             apart += static_cast<double>(b_[j]) * v_[j];
             total += static_cast<double>(b_[j]);
         }
         for (Int j = 0; j < m_; ++j) out_v_[j] = v_[j] - 0.5 * apart / total;
-        for (Int i = 0; i < n_; ++i) out_u_[i] = two_least(row(i), out_v_, m_).first;
-    }
-
-    // At most n + m - 1.
-    Int cells(Cell* out) const {
-        Int count = 0;
-        for (Int x = 0; x < root_; ++x) {
-            const Node& node = node_[x];
-            if (node.flow > 0)
-                out[count++] = {std::min(x, node.parent), std::max(x, node.parent) - n_, node.flow};
-        }
-        return count;
+        for (Int i = 0; i < n_; ++i) out_u_[i] = two_least(cost_.row(i), out_v_, m_).first;
     }
 
   private:
-    // Of the tree: rows are nodes 0 to n - 1, columns n to n + m - 1. `next` and `prev` list them in
-    // preorder, and `last` is the end of a subtree there; `flow` is on the arc to the parent. What
-    // is walked along most is kept apart, so that a cache holds it.
-    struct Node {
-        Mass flow = 0;
-        Int parent = -1, size = 1;
-    };
-    struct Arc {
-        Int row, column;
-        double cost;
-    };
-    struct Near {
-        Int node;
-        Mass mass;
-    };
-    // Of a forest: what is next to node x is `near` from `begin[x]` to `begin[x + 1]`.
-    struct Forest {
-        std::vector<Int> begin;
-        std::vector<Near> near;
-    };
-
-    const double* row(Int i) const { return cost_ + static_cast<std::size_t>(i) * m_; }
-    double cost(Int x, Int y) const { return x < y ? row(x)[y - n_] : row(y)[x - n_]; }
-    double reduced(const Arc& arc) const { return arc.cost - potential_[arc.row] - v_[arc.column]; }
-
-    // Rounding is a share of the terms of a reduced cost, never of the largest cost there is.
-    bool is_negative(double reduced, const Arc& arc) const {
-        return -reduced > tolerance_ * (std::abs(potential_[arc.row]) + std::abs(arc.cost));
-    }
-
     // The least cell of each residue in a row, as far as there are any.
     Int look(Int i, Arc* out) const {
-        const double* SILOT_RESTRICT c = row(i);
+        const double* SILOT_RESTRICT c = cost_.row(i);
         const double* SILOT_RESTRICT v = v_;
         double least[residues];
         std::int64_t at[residues];
@@ -130,7 +84,7 @@ class Simplex {
         std::vector<double> one(m_, far_away<double>()), two(m_, far_away<double>());
         std::vector<Int> first(m_, 0), second(m_, 0);
         for (Int i = 0; i < n_; ++i) {
-            const double* SILOT_RESTRICT c = row(i);
+            const double* SILOT_RESTRICT c = cost_.row(i);
             const double u = potential_[i];
             for (Int j = 0; j < m_; ++j) {
                 const double x = c[j] - u;
@@ -153,293 +107,34 @@ class Simplex {
         std::vector<std::size_t> end(begin_.begin(), begin_.end() - 1);
         for (Int i = 0; i < n_; ++i) end[i] += look(i, arcs_.data() + end[i]);
         for (Int j = 0; j < m_; ++j)
-            for (const Int i : {first[j], second[j]}) arcs_[end[i]++] = {i, j, row(i)[j]};
-    }
-
-    // Masses go where reduced costs are least: a forest, because each cell empties a row or fills
-    // a column.
-    Forest plan_greedily() {
-        std::vector<Cell> cells;
-        cells.reserve(root_);
-        const auto send = [&](Int i, Int j) {
-            const Mass mass = std::min(left_[i], room_[j]);
-            if (mass == 0) return;
-            left_[i] -= mass;
-            room_[j] -= mass;
-            cells.push_back({i, n_ + j, mass});
-        };
-        std::vector<std::pair<float, Int>> order(arcs_.size());
-        for (std::size_t k = 0; k < arcs_.size(); ++k)
-            order[k] = {static_cast<float>(reduced(arcs_[k])), static_cast<Int>(k)};
-        std::sort(order.begin(), order.end());
-        for (const auto& [value, k] : order) send(arcs_[k].row, arcs_[k].column);
-        std::vector<Int> open;
-        for (Int j = 0; j < m_; ++j)
-            if (room_[j] > 0) open.push_back(j);
-        for (Int i = 0; i < n_; ++i)
-            while (left_[i] > 0) {
-                const auto least = std::min_element(open.begin(), open.end(), [&](Int j, Int k) {
-                    return row(i)[j] - v_[j] < row(i)[k] - v_[k];
-                });
-                send(i, *least);
-                if (room_[*least] > 0) continue;
-                *least = open.back();
-                open.pop_back();
-            }
-        Forest forest;
-        forest.begin.assign(root_ + 1, 0);
-        for (const Cell& cell : cells) ++forest.begin[cell.row], ++forest.begin[cell.column];
-        for (Int x = 0; x < root_; ++x) forest.begin[x + 1] += forest.begin[x];
-        forest.near.resize(2 * cells.size());
-        for (const Cell& cell : cells) {
-            forest.near[--forest.begin[cell.row]] = {cell.column, cell.mass};
-            forest.near[--forest.begin[cell.column]] = {cell.row, cell.mass};
-        }
-        forest.begin[root_] = static_cast<Int>(forest.near.size());
-        return forest;
-    }
-
-    // The trees of the forest hang from the root by arcs that never carry mass; each keeps the mean
-    // of the potentials that it had.
-    void build_tree(const Forest& forest) {
-        std::vector<Int> order, stack;
-        Int end = root_;
-        last_[root_] = root_;
-        for (Int start = 0; start < root_; ++start) {
-            if (node_[start].parent >= 0) continue;
-            order.clear();
-            stack.assign(1, start);
-            node_[start].parent = root_;
-            double drift = 0.0;
-            while (!stack.empty()) {
-                const Int x = stack.back();
-                stack.pop_back();
-                order.push_back(x);
-                join(end, x);
-                last_[x] = end = x;
-                if (x != start) {
-                    const double old = potential_[x], other = potential_[node_[x].parent];
-                    potential_[x] = cost(x, node_[x].parent) - other;
-                    drift += x < n_ ? old - potential_[x] : potential_[x] - old;
-                }
-                for (Int k = forest.begin[x]; k < forest.begin[x + 1]; ++k) {
-                    const auto [y, mass] = forest.near[k];
-                    if (node_[y].parent >= 0) continue;
-                    node_[y].parent = x;
-                    node_[y].flow = mass;
-                    stack.push_back(y);
-                }
-            }
-            drift /= static_cast<double>(order.size());
-            for (const Int x : order) potential_[x] += x < n_ ? drift : -drift;
-            for (std::size_t k = order.size(); k-- > 1;) {
-                const Int x = order[k], parent = node_[x].parent;
-                node_[parent].size += node_[x].size;
-                // The last child of a node comes first in this order.
-                if (last_[parent] == parent) last_[parent] = last_[x];
-            }
-            node_[root_].size += node_[start].size;
-        }
-        join(end, root_);
-        last_[root_] = end;
-    }
-
-    // Potentials anew, from the cells of the tree.
-    void refresh() {
-        for (Int x = next_[root_]; x != root_; x = next_[x]) {
-            const Int parent = node_[x].parent;
-            if (parent != root_) potential_[x] = cost(x, parent) - potential_[parent];
-        }
-    }
-
-    void join(Int x, Int y) {
-        next_[x] = y;
-        prev_[y] = x;
-    }
-
-    // Whether mass on the arc to the parent goes there: from rows, and from all that hang from the
-    // root.
-    bool points_up(Int x) const { return x < n_ || node_[x].parent == root_; }
-
-    void pivot(const Arc& arc, double reduced) {
-        const Int s = arc.row, t = n_ + arc.column;
-        Int top = s;
-        for (Int other = t; top != other;) {
-            Int& lower = node_[top].size < node_[other].size ? top : other;
-            lower = node_[lower].parent;
-        }
-        // The cell that leaves is the last one of the circle, from its top on, that loses all its
-        // mass: this keeps the tree strongly feasible.
-        Mass most = std::numeric_limits<Mass>::max();
-        Int out = -1;
-        bool is_on_row_side = true;
-        for (Int x = s; x != top; x = node_[x].parent)
-            if (points_up(x) && node_[x].flow < most) most = node_[x].flow, out = x;
-        for (Int x = t; x != top; x = node_[x].parent)
-            if (!points_up(x) && node_[x].flow <= most)
-                most = node_[x].flow, out = x, is_on_row_side = false;
-        if (most > 0) {
-            for (Int x = s; x != top; x = node_[x].parent)
-                node_[x].flow += points_up(x) ? -most : most;
-            for (Int x = t; x != top; x = node_[x].parent)
-                node_[x].flow += points_up(x) ? most : -most;
-        }
-        const Int low = is_on_row_side ? s : t, high = is_on_row_side ? t : s;
-        const Int size = node_[out].size;
-        cut(out, top);
-        turn_over(low, out, high, most);
-        hang(low, high, top, size);
-        // Rows of the part that moved rise by the reduced cost and columns fall, or all others the
-        // other way.
-        const double by = is_on_row_side ? reduced : -reduced;
-        const Int after = next_[last_[low]];
-        if (2 * size <= root_) {
-            shift(low, after, by);
-        } else {
-            shift(next_[root_], low, -by);
-            shift(after, root_, -by);
-        }
-        if (++pivots_ % (patience * root_) == 0) {
-            tolerance_ *= 2.0;
-            refresh();
-        }
-    }
-
-    // Take a subtree out of the order of nodes, and its size from all above up to the top.
-    void cut(Int out, Int top) {
-        const Int before = prev_[out], end = last_[out], size = node_[out].size;
-        join(before, next_[end]);
-        Int x = node_[out].parent;
-        for (; x != top; x = node_[x].parent) {
-            node_[x].size -= size;
-            if (last_[x] == end) last_[x] = before;
-        }
-        for (; x >= 0 && last_[x] == end; x = node_[x].parent) last_[x] = before;
-    }
-
-    // Make `low` the top of the subtree that was cut off at `out`. The subtrees that hang from the
-    // path between them follow one another: all of `low`, then the nodes of the next subtree up
-    // that are not below the one before, and so on.
-    void turn_over(Int low, Int out, Int high, Mass mass) {
-        const Int size = node_[out].size;
-        Int above = high, end = -1;
-        Int below_size = 0, below_last = -1, below_prev = -1, below_next = -1;
-        for (Int x = low;;) {
-            const Node old = node_[x];
-            const Int last = last_[x], prev = prev_[x];
-            // What came after this subtree may have been joined elsewhere by now.
-            const Int next = last == below_last ? below_next : next_[last];
-            if (x == low) {
-                end = last;
-            } else {
-                join(end, x);
-                end = below_prev;
-                if (below_last != last) {
-                    join(end, below_next);
-                    end = last;
-                }
-            }
-            node_[x] = {mass, above, size - below_size};
-            below_size = old.size, below_last = last, below_prev = prev, below_next = next;
-            mass = old.flow;
-            above = x;
-            if (x == out) break;
-            x = old.parent;
-        }
-        for (Int x = out;; x = node_[x].parent) {
-            last_[x] = end;
-            if (x == low) break;
-        }
-    }
-
-    // Put a subtree in right behind its new parent.
-    void hang(Int low, Int high, Int top, Int size) {
-        const Int end = last_[low], next = next_[high];
-        join(high, low);
-        join(end, next);
-        Int x = high;
-        for (bool is_last = true; x != top; x = node_[x].parent) {
-            node_[x].size += size;
-            is_last = is_last && last_[x] == high;
-            if (is_last) last_[x] = end;
-        }
-        for (; x >= 0 && last_[x] == high; x = node_[x].parent) last_[x] = end;
-    }
-
-    void shift(Int from, Int to, double by) {
-        const double change[] = {by, -by};
-        for (Int x = from; x != to; x = next_[x]) potential_[x] += change[x >= n_];
-    }
-
-    // Pivots on the lists, the best of some rows at a time, until none has a negative cell.
-    void pivot_on_lists() {
-        const Int block = std::max<Int>(4, static_cast<Int>(std::sqrt(double(n_)) / 2));
-        Int i = 0;
-        for (Int idle = 0; idle < n_;) {
-            double best = 0.0;
-            const Arc* arc = nullptr;
-            for (Int k = 0; k < block; ++k) {
-                for (std::size_t e = begin_[i]; e < begin_[i + 1]; ++e) {
-                    const double value = reduced(arcs_[e]);
-                    if (value < best && is_negative(value, arcs_[e]))
-                        best = value, arc = &arcs_[e];
-                }
-                i = i + 1 == n_ ? 0 : i + 1;
-                ++idle;
-            }
-            if (arc == nullptr) continue;
-            idle = 0;
-            pivot(*arc, best);
-        }
+            for (const Int i : {first[j], second[j]}) arcs_[end[i]++] = {i, j, cost_.row(i)[j]};
     }
 
     // Pivots on whole rows, some at a time, until all of them in turn have no negative cell; whether
     // there was any.
     bool pivot_on_rows() {
         const std::int64_t before = pivots_;
-        const Int rows_at_once = std::max<Int>(4, static_cast<Int>(std::sqrt(double(n_)) / 2));
-        std::vector<Arc> arcs(static_cast<std::size_t>(rows_at_once) * residues);
+        std::vector<Arc> arcs;
         Int i = 0;
         for (Int idle = 0; idle < n_;) {
-            Int count = 0;
-            for (Int k = 0; k < rows_at_once && k < n_; ++k) {
-                const Int end = count + look(i, arcs.data() + count);
-                for (Int e = count; e < end; ++e)
-                    if (is_negative(reduced(arcs[e]), arcs[e])) arcs[count++] = arcs[e];
+            Arc least[residues];
+            for (Int k = 0; k < block_ && k < n_; ++k) {
+                const Int count = look(i, least);
+                for (Int e = 0; e < count; ++e)
+                    if (is_negative(reduced(least[e]), least[e])) arcs.push_back(least[e]);
                 i = i + 1 == n_ ? 0 : i + 1;
                 ++idle;
             }
-            while (count > 0) {
-                idle = 0;
-                double best = 0.0;
-                Int at = -1, kept = 0;
-                for (Int e = 0; e < count; ++e) {
-                    const double value = reduced(arcs[e]);
-                    if (!(value < 0.0) || !is_negative(value, arcs[e])) continue;
-                    arcs[kept] = arcs[e];
-                    if (value < best) best = value, at = kept;
-                    ++kept;
-                }
-                count = kept;
-                if (at >= 0) pivot(arcs[at], best);
-            }
+            // What rounding alone made negative may be so no longer when it is computed again.
+            if (pivot_on(arcs)) idle = 0;
         }
         return pivots_ > before;
     }
 
-    Int n_, m_, root_;
-    const double* cost_;
-    const Mass *a_, *b_;
+    const Mass* b_;
     double *out_u_, *out_v_;
-    const double* v_;  // potentials of the columns
-    double tolerance_ = rounding;
-    std::int64_t pivots_ = 0;
-    std::vector<Node> node_;
-    std::vector<Int> next_, prev_, last_;
-    std::vector<double> potential_;
-    std::vector<Mass> left_, room_;
-    std::vector<Arc> arcs_;
-    std::vector<std::size_t> begin_;
+    // Rows that pivots choose among.
+    Int block_ = std::max<Int>(4, static_cast<Int>(std::sqrt(double(n_)) / 2));
 };
 
 // Points of the smaller side from which on a problem of a part of the points comes first, and one of

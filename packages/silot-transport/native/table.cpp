@@ -22,7 +22,7 @@ double sweep_single(Int, Int, const float*, const double*, const double*, double
                     bool, double*, double*);
 void labels(std::int64_t, Int, const double*, const double*, double*, double*);
 void clouds(std::int64_t, Int, Int, const double*, const double*, double*);
-Auction* auction(Int, Int, Int, Int, Int, const double*, const double*, const double*, const Mass*,
+Listed* listed(Int, Int, Int, Int, Int, const double*, const double*, const double*, const Mass*,
                  const Mass*, const double*);
 
 }  // namespace SILOT_SET
@@ -33,7 +33,7 @@ const Kernels& SILOT_JOIN(kernels_, SILOT_SET)() {
                                SILOT_SET::assign_listed, SILOT_SET::settle,
                                SILOT_SET::near_potentials, SILOT_SET::transport,
                                SILOT_SET::sweep_double, SILOT_SET::sweep_single, SILOT_SET::labels,
-                               SILOT_SET::clouds, SILOT_SET::auction};
+                               SILOT_SET::clouds, SILOT_SET::listed};
     return table;
 }
 

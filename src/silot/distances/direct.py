@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from silot_transport import ExactPlan, TwoSampleResult, exact_plan
-from silot_transport.auction import fitting_plan
+from silot_transport.bounded import fitting_plan
 from silot_transport.decomposition import canonical_order, decompose
 
 from ..data.measure import Embedding

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ._lazy import lazily
 
 if TYPE_CHECKING:
-    from .auction import bounded_plan
+    from .bounded import bounded_plan
     from .bounds import lower_bounds, mean_bound, sliced_bound, sliced_distance
     from .classwise import class_distances
     from .coordinates import Frame, bounded_coordinates

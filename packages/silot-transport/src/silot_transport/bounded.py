@@ -1,13 +1,14 @@
 """Optimal transport within bounds, of clouds whose matrix of costs does not fit into memory.
 
-Costs are computed in tiles; every row keeps a short list of its best columns. Prices of the columns
-come from an auction, and shortest augmenting paths on the lists place the mass that it leaves.
+Costs are computed in tiles; every row keeps a short list of its best columns, and the network
+simplex solves on the lists. New lists, at the potentials that it ends with, bound the optimum.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,18 +29,14 @@ Short = npt.NDArray[np.int32]
 """Numbers of rows or columns, as the kernel takes them."""
 
 # Cells up to which the matrix is no burden, and its solver is the faster one.
-_SMALL = 1200**2
+_SMALL = 4000**2
 # Times as many points on one side as on the other from which on the matrix is taken, if it fits.
 _LOPSIDED = 16
-# Beyond, prices and lists find the best matching in less time and a tenth of the memory. For other
-# masses the network simplex is faster, in little more memory than costs: ties of a table's
-# categories make long paths.
+# Cells beyond which lists take a tenth of the memory, and no more time.
 _LARGE = 12_000**2
-# Where so many costs are alike that bids end no nearer than this, the matrix of costs is solved
+# Where so many costs are alike that lists end no nearer than this, the matrix of costs is solved
 # instead, if it fits into memory.
 _CLOSE = 1e-6
-# Cells up to which the mass that bids leave over is solved as a problem of its own.
-_REMAINDER = 1 << 22
 # Counts that divide both numbers of points evenly are exact up to here: float64 holds them.
 _TOTAL = 2**52
 _BLOCK = 1 << 22
@@ -51,26 +48,21 @@ _EPSILON = float(np.finfo(np.float64).eps)
 # cache.
 _TILE, _SIDE, _ROWS = 1 << 18, 1 << 9, 256
 # Columns on the list of a row: at most, at least, and of all rows together.
-_LONGEST, _SHORTEST, _LISTED = 128, 32, 16_000_000
+_LONGEST, _SHORTEST, _LISTED = 48, 16, 16_000_000
 # Points of every level to one of the next coarser one, down to a size that is solved exactly.
-_RATIO, _COARSEST = 4, 1200
+_RATIO, _COARSEST = 4, 2500
 # Random points that a sample is stratified by.
 _STRATA = 256
 # Stretches of columns that lie together, and the part of all columns that a row must be able to
 # pass over at first sight for stretches to pay.
 _BLOCKS, _PASSED = 64, 0.3
-# Steps of prices, as parts of the cost: the first, that of coarse levels, the smallest.
-_FIRST_STEP, _COARSE_STEP, _FINEST_STEP = 0.05, 0.02, 0.0016
-# Parts of the mass that bids leave to augmenting paths, because the last bids of an auction are
-# many; and that paths leave on coarse levels.
-_UNBID, _COARSE_UNPLACED = 0.02, 0.002
-# Scans a row, on average, after which a run gives up.
-_MOST_SCANS = 40
+# Rounds of lists, at most, and the relative gap of coarse levels.
+_MOST_ROUNDS, _COARSE_GAP = 30, 0.02
 
 
 def bounded_plan(
     x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
-    *, p: int = 2, gap: float = 0.01,
+    *, p: int = 2, gap: float = 0.01, time_limit: float | None = None,
 ) -> ExactPlan:  # fmt: skip
     r"""Transport two weighted point clouds within a certified gap, without their cost matrix.
 
@@ -82,9 +74,9 @@ def bounded_plan(
 
     Every row keeps the columns that are nearest at the prices of the moment, found in tiles of the
     matrix, and a floor below which no other column was. Prices come from the same problem on a
-    sample, level by level; an auction brings them close, and shortest augmenting paths on the
-    lists place the rest. Prices only rise, so that a floor stays true until its row is looked at
-    again, and the lower bound is certified, the rounding of tiles in single precision included.
+    sample, level by level; the network simplex solves on the lists, and again on new lists at the
+    prices that it ends with, until the bounds are near enough. Both are certified, the rounding of
+    tiles in single precision included.
 
     Parameters
     ----------
@@ -96,6 +88,9 @@ def bounded_plan(
         1 or 2.
     gap
         Part of the cost by which the bounds of the cost may differ; 0 asks for the optimum.
+    time_limit
+        Seconds after which the bounds reached so far are returned, a pass over the matrix later at
+        most. What is reached depends on the machine.
 
     Returns
     -------
@@ -105,13 +100,15 @@ def bounded_plan(
     Raises
     ------
     InputError, MismatchError
-        As ``exact_plan``, and a gap that is no part (``"option-gap"``).
+        As ``exact_plan``; a gap that is no part, or a time limit that is not positive
+        (``"option-gap"``).
     ExtraError
         The compiled kernels are not there (``"kernels-missing"``).
 
     Notes
     -----
-    Bertsekas, *The auction algorithm*, Annals of Operations Research 14, 1988.
+    Schmitzer, *A Sparse Multiscale Algorithm for Dense Optimal Transport*, 2016, for lists that are
+    checked; the simplex is that of ``exact_plan``.
 
     Examples
     --------
@@ -125,6 +122,13 @@ def bounded_plan(
     x, y, a, b = as_clouds(x, y, a, b)
     if not 0.0 <= real(gap, "gap", "option-gap") < 1.0:
         raise InputError(f"gap is {gap!r}; 0 <= gap < 1 is needed.", code="option-gap")
+    limit = math.inf if time_limit is None else real(time_limit, "time_limit", "option-gap")
+    if not limit > 0.0:
+        raise InputError(
+            f"time_limit is {time_limit!r}; a number of seconds above 0, or None, is needed.",
+            code="option-gap",
+        )
+    effort = Effort(gap, time.monotonic() + limit)
     if x.shape[1] == 1 or _is_small(x, y) or _is_lopsided(x, y) or coincide(x, y, a, b) is not None:
         return exact_plan(x, y, a, b, p=order)
     if _native.kernels is None:
@@ -135,7 +139,7 @@ def bounded_plan(
             code="kernels-missing",
         )
     rows, columns = np.flatnonzero(a), np.flatnonzero(b)
-    result = _solve_merged(x[rows], y[columns], a[rows], b[columns], order, gap)
+    result = _solve_merged(x[rows], y[columns], a[rows], b[columns], order, effort)
     if len(rows) == len(x) and len(columns) == len(y):
         return result
     f, g = np.full(len(x), np.nan), np.full(len(y), np.nan)
@@ -159,9 +163,7 @@ def fitting_plan(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
         Costs do not fit, and there are no compiled kernels.
     """
     costs_fit = fits(len(x), len(y), x.shape[1])
-    is_matching = len(x) == len(y) and np.ptp(a) == 0.0 == np.ptp(b)
-    is_held = costs_fit and (len(x) * len(y) <= _LARGE or not is_matching)
-    if _native.kernels is None or is_held:
+    if _native.kernels is None or (costs_fit and len(x) * len(y) <= _LARGE):
         return exact_plan(x, y, a, b, p=p)
     plan = bounded_plan(x, y, a, b, p=p, gap=0.0 if costs_fit else 0.01)
     is_close = plan.upper_cost - plan.lower_cost <= _CLOSE * plan.upper_cost
@@ -178,15 +180,15 @@ def _is_lopsided(x: Array, y: Array) -> bool:
     return sizes[1] > _LOPSIDED * sizes[0] and fits(len(x), len(y), x.shape[1])
 
 
-def _solve_merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactPlan:
+def _solve_merged(x: Array, y: Array, a: Array, b: Array, p: int, effort: Effort) -> ExactPlan:
     """Solve with one point for all that coincide, because many costs would be alike."""
     (x_one, a_one, of_x), (y_one, b_one, of_y) = _merge(x, a), _merge(y, b)
     if len(x_one) == len(x) and len(y_one) == len(y):
-        return _solve(x, y, a, b, p, gap)
+        return _solve(x, y, a, b, p, effort)
     if _is_small(x_one, y_one):
         merged = exact_plan(x_one, y_one, a_one, b_one, p=p)
     else:
-        merged = _solve(x_one, y_one, a_one, b_one, p, gap)
+        merged = _solve(x_one, y_one, a_one, b_one, p, effort)
     rows, columns, mass = merged.rows, merged.cols, merged.mass
     rows, columns, mass = _share_out(rows, columns, mass, of_x, a)
     columns, rows, mass = _share_out(columns, rows, mass, of_y, b)
@@ -205,7 +207,7 @@ def _solve_merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) ->
     # Sharing among points that coincide rounds masses, so that the coupling may cost a bit more.
     if plan.upper_cost == merged.upper_cost:
         return plan
-    return replace(plan, status=_word_status(plan, gap))
+    return replace(plan, status=effort.word(plan))
 
 
 def _merge(points: Array, weights: Array) -> tuple[Array, Array, Index]:
@@ -239,9 +241,9 @@ def _find_largest_potential(points: Array, others: Array, potential: Array, p: i
     return largest
 
 
-def _solve(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactPlan:
+def _solve(x: Array, y: Array, a: Array, b: Array, p: int, effort: Effort) -> ExactPlan:
     if len(x) < len(y):
-        result = _solve(y, x, b, a, p, gap)
+        result = _solve(y, x, b, a, p, effort)
         f, g = result.potentials
         return replace(result, rows=result.cols, cols=result.rows, potentials=(g, f))
     # Powers of two leave all digits as they are, and single precision has their range.
@@ -249,7 +251,7 @@ def _solve(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactP
     exponent = int(np.frexp(largest)[1])
     if abs(exponent) > 40:
         unit = 2.0 ** (exponent * p)
-        result = _solve(np.ldexp(x, -exponent), np.ldexp(y, -exponent), a, b, p, gap)
+        result = _solve(np.ldexp(x, -exponent), np.ldexp(y, -exponent), a, b, p, effort)
         f, g = result.potentials
         return replace(
             result,
@@ -262,55 +264,74 @@ def _solve(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactP
     clouds = Clouds(x, y, shift, p)
     order = group_neighbours(clouds, choose_list_length(len(x)))
     if order is None:
-        return _run(clouds, a, b, gap)
+        return _run(clouds, a, b, effort)
     rows, columns, blocks = order
-    plan = _run(Clouds(x[rows], y[columns], shift, p, blocks), a[rows], b[columns], gap)
+    plan = _run(Clouds(x[rows], y[columns], shift, p, blocks), a[rows], b[columns], effort)
     f, g = np.empty(len(x)), np.empty(len(y))
     f[rows], g[columns] = plan.potentials
     return replace(plan, rows=rows[plan.rows], cols=columns[plan.cols], potentials=(f, g))
 
 
-def _run(clouds: Clouds, a: Array, b: Array, gap: float) -> ExactPlan:
-    """Run an auction until its bounds are within the gap, and return the plan that it proves."""
+def _run(clouds: Clouds, a: Array, b: Array, effort: Effort) -> ExactPlan:
+    """Solve until the bounds are within the gap."""
     even = len(a) * (len(b) // math.gcd(len(a), len(b)))
     if np.ptp(a) == 0.0 and np.ptp(b) == 0.0 and even <= _TOTAL:
         k, l = (np.full(size, even // size, np.int64) for size in (len(a), len(b)))
     else:
         k, l = as_counts(a), as_counts(b)
-    start = find_start_price(clouds, a, b, np.random.default_rng(0))
+    start = find_start_price(clouds, a, b, effort, np.random.default_rng(0))
     run = Run(clouds, k, l, start)
-    approach(run, (_FIRST_STEP, max(0.8 * gap, _FINEST_STEP)))
-    best = None
-    # A part of the mass may stay unplaced while its cost is below the gap: later paths are longer.
-    for unplaced in (gap / 4.0, gap / 16.0, gap / 64.0, 0.0):
-        has_ended = run.augment(unplaced)
-        best = _certify(clouds, a, b, k, l, run)
-        is_within = best.upper_cost - best.lower_cost <= max(gap, _OPTIMAL) * best.upper_cost
-        if is_within or not has_ended:
-            break
-    assert best is not None
-    return replace(best, status=_word_status(best, gap))
+    potentials = run.approach(effort)
+    plan = _certify(clouds, a, b, run.cells(), potentials)
+    return replace(plan, status=effort.word(plan))
 
 
-def _word_status(plan: ExactPlan, gap: float) -> str:
-    part = (plan.upper_cost - plan.lower_cost) / plan.upper_cost if plan.upper_cost else 0.0
-    if part <= _OPTIMAL:
-        return "optimal"
-    if part <= gap:
+@dataclass(frozen=True)
+class Effort:
+    """How near bounds are to be, and when to end at the latest."""
+
+    gap: float
+    deadline: float
+    """Of ``time.monotonic``."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that remain, not below a thousandth."""
+        return max(self.deadline - time.monotonic(), 1e-3)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.monotonic() > self.deadline
+
+    def word(self, plan: ExactPlan) -> str:
+        """Say how near the bounds are."""
+        part = (plan.upper_cost - plan.lower_cost) / plan.upper_cost if plan.upper_cost else 0.0
+        if part <= _OPTIMAL:
+            return "optimal"
+        if part <= self.gap:
+            return (
+                f"within {part:.2g} of the optimal cost, and {self.gap:g} was asked for; gap=0 "
+                "asks for all"
+            )
+        if self.is_over:
+            return (
+                f"within {part:.2g} of the optimal cost when time_limit was over; more time, or "
+                "fewer records, bring it nearer"
+            )
         return (
-            f"within {part:.2g} of the optimal cost, and {gap:g} was asked for; gap=0 asks for all"
+            f"within {part:.2g} of the optimal cost, and not {self.gap:g}: too many costs are "
+            "nearly alike. Merge points that coincide, remove far outliers, or take fewer records."
         )
-    return (
-        f"within {part:.2g} of the optimal cost, and not {gap:g}: too many costs are nearly alike. "
-        "Merge points that coincide, remove far outliers, or take fewer records."
-    )
 
 
-def _certify(clouds: Clouds, a: Array, b: Array, k: Counts, l: Counts, run: Run) -> ExactPlan:
-    """Complete the coupling of a run, and bound the optimal cost by it and by its potentials."""
+def _certify(
+    clouds: Clouds, a: Array, b: Array,
+    coupling: tuple[Index, Index, Array], potentials: tuple[Array, Array],
+) -> ExactPlan:  # fmt: skip
+    """Bound the optimal cost by a coupling, and by potentials."""
     x, y, shift, p = clouds.x, clouds.y, clouds.shift, clouds.p
-    rows, columns, mass = _complete(clouds, k, l, run.cells(), run.total)
-    f, g = run.duals()
+    (rows, columns, mass), (f, g) = coupling, potentials
     near_x, near_y, x2, y2 = clouds.near
     # Around the means no common offset costs digits; the part of the means is added here.
     squared = float(shift @ shift)
@@ -338,7 +359,7 @@ def _certify(clouds: Clouds, a: Array, b: Array, k: Counts, l: Counts, run: Run)
         upper_cost=upper,
         p=p,
         status="",
-        solver="auction",
+        solver="listed simplex",
     )
 
 
@@ -349,36 +370,6 @@ def _compute_paired_costs(x: Array, y: Array, rows: Index, columns: Index, p: in
         part = slice(start, start + step)
         costs[part] = paired_cost(x[rows[part]], y[columns[part]], p)
     return costs
-
-
-def _complete(
-    clouds: Clouds, k: Counts, l: Counts, cells: Cells, total: int
-) -> tuple[Index, Index, Array]:
-    """Return the coupling with the mass that no bid and no path has placed yet."""
-    rows, columns = cells.rows.astype(np.intp), cells.columns.astype(np.intp)
-    mass = cells.counts / float(total)
-    supply, demand = k.copy(), l.copy()
-    np.subtract.at(supply, rows, cells.counts)
-    np.subtract.at(demand, columns, cells.counts)
-    unplaced = int(supply.sum())
-    if unplaced == 0:
-        return rows, columns, mass
-    i, j = np.flatnonzero(supply), np.flatnonzero(demand)
-    weights = supply[i] / float(unplaced), demand[j] / float(unplaced)
-    part = clouds.part(i, j)
-    if len(i) * len(j) <= _REMAINDER:
-        remainder = exact_plan(part.x - part.shift, part.y, *weights, p=clouds.p)
-        first, second, share = remainder.rows, remainder.cols, remainder.mass
-    else:
-        # Any coupling will do: this one is near along the first coordinate.
-        by = part.x[:, 0].argsort(kind="stable"), part.y[:, 0].argsort(kind="stable")
-        first, second, share = staircase(weights[0][by[0]], weights[1][by[1]])
-        first, second = by[0][first], by[1][second]
-    return (
-        np.concatenate([rows, i[first]]),
-        np.concatenate([columns, j[second]]),
-        np.concatenate([mass, share * (unplaced / float(total))]),
-    )
 
 
 @dataclass(frozen=True)
@@ -477,9 +468,9 @@ class Tiles:
             * (2.0 * (self.d + 6) * norm * self.widest + 4.0 * (norm**2 + self.widest**2))
         )
 
-    def scan(self, auction: Any, rows: Short, price: Array) -> None:
+    def scan(self, listed: Any, rows: Short, price: Array) -> None:
         """Fill the lists of these rows at these prices."""
-        auction.scan_begin(rows)
+        listed.scan_begin(rows)
         of_rows, x2 = self.of_rows[rows], self.x2[rows]
         rounding = self._rounding(self.unit, np.sqrt(x2))
         if self.p == 2:
@@ -503,13 +494,13 @@ class Tiles:
                 count = part.stop - first
                 out = self.buffer[: len(which) * count].reshape(len(which), count)
                 np.matmul(own, self.of_columns[part].T, out=out)
-                auction.scan_block(which, out, column[part], low, prices[part], first)
+                listed.scan_block(which, out, column[part], low, prices[part], first)
 
         if self.balls is None or self.x is None:
             tile(np.arange(len(rows), dtype=np.int32), 0, len(price))
         else:
-            self._pass_over(self.balls, self.x[rows], x2, price, auction, tile)
-        auction.scan_end(lift)
+            self._pass_over(self.balls, self.x[rows], x2, price, listed, tile)
+        listed.scan_end(lift)
 
     def _pass_over(
         self,
@@ -517,7 +508,7 @@ class Tiles:
         x: Array,
         x2: Array,
         price: Array,
-        auction: Any,
+        listed: Any,
         tile: Callable[[Short, int, int], None],
     ) -> None:
         """Scan, for every row, the blocks that may have a column for its list."""
@@ -538,9 +529,9 @@ class Tiles:
                 tile(which, int(balls.starts[block]), int(balls.ends[block]))
                 scanned += 1
                 if scanned == due and not first:
-                    auction.scan_bars(bars)
+                    listed.scan_bars(bars)
                     due *= 2
-            auction.scan_bars(bars)
+            listed.scan_bars(bars)
 
 
 def _measure_spread(clouds: Clouds, k: int) -> float:
@@ -558,98 +549,88 @@ def _probe(clouds: Clouds) -> tuple[Index, Array]:
     return rows, np.maximum(x[rows] @ (-2.0 * y.T) + y2 + x2[rows, None], 0.0)
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Cells of a coupling whose masses are counts."""
-
-    rows: Short
-    columns: Short
-    counts: Counts
-
-
 def choose_list_length(n: int) -> int:
     """Return how many columns the list of a row has."""
     return max(_SHORTEST, min(_LONGEST, _LISTED // n))
 
 
 class Run:
-    """One auction on one level."""
+    """Network simplex on lists, on one level."""
 
     def __init__(self, clouds: Clouds, a: Counts, b: Counts, price: Array) -> None:
         assert _native.kernels is not None
         n = len(a)
         k = choose_list_length(n)
-        self.a, self.b = a, b
+        self.a, self.b, self._clouds = a, b, clouds
         self.total = int(a.sum())
         self._tiles = Tiles(clouds, k)
-        self._price = price.copy()
-        self._auction = _native.kernels.Auction(
-            clouds.x, clouds.y, clouds.shift, a, b, price, k, clouds.p
+        self._price = price - price.mean()
+        self._listed = _native.kernels.Listed(
+            clouds.x, clouds.y, clouds.shift, a, b, self._price, k, clouds.p
         )
-        self._due = np.empty(n, np.int32)
-        self._budget = _MOST_SCANS * n
-        self._scan(np.arange(n, dtype=np.int32))
 
-    def _scan(self, rows: Short) -> None:
-        self._auction.prices(self._price)
-        self._budget -= len(rows)
-        # Neighbours are scanned together, because they look at the same blocks.
-        rows = np.sort(rows)
-        for start in range(0, len(rows), _ROWS):
-            self._tiles.scan(self._auction, rows[start : start + _ROWS].copy(), self._price)
+    def scan(self, *, improve: bool = False) -> None:
+        """List the columns of every row anew, at the potentials of the moment.
 
-    def bid(self, step: float, unplaced: float) -> None:
-        """Let rows bid, in steps of prices, until no more than a part of the mass is unplaced."""
-        self._auction.step(step)
-        self._until(self._auction.bid, unplaced)
-
-    def settle(self) -> None:
-        """Withdraw all mass that is not at the least cost plus price of its row."""
-        self._auction.settle(0.0)
-
-    def augment(self, unplaced: float) -> bool:
-        """Place mass along shortest paths until no more than a part of it is unplaced.
-
-        False where the run gave up before.
+        To ``improve`` is to pivot on every part of the lists before the next one is made.
         """
-        return self._until(self._auction.augment, unplaced)
+        rows = np.arange(len(self.a), dtype=np.int32)
+        for start in range(0, len(rows), _ROWS):
+            if improve or start == 0:
+                self._listed.prices(self._price)
+            self._tiles.scan(self._listed, rows[start : start + _ROWS], self._price)
+            if improve:
+                self._listed.improve()
 
-    def _until(self, work: Callable[[int, Short], int], unplaced: float) -> bool:
-        # The kernel returns when rows need new lists, and how many do; 0 when it is done.
-        while count := work(int(unplaced * self.total), self._due):
-            if self._budget < 0:
-                return False
-            self._scan(self._due[:count])
-        return True
+    def approach(self, effort: Effort) -> tuple[Array, Array]:
+        """Scan and solve until the bounds are near enough; return potentials."""
+        # What lists could still gain is a small part of the gap when they are left.
+        enough = effort.gap / 4.0
+        self.scan()
+        potentials = self._duals()
+        best = self._value(potentials)
+        for _ in range(_MOST_ROUNDS):
+            before = self._listed.pivots()
+            self._listed.solve(enough, effort.seconds)
+            if not effort.is_over:
+                self.scan(improve=True)
+                self._listed.solve(enough, effort.seconds)
+            self.scan()
+            duals = self._duals()
+            if self._value(duals) > best:
+                best, potentials = self._value(duals), duals
+            cost = self._cost()
+            if cost - best <= max(effort.gap, _OPTIMAL) * cost or effort.is_over:
+                break
+            if self._listed.pivots() == before:
+                # Floors of lists are lower by the rounding of their products.
+                self._listed.lengthen()
+        return potentials
 
-    def duals(self) -> tuple[Array, Array]:
-        """Return feasible potentials f and g from the current prices."""
-        self._auction.prices(self._price)
-        f = np.empty(len(self.a))
-        self._auction.least(f)
-        return f, -self._price
-
-    def value(self) -> float:
-        """Return the dual value of these potentials."""
-        f, g = self.duals()
+    def _value(self, potentials: tuple[Array, Array]) -> float:
+        f, g = potentials
         return float(self.a @ f + self.b @ g) / self.total
 
-    def cells(self) -> Cells:
-        """Return the mass that is placed."""
-        count = self._auction.count()
-        rows, columns = np.empty(count, np.int32), np.empty(count, np.int32)
-        counts = np.empty(count, np.int64)
-        self._auction.cells(rows, columns, counts)
-        return Cells(rows, columns, counts)
+    def _cost(self) -> float:
+        """Compute the cost of the coupling, less what the shift of squares adds to all."""
+        rows, columns, mass = self.cells()
+        y = self._clouds.y + self._clouds.shift
+        return float(mass @ _compute_paired_costs(self._clouds.x, y, rows, columns, self._clouds.p))
 
+    def _duals(self) -> tuple[Array, Array]:
+        """Return feasible potentials f and g, after a scan."""
+        f = np.empty(len(self.a))
+        self._listed.least(f)
+        return f, -self._price
 
-def approach(run: Run, steps: Sequence[float]) -> None:
-    """Bid in steps, which are parts of the cost, and withdraw mass that is not best placed."""
-    scale = run.value()
-    for step in steps if scale > 0.0 else ():
-        run.bid(step * scale, _UNBID)
-        scale = max(scale, run.value())
-    run.settle()
+    def cells(self) -> tuple[Index, Index, Array]:
+        """Return the coupling."""
+        size = len(self.a) + len(self.b) - 1
+        rows, columns = np.empty((2, size), np.int32)
+        counts = np.empty(size, np.int64)
+        size = self._listed.cells(rows, columns, counts)
+        mass = counts[:size] / float(self.total)
+        return rows[:size].astype(np.intp), columns[:size].astype(np.intp), mass
 
 
 def as_counts(weights: Array, total: int = _TOTAL) -> Counts:
@@ -665,11 +646,13 @@ def as_counts(weights: Array, total: int = _TOTAL) -> Counts:
     return counts
 
 
-def find_start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generator) -> Array:
+def find_start_price(
+    clouds: Clouds, a: Array, b: Array, effort: Effort, rng: np.random.Generator
+) -> Array:
     """Compute prices of the columns from the same problem on a sample, level by level."""
     n, m = len(a), len(b)
     few_rows, few_columns = (
-        max(1, min(size, max(size // _RATIO, _COARSEST // 2))) for size in (n, m)
+        max(1, min(size, max(size // _RATIO, _COARSEST // 4))) for size in (n, m)
     )
     strata = _label_strata(clouds, rng, _STRATA)
     rows, a = _sample(a, strata[0], few_rows, rng)
@@ -679,10 +662,9 @@ def find_start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generato
         x, y, _, _ = part.near
         f = exact_plan(x, y, a, b, p=clouds.p).potentials[0]
     else:
-        run = Run(part, as_counts(a), as_counts(b), find_start_price(part, a, b, rng))
-        approach(run, (_FIRST_STEP, _COARSE_STEP))
-        run.augment(_COARSE_UNPLACED)
-        f = run.duals()[0]
+        coarse = replace(effort, gap=_COARSE_GAP)
+        run = Run(part, as_counts(a), as_counts(b), find_start_price(part, a, b, coarse, rng))
+        f = run.approach(coarse)[0]
     return -_transform(clouds, rows, f)
 
 

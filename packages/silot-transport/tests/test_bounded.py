@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from silot_transport import (
     ExactPlan,
     _native,
-    auction,
+    bounded,
     bounded_plan,
     cost_matrix,
     exact_plan,
@@ -34,10 +34,10 @@ Cloud = Callable[[np.random.Generator, int, int], Array]
 @pytest.fixture(autouse=True)
 def _levels(monkeypatch: pytest.MonkeyPatch) -> None:
     # Small problems go the way of large ones: levels, short lists, and several tiles a row.
-    monkeypatch.setattr(auction, "_SMALL", 0)
-    monkeypatch.setattr(auction, "_COARSEST", 40)
-    monkeypatch.setattr(auction, "_LONGEST", 8)
-    monkeypatch.setattr(auction, "_SHORTEST", 8)
+    monkeypatch.setattr(bounded, "_SMALL", 0)
+    monkeypatch.setattr(bounded, "_COARSEST", 40)
+    monkeypatch.setattr(bounded, "_LONGEST", 8)
+    monkeypatch.setattr(bounded, "_SHORTEST", 8)
 
 
 def gaussian(rng: np.random.Generator, size: int, d: int) -> Array:
@@ -92,7 +92,8 @@ def check(plan: ExactPlan, x: Array, y: Array, a: Array | None, b: Array | None,
     assert plan.cost == pytest.approx(float(plan.mass @ cost[plan.rows, plan.cols]), rel=1e-9)
     f, g = plan.potentials
     assert (cost - f[:, None] - g).min() >= -1e-10 * cost.max()
-    assert float(a @ f + b @ g) == pytest.approx(plan.lower_cost, abs=1e-9 * cost.max())
+    bound = max(float(a @ f + b @ g), 0.0)
+    assert bound == pytest.approx(plan.lower_cost, abs=1e-9 * cost.max())
     optimum = exact_plan(x, y, a, b, p=p)
     assert plan.lower_cost <= optimum.upper_cost
     assert optimum.lower_cost <= plan.upper_cost
@@ -156,7 +157,7 @@ def test_no_column_of_a_ball_is_nearer_than_its_edge(seed: int, kind: Cloud, d: 
     rng = np.random.default_rng(seed)
     x, y = kind(rng, 30, d), kind(rng, 60, d)
     blocks = np.sort(rng.integers(0, 7, 60))
-    edges = auction.Balls(y, blocks).edges(x, np.einsum("ij,ij->i", x, x))
+    edges = bounded.Balls(y, blocks).edges(x, np.einsum("ij,ij->i", x, x))
     assert edges.shape == (30, len(np.unique(blocks)))
     nearest = [cost_matrix(x, y[blocks == k], p=1).min(axis=1) for k in np.unique(blocks)]
     room = 1e-7 * (1.0 + np.abs(np.concatenate([x, y])).max())
@@ -170,9 +171,9 @@ def test_far_clusters_are_passed_over_and_near_points_are_not(
     rng = np.random.default_rng(7)
     read: list[int] = []
     whole: list[int] = []
-    plain = auction.Tiles._pass_over
+    plain = bounded.Tiles._pass_over
 
-    def counted(self: auction.Tiles, *given: object) -> None:
+    def counted(self: bounded.Tiles, *given: object) -> None:
         *rest, tile = given
 
         def count(which: np.ndarray, start: int, end: int) -> None:
@@ -182,7 +183,7 @@ def test_far_clusters_are_passed_over_and_near_points_are_not(
         plain(self, *rest, count)  # type: ignore[arg-type]
         whole.append(len(rest[1]) * len(self.of_columns))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(auction.Tiles, "_pass_over", counted)
+    monkeypatch.setattr(bounded.Tiles, "_pass_over", counted)
     x, y = clustered(rng, 2000, 8), clustered(rng, 2000, 8)
     plan = bounded_plan(x, y)
     check(plan, x, y, None, None, 2)
@@ -222,6 +223,22 @@ def test_a_gap_is_a_part(gap: object) -> None:
     with pytest.raises(InputError) as caught:
         bounded_plan([[0.0]], [[1.0]], gap=gap)  # pyright: ignore[reportArgumentType]
     assert caught.value.code == "option-gap"
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), "1"])
+def test_a_time_limit_is_a_number_of_seconds(limit: object) -> None:
+    with pytest.raises(InputError) as caught:
+        bounded_plan([[0.0]], [[1.0]], time_limit=limit)  # pyright: ignore[reportArgumentType]
+    assert caught.value.code == "option-gap"
+
+
+def test_bounds_of_no_time_at_all_hold() -> None:
+    rng = np.random.default_rng(0)
+    x, y, b = gaussian(rng, 900, 4), gaussian(rng, 800, 4), weights(rng, "any", 800)
+    plan = bounded_plan(x, y, None, b, gap=0.0, time_limit=1e-9)
+    check(plan, x, y, None, b, 2)
+    assert not plan.optimal and "time_limit" in plan.status
+    assert bounded_plan(x, y, None, b, gap=0.0, time_limit=60.0).optimal
 
 
 def test_the_status_of_merged_points_is_that_of_their_bounds() -> None:
@@ -265,17 +282,14 @@ def test_a_distance_of_many_records_is_the_optimum_without_their_matrix(
     x, y = rng.normal(size=(1300, 5)), rng.normal(size=(1300, 5)) + 0.2
     a = b = np.full(1300, 1 / 1300)
     exact = exact_plan(x, y, a, b, p=p)
-    monkeypatch.setattr(auction, "_LARGE", 0)
-    # Other masses than those of a matching are the network simplex's.
-    weights = rng.dirichlet(np.ones(1300))
-    assert auction.fitting_plan(x, y, weights, b, p).solver != "auction"
-    found = auction.fitting_plan(x, y, a, b, p)
-    assert found.solver == "auction" and found.optimal
+    monkeypatch.setattr(bounded, "_LARGE", 0)
+    found = bounded.fitting_plan(x, y, a, b, p)
+    assert found.solver == "listed simplex" and found.optimal
     assert found.cost == pytest.approx(exact.cost, rel=1e-9)
-    # Where bids end far from the optimum, and costs fit, their matrix is solved.
-    bounded = bounded_plan(x, y, a, b, p=p, gap=0.3)
-    monkeypatch.setattr(auction, "bounded_plan", lambda *_, **__: replace(bounded, status="within"))
-    assert auction.fitting_plan(x, y, a, b, p).cost == exact.cost
+    # Where lists end far from the optimum, and costs fit, their matrix is solved.
+    loose = bounded_plan(x, y, a, b, p=p, gap=0.3)
+    monkeypatch.setattr(bounded, "bounded_plan", lambda *_, **__: replace(loose, status="within"))
+    assert bounded.fitting_plan(x, y, a, b, p).cost == exact.cost
     # Where they do not fit, bounds are what there is.
-    monkeypatch.setattr(auction, "fits", lambda *_: False)
-    assert auction.fitting_plan(x, y, a, b, p).status == "within"
+    monkeypatch.setattr(bounded, "fits", lambda *_: False)
+    assert bounded.fitting_plan(x, y, a, b, p).status == "within"
