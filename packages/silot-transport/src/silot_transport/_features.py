@@ -35,6 +35,8 @@ _TAILS = np.array([0.8, 0.9, 0.95, 0.98, 0.99])
 # Records of each block that features of several columns are computed of.
 DEPTH = 20
 _RIDGE = 0.05
+# Values whose features are computed together.
+_AT_ONCE = 1 << 14
 TINY = 1e-9
 
 
@@ -114,21 +116,23 @@ def _of_columns(table: Array, blocks: Blocks, of_cells: bool) -> tuple[dict[str,
     n, d = table.shape
     means: list[Array] = []
     scores, squares, farthest = np.empty((n, d)), np.zeros(n), np.zeros(n)
-    for k, column in enumerate(table.T):
-        far = robust(column)
-        squares += far**2
-        np.maximum(farthest, np.abs(far), out=farthest)
-        features = column_features(column, of_cells=of_cells)
-        scores[:, k] = features[:, 0]
-        means.append(blocks.mean(features))
-        # Of many records it is large.
+    # Some columns at a time: the features of many records are large.
+    step = max(1, _AT_ONCE // n)
+    for start in range(0, d, step):
+        columns = np.ascontiguousarray(table[:, start : start + step].T)
+        far = robust(columns)
+        squares += np.einsum("kn,kn->n", far, far)
+        np.maximum(farthest, np.abs(far).max(axis=0), out=farthest)
+        features = column_features(columns, of_cells=of_cells)
+        scores[:, start : start + step] = features[..., 0].T
+        means += _means_of_columns(features, blocks)
         del features
     if d > 1:
         # How far out a record is, as three more columns: what is odd in no single column.
         white = _whiten(scores)
         several = [np.sqrt(squares), farthest, np.sqrt(np.einsum("nk,nk->n", white, white))]
         del white
-        means += [blocks.mean(column_features(column, of_cells=True)) for column in several]
+        means += _means_of_columns(column_features(np.array(several), of_cells=True), blocks)
     columns = np.arange(len(means))
     location = np.hstack([values[:, :_LINEAR] for values in means])
     shape = np.hstack([values[:, _LINEAR : _LINEAR + _DEGREES] for values in means])
@@ -139,6 +143,13 @@ def _of_columns(table: Array, blocks: Blocks, of_cells: bool) -> tuple[dict[str,
         "shape": Family("by column", shape, np.repeat(columns, _DEGREES)),
         "tails": Family("largest", tails, np.repeat(columns, 2 * len(_TAILS))),
     }, scores
+
+
+def _means_of_columns(features: Array, blocks: Blocks) -> list[Array]:
+    """Average the features of columns (k, n, F), block by block: k of (K, F)."""
+    k, n, count = features.shape
+    means = blocks.mean(features.transpose(1, 0, 2).reshape(n, k * count))
+    return list(means.reshape(len(means), k, count).swapaxes(0, 1))
 
 
 def column_features(column: Array, *, of_cells: bool = False) -> Array:
@@ -221,7 +232,11 @@ def _mid_ranks(column: Array) -> tuple[Array, Array]:
 
 def robust(column: Array) -> Array:
     """Distances from the median in robust deviations, as logarithms beyond about three."""
-    low, middle, high = np.quantile(column, [0.25, 0.5, 0.75], axis=-1, keepdims=True)
+    ordered = np.sort(column, axis=-1)
+    places = np.array([0.25, 0.5, 0.75]) * (column.shape[-1] - 1)
+    first = places.astype(np.intp)
+    step = ordered[..., np.minimum(first + 1, column.shape[-1] - 1)] - ordered[..., first]
+    low, middle, high = np.moveaxis(ordered[..., first] + (places - first) * step, -1, 0)[..., None]
     spread = (high - low) / 1.349
     if (spread == 0).any():
         deviation = column.std(axis=-1, keepdims=True)
@@ -256,21 +271,24 @@ def _whiten(values: Array) -> Array:
     return values @ (directions / np.sqrt(np.maximum(variances, 0.0) + _RIDGE))
 
 
-def score_largest(t: Array, like: Array) -> Array:
-    r"""Turn largest |t| (B,) of a family into normal scores.
+def sidak_count(like: Array) -> float:
+    """Return of how many independent normal values the largest |t| has the median of these."""
+    median = min(float(log_ndtr(-np.median(like)) + math.log(2.0)), -1e-12)
+    return max(math.log(0.5) / math.log1p(-math.exp(median)), 1.0)
 
-    As the largest of k independent normal values, :math:`P = 1 - (1 - 2 \Phi(-t))^k` (Sidak),
-    with the k at which the median of others ``like`` them has P = 1/2.
+
+def score_largest(t: Array, count: float) -> Array:
+    r"""Turn largest |t| of a family into normal scores.
+
+    As the largest of k independent normal values, :math:`P = 1 - (1 - 2 \Phi(-t))^k` (Sidak).
     """
-    log_tail = np.minimum(log_ndtr(-t) + np.log(2.0), -1e-12)
-    median = min(float(log_ndtr(-np.median(like)) + np.log(2.0)), -1e-12)
-    k = max(float(np.log(0.5) / np.log1p(-np.exp(median))), 1.0)
-    exponent = np.minimum(k * np.log1p(-np.exp(log_tail)), -1e-300)
+    log_tail = np.minimum(log_ndtr(-t) + math.log(2.0), -1e-12)
+    exponent = np.minimum(count * np.log1p(-np.exp(log_tail)), -1e-300)
     # Far out P is k times the tail, whose logarithm does not underflow.
     near = np.log(-np.expm1(exponent))
     far = log_tail < -30.0
-    log_p = far * (log_tail + math.log(k)) + ~far * near
-    return -cast("Array", ndtri_exp(np.minimum(log_p, -1e-12)))
+    log_p = far * (log_tail + math.log(count)) + ~far * near
+    return -ndtri_exp(np.minimum(log_p, -1e-12))
 
 
 def score_sums(sums: Array, like: Array | None = None) -> Array:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from ._check import Array, Index, integer, interval, same_dimension
-from ._features import TINY, Family, p_value, score_largest, score_sums, two_sided
+from ._features import TINY, Family, p_value, score_largest, score_sums, sidak_count, two_sided
 from .errors import InputError
 from .two_histograms import Releases, two_histograms
 from .two_sample import (
@@ -404,7 +404,7 @@ def _score(family: Family, error: Array, means: Array, counts: Array) -> list[Ar
         assert family.owners is not None
         starts = np.flatnonzero(np.diff(family.owners, prepend=-1))
         t = two_sided(score_sums(np.add.reduceat(squares.sum(axis=1), starts, axis=1)).max(axis=1))
-        return [score_largest(t, t)]
+        return [score_largest(t, sidak_count(t))]
     variance = np.where(error > TINY, error, np.inf) ** 2
     # A sample is part of the whole that it is compared with.
     own = (squares / variance / (1.0 - counts / counts.sum())[:, None]).max(axis=(1, 2)) ** 0.5
@@ -413,7 +413,7 @@ def _score(family: Family, error: Array, means: Array, counts: Array) -> list[Ar
     # Wilson and Hilferty's normal score of a chi-squared value.
     score = ((root - 1.0 + 2.0 / (9 * free)) / (2.0 / (9 * free)) ** 0.5).max(axis=1)
     several = two_sided(score)
-    return [score_largest(own, own), score_largest(several, several)]
+    return [score_largest(t, sidak_count(t)) for t in (own, several)]
 
 
 def _difference(family: Family, error: Array, gap: Array, size: Array) -> Array:

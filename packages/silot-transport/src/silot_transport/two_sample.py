@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self, cast
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from ._features import (
     p_value,
     score_largest,
     score_sums,
+    sidak_count,
     two_sided,
 )
 from .errors import InputError, MismatchError
@@ -34,7 +36,7 @@ FEWEST = 5
 # Columns whose detectable shift is computed, values up to which a column counts as discrete, and
 # records of the pool that are shifted to measure what a shift does.
 _SHIFTED, _DISCRETE, _RECORDS = 3, 10, 1_000
-_DIVISIONS, _TIED = 24, 0.5
+_DIVISIONS, _TIED = 6, 0.5
 # Columns whose histograms are kept, and their bins.
 _DRAWN, _BINS = 6, 20
 # Shifts that are tried, in standard errors of a difference of means; and the power that is named.
@@ -488,7 +490,7 @@ class Decision:
         largest = np.max(list(scores.values()), axis=0)
         return cls(gaps, width, level, scores, largest, np.max(columns, axis=0))
 
-    @property
+    @cached_property
     def critical(self) -> float:
         """The score beyond which samples are called different."""
         return float(np.quantile(self.largest, 1.0 - self.level, method="higher"))
@@ -573,59 +575,97 @@ class Decision:
         if not len(varying):
             return np.inf
         places = np.linspace(0, len(varying) - 1, min(len(varying), _SHIFTED)).round()
-        columns = varying[places.astype(int)].tolist()
-        return float(np.median([self._detected(k, table[:, k], sizes, rng) for k in columns]))
-
-    def _detected(
-        self, column: int, values: Array, sizes: tuple[int, int], rng: Generator
-    ) -> float:
-        shifted = _Shifted.of(values, sizes, rng)
-        if len(shifted.levels) < 2:
-            # A rare event of which no record was drawn.
-            return np.inf
+        columns = varying[places.astype(int)]
+        # Of samples of unlike sizes, whichever it is that shifts.
+        shifted = [_Shifted.of(table[:, columns].T, sizes, rng)]
+        if sizes[0] != sizes[1]:
+            shifted.append(_Shifted.of(table[:, columns].T, (sizes[1], sizes[0]), rng))
+        null = _ColumnNull.of(self.gaps, columns)
         # Shifts and their power: of none at all, and of the two between which the power is reached.
-        low, high, at = (0.0, self.level), (np.inf, 1.0), [-1, len(_SHIFTS)]
-        while at[1] - at[0] > 1:
-            middle = sum(at) // 2
-            shift, gap, error = shifted.by(_SHIFTS[middle])
-            own = float(np.mean(self._score_column(column, gap, error) >= self.critical))
+        count = len(columns)
+        low, high = np.zeros((2, count)), np.full((2, count), np.inf)
+        low[1] = self.level
+        at = np.array([np.full(count, -1), np.full(count, len(_SHIFTS))])
+        while (at[1] - at[0] > 1).any():
+            # Those that are settled are tried again at their shift, which changes nothing.
+            middle = np.clip((at[0] + at[1]) // 2, 0, None)
+            moved = [side.by(_SHIFTS[middle]) for side in shifted]
+            shift = moved[0][0]
+            scores = [
+                null.score(sign * effect, error)
+                for sign, (_, effect, error) in zip((1, -1), moved, strict=False)
+            ]
+            own = np.min([(score >= self.critical).mean(axis=1) for score in scores], axis=0)
             # Or all other columns, by chance.
             power = 1.0 - (1.0 - own) * (1.0 - self.level)
-            if power < _POWER:
-                low, at[0] = (shift, power), middle
-            else:
-                high, at[1] = (shift, power), middle
-        if np.isinf(high[0]):
-            return np.inf
-        return float(np.interp(_POWER, [low[1], high[1]], [low[0], high[0]]))
+            for k in range(count):
+                is_enough = int(power[k] >= _POWER)
+                (high if is_enough else low)[:, k] = shift[k], power[k]
+                at[is_enough, k] = middle[k]
+        found = [
+            np.interp(_POWER, [low[1, k], high[1, k]], [low[0, k], high[0, k]])
+            if np.isfinite(high[0, k]) and shifted[0].varies[k] else np.inf for k in range(count)
+        ]  # fmt: skip
+        return float(np.median(found))
 
-    def _score_column(self, column: int, gap: Array, error: Array) -> Array:
-        """Score differences of the mean features of one column (R, F), as those of all are."""
-        scores, start = list[Array](), 0
+
+class _OfFamily(NamedTuple):
+    null: Array
+    """Differences of the features of each column (k, B, f)."""
+    error: Array
+    """Their standard errors (k, f)."""
+    base: Array | None
+    """Cube roots of sums of squares (B, k), where the family adds them up."""
+    likeness: float
+    """Of the largest difference of any column, see ``sidak_count``."""
+
+
+@dataclass(frozen=True, eq=False)
+class _ColumnNull:
+    """Differences of the features of some columns in all divisions but the observed one."""
+
+    families: Sequence[_OfFamily]
+
+    @classmethod
+    def of(cls, gaps: Mapping[str, tuple[Family, Array, Array]], columns: Index) -> Self:
+        """Pick the features of columns (k,)."""
+        families: list[_OfFamily] = []
         for name in ("mean", "shape", "tails"):
-            family, null, null_error = self.gaps[name]
+            family, gap, error = gaps[name]
             assert family.owners is not None
-            own = np.flatnonzero(family.owners == column)
-            place = slice(start, start + len(own))
-            start = place.stop
+            own = np.array([np.flatnonzero(family.owners == column) for column in columns])
+            null, base = np.moveaxis(gap[:, own], 0, 1), None
             if family.kind == "largest":
-                t = _standardise(gap[:, place], error[place]).max(axis=1)
-                scores.append(score_largest(t, _standardise(null, null_error).max(axis=1)))
-                continue
-            # Sums of a column by its own divisions; then as one of as many columns as there are.
-            likened = _standardise(gap[:, place], error[place]) * null_error[own]
-            sums, nulls = (likened**2).sum(axis=1), (null[:, own] ** 2).sum(axis=1)
-            every = two_sided(score_sums(_sums(family, null)).max(axis=1))
-            scores.append(score_largest(two_sided(score_sums(sums, nulls)), every))
+                every = _standardise(gap, error).max(axis=1)
+            else:
+                # Sums of a column by its own divisions; then as one of as many as there are.
+                base = (null**2).sum(axis=2).T
+                every = two_sided(score_sums(_sums(family, gap)).max(axis=1))
+            families.append(_OfFamily(null[:, 1:], error[own], base, sidak_count(every)))
+        return cls(families)
+
+    def score(self, effect: Array, error: Array) -> Array:
+        """Score every division (k, B) where mean features differ by an effect (k, F) more."""
+        scores, start = list[Array](), 0
+        for null, null_error, base, likeness in self.families:
+            place = slice(start, start + null.shape[2])
+            start = place.stop
+            t = _standardise(null + effect[:, None, place], error[:, None, place])
+            if base is None:
+                t = t.max(axis=2)
+            else:
+                sums = ((t * null_error[:, None]) ** 2).sum(axis=2)
+                t = two_sided(score_sums(sums.T, base).T)
+            scores.append(score_largest(t, likeness))
         return np.max(scores, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
 class _Shifted:
-    """Divisions of the values of one column, one side of which is shifted."""
+    """Divisions of the values of some columns, one side of which is shifted."""
 
     values: Array
-    levels: Array
+    """Of each column (k, n)."""
     orders: Index
     """Of each division (R, n), the second side first."""
     second: int
@@ -634,52 +674,58 @@ class _Shifted:
     unit: float
     """Standard error of a difference of means, in standard deviations."""
     before: Array
-    """Differences of mean features without a shift (R, F)."""
+    """Differences of mean features without a shift (k, R, F)."""
 
     @classmethod
-    def of(cls, column: Array, sizes: tuple[int, int], rng: Generator) -> Self:
-        """Draw records and divisions."""
-        values = column[rng.permutation(len(column))[:_RECORDS]]
-        second = min(max(round(len(values) * sizes[1] / sum(sizes)), 1), len(values) - 1)
-        orders = rng.permuted(np.tile(np.arange(len(values)), (_DIVISIONS, 1)), axis=1)
+    def of(cls, columns: Array, sizes: tuple[int, int], rng: Generator) -> Self:
+        """Draw records and divisions of columns (k, n)."""
+        values = columns[:, rng.permutation(columns.shape[1])[:_RECORDS]]
+        count = int(values.shape[1])
+        second = min(max(round(count * sizes[1] / sum(sizes)), 1), count - 1)
+        orders = rng.permuted(np.tile(np.arange(count), (_DIVISIONS, 1)), axis=1)
         unit = float(np.hypot(1.0 / sizes[0] ** 0.5, 1.0 / sizes[1] ** 0.5))
-        before = _differences(column_features(values[orders]), second)
-        return cls(values, np.unique(values), orders, second, rng.random(len(values)), unit, before)
+        before = _differences(column_features(values[:, orders]), second)
+        return cls(values, orders, second, rng.random(count), unit, before)
 
-    def by(self, errors: float) -> tuple[float, Array, Array]:
-        """Shift by so many standard errors.
+    @cached_property
+    def varies(self) -> npt.NDArray[np.bool_]:
+        """Whether a column has two values: of a rare event no record may have been drawn."""
+        return np.ptp(self.values, axis=1) > 0
 
-        The shift in standard deviations, differences of mean features (R, F) at the sizes of the
-        samples, and their standard errors (F,).
+    def by(self, errors: Array) -> tuple[Array, Array, Array]:
+        """Shift each column by so many standard errors (k,).
+
+        The shifts in standard deviations (k,), what they add to differences of mean features
+        (k, F), and the standard errors of these (k, F).
         """
-        spread, m = self.values.std(), self.second
+        m = self.second
+        spread = np.where(self.varies, self.values.std(axis=1), 1.0)
         # The second side of each division first.
-        moved = self.values[self.orders]
-        start = moved[:, :m].mean()
-        moved[:, :m] = self._shift(self.orders[:, :m], errors * self.unit * spread)
+        moved = self.values[:, self.orders]
+        start = moved[..., :m].mean(axis=(1, 2))
+        for k in np.flatnonzero(self.varies):
+            rows = self.orders[:, :m]
+            moved[k, :, :m] = self._shift(self.values[k], rows, errors[k] * self.unit * spread[k])
         features = column_features(moved)
-        effect = (_differences(features, m) - self.before).mean(axis=0)
-        # More records than these scatter less.
-        scale = self.unit / (1.0 / (len(self.values) - m) + 1.0 / m) ** 0.5
-        error = features.std(axis=1).mean(axis=0) * self.unit
-        shift = float(moved[:, :m].mean() - start) / spread
-        return shift, effect + self.before * scale, error
+        effect = (_differences(features, m) - self.before).mean(axis=1)
+        error = features.std(axis=2).mean(axis=1) * self.unit
+        return (moved[..., :m].mean(axis=(1, 2)) - start) / spread, effect, error
 
-    def _shift(self, rows: Index, by: float) -> Array:
+    def _shift(self, values: Array, rows: Index, by: float) -> Array:
         """Shift values; those of few levels to one of the two levels that are nearest."""
-        goal = self.values[rows] + by
-        if len(self.levels) > _TIED * len(self.values):
+        goal, levels = values[rows] + by, np.unique(values)
+        if len(levels) > _TIED * len(values):
             return goal
         # A value between the levels would give the shift away, however small it is.
-        place = np.searchsorted(self.levels, goal, "right") - 1
-        place = np.clip(place, 0, len(self.levels) - 2)
-        low, high = self.levels[place], self.levels[place + 1]
+        place = np.searchsorted(levels, goal, "right") - 1
+        place = np.clip(place, 0, len(levels) - 2)
+        low, high = levels[place], levels[place + 1]
         return np.where(self.rates[rows] * (high - low) < goal - low, high, low)
 
 
 def _differences(features: Array, second: int) -> Array:
-    """Compute differences of mean features (R, n, F) of divisions, the second side first."""
-    return features[:, second:].mean(axis=1) - features[:, :second].mean(axis=1)
+    """Compute differences of mean features (..., n, F) of divisions, the second side first."""
+    return features[..., second:, :].mean(axis=-2) - features[..., :second, :].mean(axis=-2)
 
 
 def _score(family: Family, gap: Array, error: Array) -> tuple[Array, Array | None]:
@@ -689,16 +735,16 @@ def _score(family: Family, gap: Array, error: Array) -> tuple[Array, Array | Non
     if family.kind == "by column":
         parts = score_sums(_sums(family, gap))
         t = two_sided(parts.max(axis=1))
-        return score_largest(t, t), parts
+        return score_largest(t, sidak_count(t)), parts
     t = _standardise(gap, error)
     by_column = None
     if family.owners is not None:
         by_column = np.full((len(t), family.owners.max() + 1), -np.inf)
         for k in np.unique(family.owners):
             part = t[:, family.owners == k].max(axis=1)
-            by_column[:, k] = score_largest(part, part)
+            by_column[:, k] = score_largest(part, sidak_count(part))
     largest = t.max(axis=1)
-    return score_largest(largest, largest), by_column
+    return score_largest(largest, sidak_count(largest)), by_column
 
 
 def _standardise(gap: Array, error: Array) -> Array:
