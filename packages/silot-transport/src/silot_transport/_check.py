@@ -19,6 +19,8 @@ Weights = npt.ArrayLike | None
 
 # Squares of larger coordinates overflow, and so do squares of sums of many of them.
 LARGEST_COORDINATE = 1e150
+# Whole numbers up to here are held exactly by float64.
+_WHOLE = 2**53
 
 
 def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
@@ -171,6 +173,45 @@ def as_clouds(
     first, second = as_points(x, "x"), as_points(y, "y")
     same_dimension(first, second)
     return first, second, as_weights(a, len(first), "a"), as_weights(b, len(second), "b")
+
+
+def as_exact_clouds(
+    x: npt.ArrayLike, y: npt.ArrayLike, a: npt.ArrayLike | None, b: npt.ArrayLike | None
+) -> tuple[Array, Array, Array, Array, float]:
+    """Return clouds as ``as_clouds`` does, and by how much a distance of two points may be off.
+
+    Whole numbers beyond 2^53 are moved, exactly, to where float64 holds them, if it can: distances
+    stay as they are. What is rounded is a wider spread, or a longer float.
+    """
+    kinds = [_find_kind(points) for points in (x, y)]
+    is_held = "long" not in kinds
+    if "large" in kinds and set(kinds) <= {"large", "whole"}:
+        exact = [np.asarray(points).astype(object) for points in (x, y)]
+        if exact[0].ndim == exact[1].ndim == 2 and exact[0].shape[1] == exact[1].shape[1]:
+            least = np.minimum(exact[0].min(axis=0), exact[1].min(axis=0))
+            moved = [points - least for points in exact]
+            is_held = max(int(points.max()) for points in moved) <= _WHOLE
+            x, y = (points.astype(np.float64) for points in moved)
+    elif "large" in kinds:
+        is_held = False
+    x, y, a, b = as_clouds(x, y, a, b)
+    if is_held:
+        return x, y, a, b, 0.0
+    largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
+    return x, y, a, b, 2.0 * math.sqrt(x.shape[1]) * 2.0**-53 * largest
+
+
+def _find_kind(points: npt.ArrayLike) -> str:
+    """Say whether numbers are ``"whole"``, ``"large"`` whole ones, ``"long"`` floats or others."""
+    try:
+        raw = np.asarray(points)
+    except (ValueError, TypeError, RuntimeError):
+        return ""
+    if raw.dtype.kind == "f":
+        return "long" if raw.dtype.itemsize > 8 else ""
+    if raw.dtype.kind not in "iu" or raw.size == 0:
+        return ""
+    return "large" if max(abs(int(raw.min())), abs(int(raw.max()))) > _WHOLE else "whole"
 
 
 def integer(value: object, name: str, code: str, *, least: int = 1, most: int = 10_000_000) -> int:

@@ -17,11 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._check import Array, Index, Weights, as_clouds, as_order, real
+from ._check import Array, Index, Weights, as_exact_clouds, as_order, real
 from ._solvers import staircase
 from .cost import build_cost, paired_cost
 from .errors import ExtraError, InputError
-from .exact import ExactPlan, coincide, exact_plan
+from .exact import (
+    ExactPlan,
+    coincide,
+    exact_plan,
+    scaled_plan,
+    tiny_exponent,
+    widened_plan,
+)
 from .memory import fits
 
 Counts = npt.NDArray[np.int64]
@@ -119,7 +126,7 @@ def bounded_plan(
     True
     """
     order = as_order(p)
-    x, y, a, b = as_clouds(x, y, a, b)
+    x, y, a, b, error = as_exact_clouds(x, y, a, b)
     if not 0.0 <= real(gap, "gap", "option-gap") < 1.0:
         raise InputError(f"gap is {gap!r}; 0 <= gap < 1 is needed.", code="option-gap")
     limit = math.inf if time_limit is None else real(time_limit, "time_limit", "option-gap")
@@ -130,7 +137,8 @@ def bounded_plan(
         )
     effort = Effort(gap, time.monotonic() + limit)
     if x.shape[1] == 1 or _is_small(x, y) or _is_lopsided(x, y) or coincide(x, y, a, b) is not None:
-        return exact_plan(x, y, a, b, p=order)
+        plan = exact_plan(x, y, a, b, p=order)
+        return widened_plan(plan, x, y, error) if error else plan
     if _native.kernels is None:
         raise ExtraError(
             f"transport of {len(x)} x {len(y)} points without their matrix of costs needs the "
@@ -138,6 +146,19 @@ def bounded_plan(
             "matrix fits into memory.",
             code="kernels-missing",
         )
+    exponent = tiny_exponent(x, y)
+    if exponent:
+        plan = bounded_plan(
+            np.ldexp(x, -exponent), np.ldexp(y, -exponent), a, b,
+            p=order, gap=gap, time_limit=time_limit,
+        )  # fmt: skip
+        return scaled_plan(plan, exponent * order)
+    plan = _solve_masses(x, y, a, b, order, effort)
+    return widened_plan(plan, x, y, error) if error else plan
+
+
+def _solve_masses(x: Array, y: Array, a: Array, b: Array, order: int, effort: Effort) -> ExactPlan:
+    """Solve for the points that have mass; all others get potentials."""
     rows, columns = np.flatnonzero(a), np.flatnonzero(b)
     result = _solve_merged(x[rows], y[columns], a[rows], b[columns], order, effort)
     if len(rows) == len(x) and len(columns) == len(y):

@@ -11,7 +11,16 @@ import numpy.typing as npt
 from scipy import sparse
 
 from . import _native
-from ._check import Array, Index, Weights, as_clouds, as_order, as_points, as_potentials, as_weights
+from ._check import (
+    Array,
+    Index,
+    Weights,
+    as_exact_clouds,
+    as_order,
+    as_points,
+    as_potentials,
+    as_weights,
+)
 from ._solvers import Solution, solve_costs, solve_line, staircase
 from .cost import build_cost, cost_by_differences, paired_cost
 from .errors import SolverError
@@ -32,6 +41,8 @@ _NEGLIGIBLE = 8.0 * _EPSILON
 # Points that coincide are solved as one where there are more costs than these, and this makes them
 # fewer by so many times.
 _SMALL, _FEW = 4096, 2
+# Exponent of 2 below which points are scaled: their squares would be near the end of the range.
+_TINY_EXPONENT = -400
 # Points of a cloud up to which the costs of a pair of clouds stay in the cache.
 _LARGEST_BATCHED = 512
 
@@ -147,16 +158,53 @@ def exact_plan(
     (4.0, 2.0, 'optimal')
     """
     order = as_order(p)
-    x, y, a, b = as_clouds(x, y, a, b)
+    x, y, a, b, error = as_exact_clouds(x, y, a, b)
     g = None if start is None else as_potentials(start, len(y), "start")
+    exponent = tiny_exponent(x, y)
+    if exponent:
+        x, y = np.ldexp(x, -exponent), np.ldexp(y, -exponent)
+        g = None if g is None else np.ldexp(g, -exponent * order)
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) == len(x) and len(cols) == len(y):
-        return _solve_points(x, y, a, b, order, g)
-    g = None if g is None else g[cols]
-    result = _solve_points(x[rows], y[cols], a[rows], b[cols], order, g)
-    return _extend_to_idle(
-        result, rows, cols, (len(x), len(y)), lambda i, j: build_cost(x[i], y[j], order).matrix
-    )
+        plan = _solve_points(x, y, a, b, order, g)
+    else:
+        g = None if g is None else g[cols]
+        plan = _solve_points(x[rows], y[cols], a[rows], b[cols], order, g)
+        plan = _extend_to_idle(
+            plan, rows, cols, (len(x), len(y)), lambda i, j: build_cost(x[i], y[j], order).matrix
+        )
+    plan = scaled_plan(plan, exponent * order) if exponent else plan
+    return widened_plan(plan, x, y, error) if error else plan
+
+
+def tiny_exponent(x: Array, y: Array) -> int:
+    """Return the power of two by which to divide points whose squares would lose digits, or 0."""
+    largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
+    exponent = math.frexp(largest)[1]
+    return exponent if largest > 0.0 and exponent < _TINY_EXPONENT else 0
+
+
+def scaled_plan(plan: ExactPlan, exponent: int) -> ExactPlan:
+    """Return the plan with costs times a power of two; bounds are rounded outwards."""
+    lower, upper = (math.ldexp(k, exponent) for k in (plan.lower_cost, plan.upper_cost))
+    if math.ldexp(lower, -exponent) > plan.lower_cost:
+        lower = math.nextafter(lower, -math.inf)
+    if math.ldexp(upper, -exponent) < plan.upper_cost:
+        upper = math.nextafter(upper, math.inf)
+    f, g = (np.ldexp(k, exponent) for k in plan.potentials)
+    cost = min(max(math.ldexp(plan.cost, exponent), lower), upper)
+    return replace(plan, potentials=(f, g), cost=cost, lower_cost=lower, upper_cost=upper)
+
+
+def widened_plan(plan: ExactPlan, x: Array, y: Array, error: float) -> ExactPlan:
+    """Return the plan with bounds that allow for distances of points that are off by an error."""
+    if plan.p == 2:
+        low = np.minimum(x.min(axis=0), y.min(axis=0))
+        extent = float(np.linalg.norm(np.maximum(x.max(axis=0), y.max(axis=0)) - low))
+        error *= 2.0 * extent + error
+    error *= 1.0 + _SUM_ROUNDING
+    lower = min(max(plan.lower_cost - error, 0.0), plan.cost)
+    return replace(plan, lower_cost=lower, upper_cost=plan.upper_cost + error)
 
 
 def plan_from_cost(
