@@ -167,13 +167,13 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
     void scan_end(const double* lift) override { end(lift); }
 
     void prices(double* out) const override {
-        for (Int j = 0; j < Tree::m_; ++j) out[j] = -v_[j];
+        for (Int j = 0; j < Tree::m_; ++j) out[j] = -potential_of(j);
     }
 
     double least(Int i) const override {
         double low = floor_[i];
         for (std::size_t u = 0; u < columns_[i].size(); ++u)
-            low = std::min(low, costs_[i][u] - v_[columns_[i][u]]);
+            low = std::min(low, costs_[i][u] - potential_of(columns_[i][u]));
         return low;
     }
 
@@ -184,12 +184,13 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
         for (Int i = 0; i < n_; ++i) {
             if (is_first) potential_[i] = least(i);
             for (std::size_t u = 0; u < columns_[i].size(); ++u)
-                arcs_.push_back({i, columns_[i][u], costs_[i][u]});
+                arcs_.push_back({inner_[i], inner_[n_ + columns_[i][u]], costs_[i][u]});
             begin_[i + 1] = arcs_.size();
         }
         if (is_first) build_tree(plan_greedily());
         refresh();
-        pivot_on_lists(std::max<Int>(4, static_cast<Int>(std::sqrt(double(n_)) / 2)), enough, seconds);
+        pivot_on_lists(std::max<Int>(4, static_cast<Int>(std::sqrt(double(n_)) / 2)), true, enough,
+                       seconds);
         refresh();
         centre();
     }
@@ -199,16 +200,18 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
         std::vector<Arc> arcs;
         for (const Int i : scanned())
             for (std::size_t u = 0; u < columns_[i].size(); ++u)
-                arcs.push_back({i, columns_[i][u], costs_[i][u]});
+                arcs.push_back({inner_[i], inner_[n_ + columns_[i][u]], costs_[i][u]});
         pivot_on(arcs);
         centre();
     }
 
+    double potential_of(Int j) const { return potential_[inner_[n_ + j]]; }
+
     // Potentials of the columns are 0 in the mean: what all have in common would cost digits.
     void centre() {
         double mean = 0.0;
-        for (Int j = 0; j < Tree::m_; ++j) mean += v_[j] / Tree::m_;
-        for (Int x = 0; x < root_; ++x) potential_[x] += x < n_ ? mean : -mean;
+        for (Int j = 0; j < Tree::m_; ++j) mean += potential_of(j) / Tree::m_;
+        for (Int x = 0; x < root_; ++x) potential_[x] += is_column_[x] ? -mean : mean;
     }
 
     Int cells(Cell* out) const override { return Tree::cells(out); }

@@ -31,13 +31,14 @@ class Simplex : public Tree<Matrix> {
         : Tree(n, m, {cost, m}, a, b), b_(b), out_u_(u), out_v_(v) {
         std::copy(u, u + n, potential_.begin());
         std::copy(v, v + m, potential_.begin() + n);
+        v_ = potential_.data() + n;
     }
 
     void solve() {
         list_cells();
         build_tree(plan_greedily());
         refresh();
-        pivot_on_lists(block_);
+        pivot_on_lists(block_, false);
         do {
             refresh();  // sums of many steps drift
         } while (pivot_on_rows());
@@ -74,7 +75,7 @@ class Simplex : public Tree<Matrix> {
         for (Int k = 0; k < residues; ++k)
             if (at[k] >= 0) {
                 const Int column = static_cast<Int>(at[k]) + k;
-                out[count++] = {i, column, c[column]};
+                out[count++] = {i, n_ + column, c[column]};
             }
         return count;
     }
@@ -107,7 +108,7 @@ class Simplex : public Tree<Matrix> {
         std::vector<std::size_t> end(begin_.begin(), begin_.end() - 1);
         for (Int i = 0; i < n_; ++i) end[i] += look(i, arcs_.data() + end[i]);
         for (Int j = 0; j < m_; ++j)
-            for (const Int i : {first[j], second[j]}) arcs_[end[i]++] = {i, j, cost_.row(i)[j]};
+            for (const Int i : {first[j], second[j]}) arcs_[end[i]++] = {i, n_ + j, cost_.row(i)[j]};
     }
 
     // Pivots on whole rows, some at a time, until all of them in turn have no negative cell; whether
@@ -133,6 +134,7 @@ class Simplex : public Tree<Matrix> {
 
     const Mass* b_;
     double *out_u_, *out_v_;
+    const double* v_;  // potentials of the columns
     // Rows that pivots choose among.
     Int block_ = std::max<Int>(4, static_cast<Int>(std::sqrt(double(n_)) / 2));
 };

@@ -31,30 +31,34 @@ class Tree {
   public:
     Tree(Int n, Int m, const Cost& cost, const Mass* a, const Mass* b)
         : n_(n), m_(m), root_(n + m), cost_(cost), node_(n + m + 1), next_(n + m + 1),
-          prev_(n + m + 1), last_(n + m + 1), potential_(n + m + 1), left_(a, a + n),
-          room_(b, b + m), mass_(a), v_(potential_.data() + n) {}
+          prev_(n + m + 1), last_(n + m + 1), potential_(n + m + 1), is_column_(n + m + 1, 0),
+          outer_(n + m + 1), inner_(n + m + 1), left_(a, a + n), room_(b, b + m), mass_(a) {
+        for (Int x = 0; x <= root_; ++x) outer_[x] = inner_[x] = x;
+        std::fill(is_column_.begin() + n, is_column_.begin() + root_, 1);
+    }
 
     // At most n + m - 1.
     Int cells(Cell* out) const {
         Int count = 0;
         for (Int x = 0; x < root_; ++x) {
             const Node& node = node_[x];
-            if (node.flow > 0)
-                out[count++] = {std::min(x, node.parent), std::max(x, node.parent) - n_, node.flow};
+            if (node.flow == 0) continue;
+            const Int one = outer_[x], other = outer_[node.parent];
+            out[count++] = {std::min(one, other), std::max(one, other) - n_, node.flow};
         }
         return count;
     }
 
   protected:
-    // Of the tree: rows are nodes 0 to n - 1, columns n to n + m - 1. `next` and `prev` list them in
-    // preorder, and `last` is the end of a subtree there; `flow` is on the arc to the parent. What
-    // is walked along most is kept apart, so that a cache holds it.
+    // Of the tree: rows are nodes 0 to n - 1, columns n to n + m - 1, before they get new numbers.
+    // `next` and `prev` list them in preorder, and `last` is the end of a subtree there; `flow` is
+    // on the arc to the parent. What is walked along most is kept apart, so that a cache holds it.
     struct Node {
         Mass flow = 0;
         Int parent = -1, size = 1;
     };
     struct Arc {
-        Int row, column;
+        Int row, column;  // nodes
         double cost;
     };
     struct Near {
@@ -67,8 +71,13 @@ class Tree {
         std::vector<Near> near;
     };
 
-    double cost(Int x, Int y) const { return x < y ? cost_(x, y - n_) : cost_(y, x - n_); }
-    double reduced(const Arc& arc) const { return arc.cost - potential_[arc.row] - v_[arc.column]; }
+    double cost(Int x, Int y) const {
+        const Int one = outer_[x], other = outer_[y];
+        return one < other ? cost_(one, other - n_) : cost_(other, one - n_);
+    }
+    double reduced(const Arc& arc) const {
+        return arc.cost - potential_[arc.row] - potential_[arc.column];
+    }
 
     // Rounding is a share of the terms of a reduced cost, never of the largest cost there is.
     bool is_negative(double reduced, const Arc& arc) const {
@@ -91,14 +100,14 @@ class Tree {
         for (std::size_t k = 0; k < arcs_.size(); ++k)
             order[k] = {static_cast<float>(reduced(arcs_[k])), static_cast<Int>(k)};
         std::sort(order.begin(), order.end());
-        for (const auto& [value, k] : order) send(arcs_[k].row, arcs_[k].column);
+        for (const auto& [value, k] : order) send(arcs_[k].row, arcs_[k].column - n_);
         std::vector<Int> open;
         for (Int j = 0; j < m_; ++j)
             if (room_[j] > 0) open.push_back(j);
         for (Int i = 0; i < n_; ++i)
             while (left_[i] > 0) {
                 const auto least = std::min_element(open.begin(), open.end(), [&](Int j, Int k) {
-                    return cost_(i, j) - v_[j] < cost_(i, k) - v_[k];
+                    return cost_(i, j) - potential_[n_ + j] < cost_(i, k) - potential_[n_ + k];
                 });
                 send(i, *least);
                 if (room_[*least] > 0) continue;
@@ -139,7 +148,7 @@ class Tree {
                 if (x != start) {
                     const double old = potential_[x], other = potential_[node_[x].parent];
                     potential_[x] = cost(x, node_[x].parent) - other;
-                    drift += x < n_ ? old - potential_[x] : potential_[x] - old;
+                    drift += is_column_[x] ? potential_[x] - old : old - potential_[x];
                 }
                 for (Int k = forest.begin[x]; k < forest.begin[x + 1]; ++k) {
                     const auto [y, mass] = forest.near[k];
@@ -150,7 +159,7 @@ class Tree {
                 }
             }
             drift /= static_cast<double>(order.size());
-            for (const Int x : order) potential_[x] += x < n_ ? drift : -drift;
+            for (const Int x : order) potential_[x] += is_column_[x] ? -drift : drift;
             for (std::size_t k = order.size(); k-- > 1;) {
                 const Int x = order[k], parent = node_[x].parent;
                 node_[parent].size += node_[x].size;
@@ -178,10 +187,10 @@ class Tree {
 
     // Whether mass on the arc to the parent goes there: from rows, and from all that hang from the
     // root.
-    bool points_up(Int x) const { return x < n_ || node_[x].parent == root_; }
+    bool points_up(Int x) const { return !is_column_[x] || node_[x].parent == root_; }
 
     void pivot(const Arc& arc, double reduced) {
-        const Int s = arc.row, t = n_ + arc.column;
+        const Int s = arc.row, t = arc.column;
         Int top = s;
         for (Int other = t; top != other;) {
             Int& lower = node_[top].size < node_[other].size ? top : other;
@@ -287,16 +296,17 @@ class Tree {
 
     void shift(Int from, Int to, double by) {
         const double change[] = {by, -by};
-        for (Int x = from; x != to; x = next_[x]) potential_[x] += change[x >= n_];
+        for (Int x = from; x != to; x = next_[x]) potential_[x] += change[int(is_column_[x])];
     }
 
     // Pivots on the lists, the best of some rows at a time, until none has a negative cell, until all
     // that they could still gain is such a part of the cost, or until so many seconds have passed.
-    void pivot_on_lists(Int block, double enough = 0.0, double seconds = 0.0) {
+    // Nodes are numbered anew now and then where that `is_free`.
+    void pivot_on_lists(Int block, bool is_free, double enough = 0.0, double seconds = 0.0) {
         using Clock = std::chrono::steady_clock;
         const Clock::time_point start = Clock::now();
         Int i = 0;
-        std::int64_t due = pivots_ + root_;
+        std::int64_t due = pivots_ + root_, renumbered = pivots_ - root_;
         for (Int idle = 0; idle < n_;) {
             double best = 0.0;
             const Arc* arc = nullptr;
@@ -312,6 +322,10 @@ class Tree {
             if (arc == nullptr) continue;
             idle = 0;
             pivot(*arc, best);
+            if (is_free && pivots_ - renumbered > root_ / 8) {
+                renumber();
+                renumbered = pivots_;
+            }
             if (seconds > 0.0 && pivots_ % 1024 == 0 &&
                 std::chrono::duration<double>(Clock::now() - start).count() > seconds)
                 return;
@@ -341,6 +355,39 @@ class Tree {
         return sum;
     }
 
+    // Number nodes in preorder, so that walks along the tree go through memory in turn.
+    void renumber() {
+        std::vector<Int> number(root_ + 1);
+        Int count = 0;
+        for (Int x = next_[root_]; x != root_; x = next_[x]) number[x] = count++;
+        number[root_] = root_;
+        std::vector<Node> node(root_ + 1);
+        std::vector<Int> last(root_ + 1), outer(root_ + 1);
+        std::vector<double> potential(root_ + 1);
+        for (Int x = 0; x <= root_; ++x) {
+            const Int k = number[x];
+            node[k] = node_[x];
+            if (x != root_) node[k].parent = number[node_[x].parent];
+            last[k] = number[last_[x]];
+            outer[k] = outer_[x];
+            potential[k] = potential_[x];
+        }
+        node_.swap(node);
+        last_.swap(last);
+        outer_.swap(outer);
+        potential_.swap(potential);
+        for (Int k = 0; k <= root_; ++k) {
+            inner_[outer_[k]] = k;
+            is_column_[k] = k != root_ && outer_[k] >= n_;
+            join(k == 0 ? root_ : k - 1, k);
+        }
+        join(root_, 0);
+        for (Arc& arc : arcs_) {
+            arc.row = number[arc.row];
+            arc.column = number[arc.column];
+        }
+    }
+
     // Pivots on these arcs, the best first, until none is negative, and uses them up; whether there
     // was any.
     bool pivot_on(std::vector<Arc>& arcs) {
@@ -367,9 +414,10 @@ class Tree {
     std::vector<Node> node_;
     std::vector<Int> next_, prev_, last_;
     std::vector<double> potential_;
+    std::vector<char> is_column_;
+    std::vector<Int> outer_, inner_;  // the first number of a node, and the node of it
     std::vector<Mass> left_, room_;
     const Mass* mass_;  // of the rows
-    const double* v_;  // potentials of the columns
     std::vector<Arc> arcs_;
     std::vector<std::size_t> begin_;  // of each row's arcs, and their end
 };
