@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -859,3 +862,49 @@ def test_tight_clusters_far_apart_keep_their_lower_bound(
     assert found.optimal
     f, g = found.potentials
     assert (f[:, None] + g <= cost_matrix(x, y, p=p) + 1e-9 * far**p).all()
+
+
+def rational_costs(x: Any, y: Any) -> list[list[Fraction]]:
+    """Squared distances of the numbers themselves, without any rounding."""
+    first, second = ([[Fraction(v) for v in row] for row in k.tolist()] for k in (x, y))
+    return [[sum((u - v) ** 2 for u, v in zip(p, q, strict=True)) for q in second] for p in first]
+
+
+def awkward_points(rng: np.random.Generator, kind: str, n: int, d: int) -> Any:
+    """Points whose squares underflow, or that float64 does not hold, or of short floats."""
+    if kind == "any scale":
+        return rng.normal(size=(n, d)) * 10.0 ** rng.integers(-300, 150)
+    if kind == "far":
+        scale = 10.0 ** rng.integers(-300, 150)
+        return scale + rng.normal(size=(n, d)) * scale * 10.0 ** rng.integers(-16, 0)
+    if kind == "whole":
+        return rng.integers(-(2**63), 2**63, (n, d))
+    if kind == "far and whole":
+        return 2**62 + rng.integers(-3, 4, (n, d))
+    return rng.normal(size=(n, d)).astype(kind)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    seed=seeds,
+    kind=st.sampled_from(["any scale", "far", "whole", "far and whole", "float16", "float32"]),
+    n=st.integers(1, 4),
+    d=st.integers(1, 3),
+)
+def test_bounds_hold_of_the_numbers_that_were_given(seed: int, kind: str, n: int, d: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = (awkward_points(rng, kind, n, d) for _ in range(2))
+    costs = rational_costs(x, y)
+    orders = itertools.permutations(range(n))
+    optimum = min(sum(costs[i][order[i]] for i in range(n)) for order in orders) / n
+    plan = exact_plan(x, y)
+    assert Fraction(plan.lower_cost) <= optimum <= Fraction(plan.upper_cost)
+    assert plan.lower_cost <= plan.cost <= plan.upper_cost
+    if n == 1:
+        line = exact_plan(x, y, p=1)
+        assert Fraction(line.lower_cost) ** 2 <= optimum <= Fraction(line.upper_cost) ** 2
+
+
+def test_whole_numbers_far_away_keep_their_distances() -> None:
+    x = np.array([[2**62], [2**62 + 4]])
+    assert exact_plan(x, x + 3).distance == 3.0
