@@ -202,6 +202,36 @@ def test_bounds_scale_with_the_points(scale: float) -> None:
     assert plan.upper_cost - plan.lower_cost <= 0.01 * plan.upper_cost
 
 
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-46, 2.0**-50])
+def test_a_common_offset_does_not_hide_how_small_distances_are(unit: float, p: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 1000, (300, 2)).astype(float) for _ in range(2))
+    y += 800.0 * rng.integers(0, 2, (300, 1))
+    known, scale = exact_plan(x, y, p=p), 2.0**-39
+    plan = bounded_plan(scale * (1.0 + unit * x), scale * (1.0 + unit * y), p=p)
+    one = (scale * unit) ** p
+    assert plan.lower_cost <= known.upper_cost * one
+    assert known.lower_cost * one <= plan.upper_cost
+
+
+def test_a_moved_copy_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scans = 0
+    plain = bounded.Run.scan
+
+    def counted(self: bounded.Run, *, improve: bool = False) -> None:
+        nonlocal scans
+        scans += 1
+        plain(self, improve=improve)
+
+    monkeypatch.setattr(bounded.Run, "scan", counted)
+    rng = np.random.default_rng(0)
+    x = gaussian(rng, 600, 3)
+    plan = bounded_plan(x, x[rng.permutation(600)] + [5.0, 0.3, 0.7])
+    assert plan.upper_cost - plan.lower_cost <= 0.01 * plan.upper_cost
+    assert scans <= 12
+
+
 def test_the_same_measure_is_at_distance_zero() -> None:
     rng = np.random.default_rng(0)
     x, order = gaussian(rng, 300, 6), rng.permutation(300)

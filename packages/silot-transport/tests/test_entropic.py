@@ -611,3 +611,20 @@ def test_newton_steps_solve_penalised_marginals_too(kind: str) -> None:
     # Optimality: each marginal is what its penalty asks for at these potentials.
     np.testing.assert_allclose(plan.sum(axis=1), a * np.exp(-f / (5.0 * mean)), rtol=1e-6)
     np.testing.assert_allclose(plan.sum(axis=0), b * np.exp(-g / (5.0 * mean)), atol=1e-8)
+
+
+@pytest.mark.parametrize("most", [64, 80, 101, 150])
+def test_newton_steps_keep_within_the_passes(most: int) -> None:
+    pair = hard("clusters", True, 120)
+    a, b = pair.masses
+    epsilon = 0.002 * float(a @ pair.costs(2) @ b)
+    assert entropic(pair, epsilon=epsilon, tolerance=1e-12, max_iterations=most).iterations <= most
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e80, 1e140])
+def test_costs_near_the_ends_of_the_range_are_scaled(scale: float) -> None:
+    pair = hard("heavy", True, 60)
+    epsilon = 0.01 * float(pair.costs(2).mean())
+    plain = entropic(pair, epsilon=epsilon)
+    scaled = sinkhorn(scale * pair.x, scale * pair.y, *pair.masses, epsilon=epsilon * scale**2)
+    assert scaled.value / scale**2 == pytest.approx(plain.value, rel=1e-5)

@@ -908,3 +908,24 @@ def test_bounds_hold_of_the_numbers_that_were_given(seed: int, kind: str, n: int
 def test_whole_numbers_far_away_keep_their_distances() -> None:
     x = np.array([[2**62], [2**62 + 4]])
     assert exact_plan(x, x + 3).distance == 3.0
+
+
+def test_what_a_list_or_a_frame_rounded_is_allowed_for() -> None:
+    far = 2**53
+    plan = exact_plan([[far + 1, 0.5]], [[far, 0.5]], p=1)
+    assert plan.lower_cost <= 1.0 <= plan.upper_cost
+    unlike = exact_plan([[2**63 + 1, -1]], [[2**63 + 3, -1]], p=1)
+    assert unlike.lower_cost <= 2.0 <= unlike.upper_cost
+
+
+def test_a_mask_of_large_whole_numbers_is_seen() -> None:
+    masked = np.ma.array([[2**60], [2**60 + 5]], mask=[[False], [True]])
+    with pytest.raises(InputError) as caught:
+        exact_plan(masked, np.array([[2**60], [2**60 + 9]]))
+    assert caught.value.code == "measure-masked"
+
+
+@pytest.mark.parametrize("start", [["a", "b"], [[1.0], [1.0, 2.0]], [1e305, 0.0], [np.nan, 0.0]])
+def test_a_start_that_is_none_is_refused(start: Any) -> None:
+    with pytest.raises(InputError):
+        exact_plan([[0.0], [1.0]], [[2.0], [3.0]], start=start)

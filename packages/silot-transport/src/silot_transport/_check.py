@@ -19,6 +19,7 @@ Weights = npt.ArrayLike | None
 
 # Squares of larger coordinates overflow, and so do squares of sums of many of them.
 LARGEST_COORDINATE = 1e150
+_LARGEST_POTENTIAL = 1e302
 # Whole numbers up to here are held exactly by float64.
 _WHOLE = 2**53
 
@@ -144,9 +145,20 @@ def as_order(p: float) -> int:
 
 def as_potentials(potentials: npt.ArrayLike, size: int, name: str) -> Array:
     """Return ``potentials`` as a finite float64 array of shape (size,)."""
-    values = np.asarray(potentials, dtype=np.float64)
+    try:
+        values = np.asarray(potentials, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise InputError(
+            f"{name} is no array of numbers; one potential for each point is needed.",
+            code="measure-dtype",
+        ) from None
     if not np.isfinite(values).all():
         raise InputError(f"{name} has values that are not finite.", code="measure-nan")
+    if values.size > 0 and float(np.abs(values).max()) > _LARGEST_POTENTIAL:
+        raise InputError(
+            f"{name} holds values above {_LARGEST_POTENTIAL:g}, which no cost has.",
+            code="measure-magnitude",
+        )
     if values.shape != (size,):
         raise MismatchError(
             f"{name} has shape {np.shape(potentials)}; one potential for each of the {size} points "
@@ -203,12 +215,17 @@ def as_exact_clouds(
 
 def _find_kind(points: npt.ArrayLike) -> str:
     """Say whether numbers are ``"whole"``, ``"large"`` whole ones, ``"long"`` floats or others."""
+    if np.ma.is_masked(points):
+        return ""
     try:
         raw = np.asarray(points)
     except (ValueError, TypeError, RuntimeError):
         return ""
     if raw.dtype.kind == "f":
-        return "long" if raw.dtype.itemsize > 8 else ""
+        # Whole numbers among others are rounded where a list or a frame is made an array.
+        is_mixed = not hasattr(points, "dtype") and raw.size > 0
+        is_rounded = is_mixed and float(np.abs(raw).max()) >= _WHOLE
+        return "long" if raw.dtype.itemsize > 8 or is_rounded else ""
     if raw.dtype.kind not in "iu" or raw.size == 0:
         return ""
     return "large" if max(abs(int(raw.min())), abs(int(raw.max()))) > _WHOLE else "whole"
@@ -231,7 +248,10 @@ def real(value: object, name: str, code: str) -> float:
     """Return a finite number; texts, truth values and arrays are not."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} is {value!r}; a number is needed.", code=code)
-    number = float(cast("float", value))
+    try:
+        number = float(cast("float", value))
+    except OverflowError:
+        number = math.inf
     if not np.isfinite(number):
         raise InputError(f"{name} is {value!r}; a finite number is needed.", code=code)
     return number

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from . import _native
 from ._check import Array
 from ._solvers import solve_costs
+from .errors import SolverError
 
 _BLOCK = 1 << 18
 _TINY = float(np.finfo(np.float64).tiny)
@@ -28,6 +29,8 @@ _MEMORY, _WORSE, _RIDGE = 12, 4.0, 1e-13
 # transport: solving for these takes about as long. Sweeps of one regularisation after which Newton
 # steps follow, where marginals are off by less than _CLOSE.
 _PATIENCE, _WARM, _CLOSE = 64, 10, 0.3
+# Passes that remain, without which no Newton step is begun.
+_FEWEST = 3
 # Sweeps after which it begins anew where there are no such potentials.
 _LATER = 250
 # Error of marginals from which on a Newton step is computed in double precision; residue of its
@@ -119,7 +122,10 @@ class Problem:
         """Return potentials of the columns of exact transport: masses hold, and kernels solve."""
         if np.isfinite(self.penalty) or _native.kernels is None or min(self.cost.shape) == 1:
             return None
-        return solve_costs(self.cost, self.a, self.b).g
+        try:
+            return solve_costs(self.cost, self.a, self.b).g
+        except SolverError:
+            return None
 
     def curvature(
         self, f: Array, g: Array, sizes: Array, epsilon: float, *, single: bool
@@ -284,13 +290,14 @@ class _Iteration:
     def _newton(self, run: Sweep, columns: Array) -> bool:
         """Take a Newton step where one is due."""
         is_due = self._of_level >= _WARM and self._error < _CLOSE
-        if not is_due or not self._is_thorough or self._is_near:
+        # A step takes one pass more, and a sweep follows.
+        most = self._most - self._passes - 2
+        if not is_due or not self._is_thorough or self._is_near or most < _FEWEST:
             return False
         if run is not self._exact:
             self._single = None
             return True
         assert self._f is not None
-        most = self._most - self._passes - 1
         self._g, self._f, passes, has_far_to_go = _step(
             self._problem, self._exact, self._f, self._g, columns, self._current, self._radius, most
         )

@@ -56,6 +56,8 @@ _EPSILON = float(np.finfo(np.float64).eps)
 _TILE, _SIDE, _ROWS = 1 << 18, 1 << 9, 256
 # Columns on the list of a row: at most, at least, and of all rows together.
 _LONGEST, _SHORTEST, _LISTED = 48, 16, 16_000_000
+# Columns on the lists of all rows that lists may grow to.
+_LONGEST_LISTS = 4 * _LISTED
 # Points of every level to one of the next coarser one, down to a size that is solved exactly.
 _RATIO, _COARSEST = 4, 2500
 # Random points that a sample is stratified by.
@@ -152,7 +154,8 @@ def bounded_plan(
             np.ldexp(x, -exponent), np.ldexp(y, -exponent), a, b,
             p=order, gap=gap, time_limit=time_limit,
         )  # fmt: skip
-        return scaled_plan(plan, exponent * order)
+        plan = scaled_plan(plan, exponent * order)
+        return widened_plan(plan, x, y, error) if error else plan
     plan = _solve_masses(x, y, a, b, order, effort)
     return widened_plan(plan, x, y, error) if error else plan
 
@@ -267,9 +270,11 @@ def _solve(x: Array, y: Array, a: Array, b: Array, p: int, effort: Effort) -> Ex
         result = _solve(y, x, b, a, p, effort)
         f, g = result.potentials
         return replace(result, rows=result.cols, cols=result.rows, potentials=(g, f))
-    # Powers of two leave all digits as they are, and single precision has their range.
-    largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
-    exponent = int(np.frexp(largest)[1])
+    shift = a @ x - b @ y if p == 2 else np.zeros(x.shape[1])
+    # Powers of two leave all digits as they are, and single precision has their range. What counts
+    # is how far points are from the centre, where tiles are computed.
+    near_x, near_y, _, _ = Clouds(x, y, shift, p).near
+    exponent = math.frexp(max(float(np.abs(near_x).max()), float(np.abs(near_y).max())))[1]
     if abs(exponent) > 40:
         unit = 2.0 ** (exponent * p)
         result = _solve(np.ldexp(x, -exponent), np.ldexp(y, -exponent), a, b, p, effort)
@@ -281,7 +286,6 @@ def _solve(x: Array, y: Array, a: Array, b: Array, p: int, effort: Effort) -> Ex
             lower_cost=result.lower_cost * unit,
             upper_cost=result.upper_cost * unit,
         )
-    shift = a @ x - b @ y if p == 2 else np.zeros(x.shape[1])
     clouds = Clouds(x, y, shift, p)
     order = group_neighbours(clouds, choose_list_length(len(x)))
     if order is None:
@@ -584,7 +588,7 @@ class Run:
         k = choose_list_length(n)
         self.a, self.b, self._clouds = a, b, clouds
         self.total = int(a.sum())
-        self._tiles = Tiles(clouds, k)
+        self._tiles, self._length = Tiles(clouds, k), k
         self._price = price - price.mean()
         self._listed = _native.kernels.Listed(
             clouds.x, clouds.y, clouds.shift, a, b, self._price, k, clouds.p
@@ -621,10 +625,15 @@ class Run:
             if self._value(duals) > best:
                 best, potentials = self._value(duals), duals
             cost = self._cost()
-            if cost - best <= max(effort.gap, _OPTIMAL) * cost or effort.is_over:
+            # Of squares, what the shift adds to the cost of every coupling.
+            whole = cost + float(self._clouds.shift @ self._clouds.shift)
+            if cost - best <= max(effort.gap, _OPTIMAL) * whole or effort.is_over:
                 break
             if self._listed.pivots() == before:
                 # Floors of lists are lower by the rounding of their products.
+                self._length *= 2
+                if self._length * len(self.a) > _LONGEST_LISTS:
+                    break
                 self._listed.lengthen()
         return potentials
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from .errors import InputError
 _DEFAULT_SHARE = 0.05
 # Smallest regularisation as a share of the largest cost: below, potentials keep no digits of it.
 _SMALLEST = 1e-14
+# Exponent of 2 of the largest cost beyond which costs are scaled.
+_EXTREME = 250
 # Error of marginals up to which debiased potentials are solved: they are small differences.
 _OF_POTENTIALS = 1e-7
 # Regularisation of histograms: this share of the mean cost, or so much that no exponent is beyond
@@ -220,12 +223,28 @@ def entropic_plan(
     max_iterations = integer(max_iterations, "max_iterations", "option-epsilon")
     epsilon = real(epsilon, "epsilon", "option-epsilon")
     tolerance = real(tolerance, "tolerance", "option-epsilon")
-    if epsilon < _SMALLEST * max(float(cost.max()), 1e-280) or tolerance <= 0 or penalty <= 0:
+    largest = float(cost.max())
+    is_lost = epsilon < _SMALLEST * max(largest, 1e-280) or penalty < _SMALLEST * epsilon
+    if is_lost or tolerance <= 0:
         raise InputError(
             f"epsilon is {epsilon!r}, tolerance {tolerance!r} and marginal_penalty {penalty!r}; "
             "positive ones and an epsilon that is not lost beside the costs are needed.",
             code="option-epsilon",
         )
+    exponent = math.frexp(largest)[1]
+    if abs(exponent) > _EXTREME:
+        # Squares of potentials must not overflow.
+        small, least = np.ldexp(cost, -exponent), math.ldexp(epsilon, -exponent)
+        plan = entropic_plan(
+            small, a, b, least, tolerance, max_iterations,
+            symmetric=symmetric, penalty=math.ldexp(penalty, -exponent),
+        )  # fmt: skip
+        f, g = (np.ldexp(k, exponent) for k in plan.potentials)
+        value, moved = (math.ldexp(k, exponent) for k in (plan.value, plan.transport_cost))
+        return replace(
+            plan, potentials=(f, g), value=value, transport_cost=moved,
+            epsilon=math.ldexp(plan.epsilon, exponent),
+        )  # fmt: skip
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
     is_full = len(rows) == len(a) and len(cols) == len(b)
     part = cost if is_full else np.ascontiguousarray(cost[np.ix_(rows, cols)])

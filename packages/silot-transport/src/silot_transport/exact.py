@@ -160,10 +160,13 @@ def exact_plan(
     order = as_order(p)
     x, y, a, b, error = as_exact_clouds(x, y, a, b)
     g = None if start is None else as_potentials(start, len(y), "start")
-    exponent = tiny_exponent(x, y)
+    exponent, points = tiny_exponent(x, y), (x, y)
     if exponent:
         x, y = np.ldexp(x, -exponent), np.ldexp(y, -exponent)
-        g = None if g is None else np.ldexp(g, -exponent * order)
+        # A start so far from all costs is none.
+        with np.errstate(over="ignore"):
+            g = None if g is None else np.ldexp(g, -exponent * order)
+        g = g if g is not None and np.isfinite(g).all() else None
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) == len(x) and len(cols) == len(y):
         plan = _solve_points(x, y, a, b, order, g)
@@ -174,7 +177,7 @@ def exact_plan(
             plan, rows, cols, (len(x), len(y)), lambda i, j: build_cost(x[i], y[j], order).matrix
         )
     plan = scaled_plan(plan, exponent * order) if exponent else plan
-    return widened_plan(plan, x, y, error) if error else plan
+    return widened_plan(plan, *points, error) if error else plan
 
 
 def tiny_exponent(x: Array, y: Array) -> int:

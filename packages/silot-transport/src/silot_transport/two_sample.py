@@ -36,7 +36,7 @@ FEWEST = 5
 # Columns whose detectable shift is computed, values up to which a column counts as discrete, and
 # records of the pool that are shifted to measure what a shift does.
 _SHIFTED, _DISCRETE, _RECORDS = 3, 10, 1_000
-_DIVISIONS, _TIED = 6, 0.5
+_DIVISIONS, _TIED = 10, 0.5
 # Columns whose histograms are kept, and their bins.
 _DRAWN, _BINS = 6, 20
 # Shifts that are tried, in standard errors of a difference of means; and the power that is named.
@@ -690,7 +690,7 @@ class _Shifted:
     @cached_property
     def varies(self) -> npt.NDArray[np.bool_]:
         """Whether a column has two values: of a rare event no record may have been drawn."""
-        return np.ptp(self.values, axis=1) > 0
+        return self.values.std(axis=1) > 0
 
     def by(self, errors: Array) -> tuple[Array, Array, Array]:
         """Shift each column by so many standard errors (k,).
