@@ -24,7 +24,7 @@ def test_distances_beyond_memory_are_bounds(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(memory, "available", lambda: 1e6)
     found = silot.distance(x, y, method="direct")
     assert found.lower <= exact.value <= found.upper <= 1.01 * found.lower
-    assert found.status.startswith("certified: within")
+    assert found.status.startswith(("certified: within", "converged"))
     assert found.converged
     monkeypatch.setattr(_native, "kernels", None)
     with pytest.raises(MemoryShortError):

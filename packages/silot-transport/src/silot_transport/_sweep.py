@@ -364,10 +364,10 @@ def _step(
     diagonal, product = problem.curvature(f, g, sizes, epsilon, single=error > _DOUBLE)
     damp = damped(problem, epsilon)
     scale = 1.0 / np.maximum(1.0 - damp * diagonal, 1e-3)
-    rest = epsilon * slope / roots
-    goal_error = 0.5 * min(_INEXACT, error**0.5) * float(roots @ np.abs(rest))
-    y, ahead = np.zeros_like(g), scale * rest
-    power, passes, is_cut = float(rest @ ahead), 1, False
+    residual = epsilon * slope / roots
+    goal_error = 0.5 * min(_INEXACT, error**0.5) * float(roots @ np.abs(residual))
+    y, ahead = np.zeros_like(g), scale * residual
+    power, passes, is_cut = float(residual @ ahead), 1, False
     while passes < most:
         bent = ahead - damp * product(ahead)
         passes += 1
@@ -379,11 +379,11 @@ def _step(
         is_cut = length > farthest
         if is_cut:
             break
-        rest -= length * bent
-        if float(roots @ np.abs(rest)) < goal_error:
+        residual -= length * bent
+        if float(roots @ np.abs(residual)) < goal_error:
             break
-        scaled = scale * rest
-        before, power = power, float(rest @ scaled)
+        scaled = scale * residual
+        before, power = power, float(residual @ scaled)
         ahead = scaled + (power / before) * ahead
     step = y / roots
     if np.isinf(problem.penalty):

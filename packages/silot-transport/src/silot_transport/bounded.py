@@ -195,7 +195,8 @@ def fitting_plan(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
 
 
 def _is_small(x: Array, y: Array) -> bool:
-    return len(x) * len(y) <= _SMALL or min(len(x), len(y)) == 1
+    is_small = len(x) * len(y) <= _SMALL and fits(len(x), len(y), x.shape[1])
+    return is_small or min(len(x), len(y)) == 1
 
 
 def _is_lopsided(x: Array, y: Array) -> bool:
@@ -626,8 +627,8 @@ class Run:
                 best, potentials = self._value(duals), duals
             cost = self._cost()
             # Of squares, what the shift adds to the cost of every coupling.
-            whole = cost + float(self._clouds.shift @ self._clouds.shift)
-            if cost - best <= max(effort.gap, _OPTIMAL) * whole or effort.is_over:
+            total = cost + float(self._clouds.shift @ self._clouds.shift)
+            if cost - best <= max(effort.gap, _OPTIMAL) * total or effort.is_over:
                 break
             if self._listed.pivots() == before:
                 # Floors of lists are lower by the rounding of their products.

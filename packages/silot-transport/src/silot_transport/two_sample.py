@@ -602,11 +602,11 @@ class Decision:
                 is_enough = int(power[k] >= _POWER)
                 (high if is_enough else low)[:, k] = shift[k], power[k]
                 at[is_enough, k] = middle[k]
-        found = [
+        shifts = [
             np.interp(_POWER, [low[1, k], high[1, k]], [low[0, k], high[0, k]])
             if np.isfinite(high[0, k]) and shifted[0].varies[k] else np.inf for k in range(count)
         ]  # fmt: skip
-        return float(np.median(found))
+        return float(np.median(shifts))
 
 
 class _OfFamily(NamedTuple):
