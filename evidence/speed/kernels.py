@@ -96,7 +96,7 @@ def convergence() -> None:
                 a, a, cost, epsilon, method="sinkhorn_log", stopThr=TOLERANCE, numItermax=1000,
                 warn=False,
             )  # fmt: skip
-            found["off"] = float(np.abs(plan.sum(axis=1) - a).sum())
+            found["off"] = max(float(np.abs(plan.sum(axis=k) - a).sum()) for k in (0, 1))
 
         seconds = medians({"silot": ours, "POT": pot}, 1)
         rows.append(

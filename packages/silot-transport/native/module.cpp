@@ -232,7 +232,8 @@ void clouds(Cube<const double> x, Cube<const double> y, Vector<double> mean) {
 class ListedTransport {
   public:
     ListedTransport(Matrix<const double> x, Matrix<const double> y, Vector<const double> shift,
-         Vector<const Mass> a, Vector<const Mass> b, Vector<const double> price, Int k, Int order)
+                    Vector<const Mass> a, Vector<const Mass> b, Vector<const double> price, Int k,
+                    Int order)
         : x_(x), y_(y), shift_(shift), n_(x.shape(0)), m_(y.shape(0)) {
         const std::size_t d = x.shape(1);
         need(n_ > 0 && m_ > 0 && n_ < (1u << 30) && m_ < (1u << 30) && y.shape(1) == d &&
@@ -241,8 +242,8 @@ class ListedTransport {
              "points (n, d), (m, d), a shift (d,), masses, prices (m,), k and an order are needed");
         balanced(a, b);
         listed_.reset(chosen()->listed(static_cast<Int>(n_), static_cast<Int>(m_),
-                                         static_cast<Int>(d), k, order, x.data(), y.data(),
-                                         shift.data(), a.data(), b.data(), price.data()));
+                                       static_cast<Int>(d), k, order, x.data(), y.data(),
+                                       shift.data(), a.data(), b.data(), price.data()));
     }
 
     void lengthen() { listed_->lengthen(); }
@@ -270,7 +271,7 @@ class ListedTransport {
                  "rows must be of those that the scan began with");
         nb::gil_scoped_release free;
         listed_->scan_block(which.data(), static_cast<Int>(count), products.data(), column.data(),
-                             base.data(), price.data(), static_cast<Int>(width), offset);
+                            base.data(), price.data(), static_cast<Int>(width), offset);
     }
 
     void scan_bars(Vector<double> out) {

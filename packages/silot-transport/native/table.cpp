@@ -23,7 +23,7 @@ double sweep_single(Int, Int, const float*, const double*, const double*, double
 void labels(std::int64_t, Int, const double*, const double*, double*, double*);
 void clouds(std::int64_t, Int, Int, const double*, const double*, double*);
 Listed* listed(Int, Int, Int, Int, Int, const double*, const double*, const double*, const Mass*,
-                 const Mass*, const double*);
+               const Mass*, const double*);
 
 }  // namespace SILOT_SET
 

@@ -313,9 +313,9 @@ def test_a_distance_of_many_records_is_the_optimum_without_their_matrix(
     a = b = np.full(1300, 1 / 1300)
     exact = exact_plan(x, y, a, b, p=p)
     monkeypatch.setattr(bounded, "_LARGE", 0)
-    found = bounded.fitting_plan(x, y, a, b, p)
-    assert found.solver == "listed simplex" and found.optimal
-    assert found.cost == pytest.approx(exact.cost, rel=1e-9)
+    plan = bounded.fitting_plan(x, y, a, b, p)
+    assert plan.solver == "listed simplex" and plan.optimal
+    assert plan.cost == pytest.approx(exact.cost, rel=1e-9)
     # Where lists end far from the optimum, and costs fit, their matrix is solved.
     loose = bounded_plan(x, y, a, b, p=p, gap=0.3)
     monkeypatch.setattr(bounded, "bounded_plan", lambda *_, **__: replace(loose, status="within"))

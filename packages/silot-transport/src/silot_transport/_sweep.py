@@ -77,7 +77,7 @@ class Sweepable(Protocol):
         ...
 
     def exact_start(self) -> Array | None:
-        """Return potentials of the columns of exact transport, where they are to be had."""
+        """Return potentials of the columns of exact transport, where there are any."""
         ...
 
     def value(self, f: Array, g: Array, epsilon: float, columns: Array) -> float:

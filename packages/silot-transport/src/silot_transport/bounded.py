@@ -18,13 +18,14 @@ import numpy.typing as npt
 
 from . import _native
 from ._check import Array, Index, Weights, as_exact_clouds, as_order, real
-from ._solvers import staircase
 from .cost import build_cost, paired_cost
 from .errors import ExtraError, InputError
 from .exact import (
     ExactPlan,
     coincide,
     exact_plan,
+    group_points,
+    plan_of_points,
     scaled_plan,
     tiny_exponent,
     widened_plan,
@@ -98,8 +99,9 @@ def bounded_plan(
     gap
         Part of the cost by which the bounds of the cost may differ; 0 asks for the optimum.
     time_limit
-        Seconds after which the bounds reached so far are returned, a pass over the matrix later at
-        most. What is reached depends on the machine.
+        Seconds after which the bounds reached so far are returned, some passes over the matrix
+        later at most. What is reached depends on the machine. Problems small enough for
+        ``exact_plan`` are solved to the end.
 
     Returns
     -------
@@ -207,53 +209,20 @@ def _is_lopsided(x: Array, y: Array) -> bool:
 
 def _solve_merged(x: Array, y: Array, a: Array, b: Array, p: int, effort: Effort) -> ExactPlan:
     """Solve with one point for all that coincide, because many costs would be alike."""
-    (x_one, a_one, of_x), (y_one, b_one, of_y) = _merge(x, a), _merge(y, b)
-    if len(x_one) == len(x) and len(y_one) == len(y):
+    rows, cols = group_points(x), group_points(y)
+    if rows.count == len(x) and cols.count == len(y):
         return _solve(x, y, a, b, p, effort)
+    x_one, y_one, a_one, b_one = x[rows.first], y[cols.first], rows.masses(a), cols.masses(b)
     if _is_small(x_one, y_one):
         merged = exact_plan(x_one, y_one, a_one, b_one, p=p)
     else:
         merged = _solve(x_one, y_one, a_one, b_one, p, effort)
-    rows, columns, mass = merged.rows, merged.cols, merged.mass
-    rows, columns, mass = _share_out(rows, columns, mass, of_x, a)
-    columns, rows, mass = _share_out(columns, rows, mass, of_y, b)
-    cost = float(mass @ _compute_paired_costs(x, y, rows, columns, p))
-    f, g = merged.potentials
-    plan = replace(
-        merged,
-        rows=rows,
-        cols=columns,
-        mass=mass,
-        potentials=(f[of_x], g[of_y]),
-        cost=cost,
-        upper_cost=max(merged.upper_cost, cost * (1.0 + _SUM_ROUNDING)),
-        lower_cost=min(merged.lower_cost, cost),
-    )
+    plan = plan_of_points(merged, rows, cols, a, b)
+    cost = float(plan.mass @ _compute_paired_costs(x, y, plan.rows, plan.cols, p))
+    upper = max(merged.upper_cost, cost * (1.0 + _SUM_ROUNDING))
+    plan = replace(plan, cost=cost, upper_cost=upper, lower_cost=min(merged.lower_cost, cost))
     # Sharing among points that coincide rounds masses, so that the coupling may cost a bit more.
-    if plan.upper_cost == merged.upper_cost:
-        return plan
-    return replace(plan, status=effort.word(plan))
-
-
-def _merge(points: Array, weights: Array) -> tuple[Array, Array, Index]:
-    """Return the distinct points, their total weights, and the number of each point's place."""
-    # One column is enough to see that most points differ.
-    if len(np.unique(points[:, 0])) == len(points):
-        own: Index = np.arange(len(points))
-        return points, weights, own
-    places, inverse = np.unique(points, axis=0, return_inverse=True)
-    place_of: Index = inverse.reshape(-1)
-    return places, np.bincount(place_of, weights).astype(np.float64), place_of
-
-
-def _share_out(
-    ends: Index, others: Index, mass: Array, place: Index, weights: Array
-) -> tuple[Index, Index, Array]:
-    """Share the mass that a place sends among its points, one after the other."""
-    order, cells = np.argsort(place, kind="stable"), np.argsort(ends, kind="stable")
-    first, second, share = staircase(weights[order], mass[cells] / mass.sum())
-    moved = share > 0.0
-    return order[first[moved]], others[cells[second[moved]]], share[moved]
+    return plan if upper == merged.upper_cost else replace(plan, status=effort.word(plan))
 
 
 def _find_largest_potential(points: Array, others: Array, potential: Array, p: int) -> Array:

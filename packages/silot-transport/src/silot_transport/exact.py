@@ -258,7 +258,7 @@ def _solve_points(
     x: Array, y: Array, a: Array, b: Array, p: int, start: Array | None = None
 ) -> ExactPlan:
     if x.shape[1] > 1 and len(x) * len(y) > _SMALL:
-        groups = _group(x), _group(y)
+        groups = group_points(x), group_points(y)
         if _FEW * groups[0].count * groups[1].count <= len(x) * len(y):
             return _solve_groups(x, y, a, b, p, *groups)
     plan = _solve_rounded(x, y, a, b, p, start)
@@ -279,7 +279,7 @@ def _solve_points(
 
 
 @dataclass(frozen=True)
-class _Groups:
+class Groups:
     """Points that coincide: ``of`` has the group of each point, ``first`` a point of each group."""
 
     of: Index
@@ -287,29 +287,38 @@ class _Groups:
 
     @property
     def count(self) -> int:
+        """Number of groups."""
         return len(self.first)
 
+    def masses(self, weights: Array) -> Array:
+        """Add the weights of the points of each group."""
+        return np.bincount(self.of, weights).astype(np.float64)
 
-def _group(x: Array) -> _Groups:
+
+def group_points(x: Array) -> Groups:
+    """Group points that coincide."""
     # One column is enough to see that most clouds have no such points.
     ordered = np.sort(x[:, 0])
     if not (ordered[1:] == ordered[:-1]).any():
         every = np.arange(len(x))
-        return _Groups(every, every)
+        return Groups(every, every)
     order = np.lexsort(x.T)
     is_new = np.append(True, (x[order[1:]] != x[order[:-1]]).any(axis=1))
     of = np.empty(len(x), dtype=np.intp)
     of[order] = np.cumsum(is_new) - 1
-    return _Groups(of, order[is_new])
+    return Groups(of, order[is_new])
 
 
 def _solve_groups(
-    x: Array, y: Array, a: Array, b: Array, p: int, rows: _Groups, cols: _Groups
+    x: Array, y: Array, a: Array, b: Array, p: int, rows: Groups, cols: Groups
 ) -> ExactPlan:
     """Solve for groups of points that coincide, and share what each sends among its points."""
-    supply: Array = np.bincount(rows.of, a).astype(np.float64)
-    demand: Array = np.bincount(cols.of, b).astype(np.float64)
-    plan = _solve_points(x[rows.first], y[cols.first], supply, demand, p)
+    plan = _solve_points(x[rows.first], y[cols.first], rows.masses(a), cols.masses(b), p)
+    return plan_of_points(plan, rows, cols, a, b)
+
+
+def plan_of_points(plan: ExactPlan, rows: Groups, cols: Groups, a: Array, b: Array) -> ExactPlan:
+    """Return the plan of groups of points as one of the points."""
     i, cell, mass = _share(plan.rows, plan.mass, rows, a)
     j, k, mass = _share(plan.cols[cell], mass, cols, b)
     f, g = plan.potentials
@@ -317,7 +326,7 @@ def _solve_groups(
 
 
 def _share(
-    groups: Index, mass: Array, members: _Groups, weights: Array
+    groups: Index, mass: Array, members: Groups, weights: Array
 ) -> tuple[Index, Index, Array]:
     """Divide what groups send or get: the point, the entry, and the mass of each part."""
     by_group, by_entry = np.argsort(members.of, kind="stable"), np.argsort(groups, kind="stable")
