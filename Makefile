@@ -13,7 +13,7 @@ TIER := commit
 EACH = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(1)/bin/python -m pytest --tier $(TIER) --numprocesses auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
-.PHONY: demo demo-sites docs test nightly slow sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit
+.PHONY: demo demo-sites docs test nightly slow speed sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit
 
 demo: $(VENV)/.installed
 	$(BIN)/silot demo
@@ -53,6 +53,9 @@ slow: $(VENV)/.dev
 	$(call EACH,$(VENV)) -m 'slow and not real and not nightly'
 
 # Real processes behind NVFlare; nightly, a kill at every message.
+speed: $(VENV)/.dev
+	$(BIN)/python -m evidence transport speed --quick
+
 sites: $(VENV)/.dev
 	$(BIN)/python -m pytest --tier $(TIER) -m real tests/sites --ignore tests/sites/secure
 

@@ -7,140 +7,26 @@ import numpy.typing as npt
 import ot
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 import silot
 from evidence.common import Context
 from evidence.speed._timing import medians, show
 from silot import transport
-from silot_transport import _native
 from silot_transport._solvers import solve_costs
 
 Array = npt.NDArray[np.float64]
-SHAPES = (
-    # n, m, d, weighted
-    (300, 300, 64, False),
-    (1000, 1000, 50, False),
-    (2000, 2000, 50, False),
-    (2000, 2000, 10, False),
-    (2000, 2000, 2, False),
-    (1500, 2000, 50, False),
-    (2000, 2000, 50, True),
-)
-GIVEN = (
-    # name, n, m, d, weighted
-    ("normal", 300, 300, 64, False),
-    ("normal", 1000, 1000, 50, False),
-    ("normal", 2000, 2000, 50, False),
-    ("normal", 2000, 2000, 10, False),
-    ("normal", 2000, 2000, 2, False),
-    ("digits", 2000, 2000, 64, False),
-    ("digits", 5000, 5000, 64, False),
-    ("normal", 128, 128, 10, True),
-    ("normal", 400, 500, 10, True),
-    ("normal", 1500, 2000, 50, False),
-    ("normal", 2000, 3000, 50, True),
-    ("normal", 30, 30, 5, True),
-    ("clusters", 800, 800, 10, True),
-    ("clusters", 1500, 2000, 2, True),
-    ("heavy tails", 800, 800, 2, True),
-    ("heavy tails", 2000, 2000, 20, True),
-    ("ties", 2000, 2000, 3, True),
-    ("clusters", 5000, 5000, 8, True),
-)
 REPEATS = 5
 
 
 def run(context: Context) -> None:
     """Print the tables."""
-    exact()
-    given()
     trajectory()
     costs()
     protocols()
     published()
     rounds()
     products()
-
-
-def exact() -> None:
-    """``exact_plan``, with its dual proof, against plain solvers on a ``cdist`` matrix."""
-    rows = []
-    for n, m, d, weighted in SHAPES:
-        rng = np.random.default_rng(0)
-        x, y = rng.normal(size=(n, d)), rng.normal(size=(m, d)) * 1.3 + 0.5
-        a = rng.random(n) if weighted else np.ones(n)
-        a, b = a / a.sum(), np.full(m, 1 / m)
-        found: dict[str, float] = {}
-
-        def ours(x=x, y=y, a=a, b=b, found=found) -> None:
-            found["silot"] = transport.exact_plan(x, y, a, b).cost
-
-        def emd(x=x, y=y, a=a, b=b, found=found) -> None:
-            found["emd"] = float(ot.emd2(a, b, cdist(x, y, "sqeuclidean"), numItermax=10**9))
-
-        def assignment(x=x, y=y, found=found) -> None:
-            cost = cdist(x, y, "sqeuclidean")
-            found["assignment"] = float(cost[linear_sum_assignment(cost)].mean())
-
-        runs = {"silot": ours, "emd": emd}
-        if n == m and not weighted:
-            runs["assignment"] = assignment
-        seconds = medians(runs, REPEATS)
-        spread = max(found.values()) / min(found.values()) - 1
-        ratio = seconds["silot"] / seconds["emd"]
-        other = seconds["silot"] / seconds["assignment"] if "assignment" in runs else None
-        rows.append(
-            (
-                f"{n} x {m}, d = {d}{', weighted' if weighted else ''}",
-                f"{seconds['silot']:.3f} s",
-                f"{ratio:.2f}",
-                "-" if other is None else f"{other:.2f}",
-                f"{spread:.0e}",
-            )
-        )
-    show(
-        "exact W2 with dual proof: time as a share of cdist + solver (below 1 is faster)",
-        ("problem", "silot", "/ ot.emd2", "/ linear_sum_assignment", "costs differ by"),
-        rows,
-    )
-
-
-def given() -> None:
-    """From a cost matrix, so that building it counts for nobody."""
-    rows = []
-    for name, n, m, d, weighted in GIVEN:
-        x, y, a, b = _clouds(name, n, m, d, weighted)
-        cost = transport.cost_matrix(x, y)
-        found: dict[str, float] = {}
-
-        def ours(cost=cost, a=a, b=b, d=d, found=found) -> None:
-            solution = solve_costs(cost, a, b, d)
-            found["silot"] = float(solution.mass @ cost[solution.rows, solution.cols])
-
-        def emd(cost=cost, a=a, b=b, found=found) -> None:
-            found["emd"] = float((ot.emd(a, b, cost, numItermax=10**9) * cost).sum())
-
-        runs = {"silot": ours, "emd": emd}
-        if n == m and not weighted:
-            runs["assignment"] = lambda cost=cost: linear_sum_assignment(cost)
-        seconds = medians(runs, 3)
-        ours_ = seconds["silot"]
-        rows.append(
-            (
-                f"{name}, {n} x {m}, d = {d}{', weighted' if weighted else ''}",
-                f"{ours_:.3f} s",
-                f"{seconds['emd'] / ours_:.1f}",
-                f"{seconds['assignment'] / ours_:.1f}" if "assignment" in seconds else "-",
-                f"{abs(found['silot'] / found['emd'] - 1):.0e}",
-            )
-        )
-    show(
-        f"costs given, kernels {_native.path()}: how many times as long others take",
-        ("problem", "silot", "ot.emd /", "linear_sum_assignment /", "costs differ by"),
-        rows,
-    )
 
 
 def trajectory() -> None:
@@ -178,24 +64,6 @@ def trajectory() -> None:
             )
         ],
     )
-
-
-def _clouds(name: str, n: int, m: int, d: int, weighted: bool) -> tuple[Array, Array, Array, Array]:
-    rng = np.random.default_rng(0)
-    if name == "digits":
-        images = load_digits().data
-        x, y = (images[rng.integers(len(images), size=k)] + rng.normal(size=(k, d)) for k in (n, m))
-    elif name == "clusters":
-        centres = 8.0 * rng.normal(size=(8, d))
-        x, y = (centres[rng.integers(8, size=k)] + 0.3 * rng.normal(size=(k, d)) for k in (n, m))
-    elif name == "heavy tails":
-        x, y = rng.standard_t(1.5, size=(n, d)), rng.standard_t(1.5, size=(m, d)) + 0.5
-    elif name == "ties":
-        x, y = (rng.integers(4, size=(k, d)).astype(np.float64) for k in (n, m))
-    else:
-        x, y = rng.normal(size=(n, d)), rng.normal(size=(m, d)) * 1.3 + 0.5
-    a, b = (rng.random(k) + 0.1 if weighted else np.ones(k) for k in (n, m))
-    return x, y, a / a.sum(), b / b.sum()
 
 
 def costs() -> None:

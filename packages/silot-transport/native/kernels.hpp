@@ -40,6 +40,9 @@ struct Listed {
                             Int width, Int offset) = 0;
     virtual void scan_bars(double* out) = 0;  // no column above changes a row's list
     virtual void scan_end(const double* lift) = 0;
+    // All of it by a tree of boxes, at these prices; returns how many columns were looked at.
+    virtual std::int64_t scan_tree(const Int* rows, Int count, const double* price,
+                                   Int threads) = 0;
 
     // Until all that the lists could still gain is such a part of the cost, or so many seconds have
     // passed; 0 is neither.
@@ -103,6 +106,10 @@ struct Kernels {
     // squared length of the best assignment. Costs must be finite, and squares not vanish.
     void (*clouds)(std::int64_t count, Int n, Int d, const double* x, const double* y,
                    double* mean);
+
+    // Out: the least cost plus price (m) of every point of x (n, d) to those of y (m, d).
+    void (*least_costs)(Int n, Int m, Int d, Int order, const double* x, const double* y,
+                        const double* price, Int threads, double* least);
 
     Listed* (*listed)(Int n, Int m, Int d, Int k, Int order, const double* x, const double* y,
                       const double* shift, const Mass* a, const Mass* b, const double* price);

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
+#include "search.hpp"
 #include "tree.hpp"
 
 namespace silot {
@@ -30,11 +32,6 @@ struct Points {
         }
         return order == 2 ? sum : std::sqrt(sum);
     }
-};
-
-struct Candidate {
-    double value;
-    Int column;
 };
 
 class Lists {
@@ -99,14 +96,34 @@ class Lists {
             auto& heap = heaps_[r];
             std::sort(heap.begin(), heap.end(),
                       [](const Candidate& p, const Candidate& q) { return p.column < q.column; });
-            columns_[i].resize(heap.size());
-            costs_[i].resize(heap.size());
-            for (std::size_t u = 0; u < heap.size(); ++u) {
-                columns_[i][u] = heap[u].column;
-                costs_[i][u] = points_(i, heap[u].column);
-            }
-            floor_[i] = static_cast<Int>(heap.size()) == m_ ? far : bars_[r] + lift[r];
+            fill(i, heap, bars_[r] + lift[r]);
         }
+    }
+
+    // The same of all these rows at once, by a tree, on so many threads: values are bounds up to
+    // the rounding of a cost. Returns how many columns were looked at.
+    std::int64_t search(const Int* rows, Int count, const double* price, Int threads) {
+        rows_.assign(rows, rows + count);
+        if (!tree_) {
+            std::vector<double> y(static_cast<std::size_t>(m_) * points_.d);
+            for (std::size_t k = 0; k < y.size(); ++k)
+                y[k] = points_.y[k] + points_.shift[k % points_.d];
+            tree_ = std::make_unique<PricedTree>(m_, points_.d, points_.order, y.data());
+        }
+        tree_->reprice(price);
+        std::atomic<std::int64_t> looked{0};
+        on_threads(count, threads, [&](Int begin, Int end) {
+            Shortlist list;
+            std::int64_t own = 0;
+            for (Int r = begin; r < end; ++r) {
+                list.clear(size_);
+                own += tree_->search(points_.x + static_cast<std::size_t>(rows[r]) * points_.d, list);
+                const auto& items = list.sorted();
+                fill(rows[r], items, list.bar());
+            }
+            looked += own;
+        });
+        return looked;
     }
 
   protected:
@@ -119,6 +136,16 @@ class Lists {
     const std::vector<Int>& scanned() const { return rows_; }
 
   private:
+    void fill(Int i, const std::vector<Candidate>& items, double floor) {
+        columns_[i].resize(items.size());
+        costs_[i].resize(items.size());
+        for (std::size_t u = 0; u < items.size(); ++u) {
+            columns_[i][u] = items[u].column;
+            costs_[i][u] = points_(i, items[u].column);
+        }
+        floor_[i] = static_cast<Int>(items.size()) == m_ ? far : floor;
+    }
+
     template <class T>
     T keep(std::size_t r, T value, Int column, T bar) {
         auto& heap = heaps_[r];
@@ -132,10 +159,7 @@ class Lists {
         auto& heap = heaps_[r];
         const std::size_t size = static_cast<std::size_t>(size_);
         if (heap.size() < size) return;
-        std::nth_element(heap.begin(), heap.begin() + (size - 1), heap.end(),
-                         [](const Candidate& p, const Candidate& q) {
-                             return p.value < q.value || (p.value == q.value && p.column < q.column);
-                         });
+        std::nth_element(heap.begin(), heap.begin() + (size - 1), heap.end(), is_before);
         heap.resize(size);
         bars_[r] = heap.back().value;
     }
@@ -143,6 +167,7 @@ class Lists {
     std::vector<Int> rows_;
     std::vector<std::vector<Candidate>> heaps_;
     std::vector<double> bars_;
+    std::unique_ptr<PricedTree> tree_;
 };
 
 class ListedSimplex final : public Listed, Lists, Tree<Points> {
@@ -165,6 +190,9 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
     }
     void scan_bars(double* out) override { bars(out); }
     void scan_end(const double* lift) override { end(lift); }
+    std::int64_t scan_tree(const Int* rows, Int count, const double* price, Int threads) override {
+        return search(rows, count, price, threads);
+    }
 
     void prices(double* out) const override {
         for (Int j = 0; j < Tree::m_; ++j) out[j] = -potential_of(j);
@@ -219,6 +247,20 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
 };
 
 }  // namespace
+
+void least_costs(Int n, Int m, Int d, Int order, const double* x, const double* y,
+                 const double* price, Int threads, double* least) {
+    PricedTree tree(m, d, order, y);
+    tree.reprice(price);
+    on_threads(n, threads, [&](Int begin, Int end) {
+        Shortlist list;
+        for (Int i = begin; i < end; ++i) {
+            list.clear(1);
+            tree.search(x + static_cast<std::size_t>(i) * d, list);
+            least[i] = list.bar();
+        }
+    });
+}
 
 Listed* listed(Int n, Int m, Int d, Int k, Int order, const double* x, const double* y,
                const double* shift, const Mass* a, const Mass* b, const double* price) {

@@ -229,6 +229,18 @@ void clouds(Cube<const double> x, Cube<const double> y, Vector<double> mean) {
 }
 
 // What it reads is kept as long as it is.
+void least_costs(Matrix<const double> x, Matrix<const double> y, Vector<const double> price,
+                 Int order, Int threads, Vector<double> least) {
+    const std::size_t n = x.shape(0), m = y.shape(0), d = x.shape(1);
+    need(n < (1u << 30) && m > 0 && m < (1u << 30) && y.shape(1) == d && price.shape(0) == m &&
+             least.shape(0) == n && (order == 1 || order == 2) && threads > 0,
+         "points (n, d) and (m, d), prices (m,), an order, threads and room (n,) are needed");
+    const Kernels* kernels = chosen();
+    nb::gil_scoped_release free;
+    kernels->least_costs(static_cast<Int>(n), static_cast<Int>(m), static_cast<Int>(d), order,
+                         x.data(), y.data(), price.data(), threads, least.data());
+}
+
 class ListedTransport {
   public:
     ListedTransport(Matrix<const double> x, Matrix<const double> y, Vector<const double> shift,
@@ -249,12 +261,7 @@ class ListedTransport {
     void lengthen() { listed_->lengthen(); }
 
     void scan_begin(Vector<const Int> rows) {
-        std::vector<char> seen(n_, 0);
-        for (std::size_t r = 0; r < rows.shape(0); ++r) {
-            const Int i = rows.data()[r];
-            need(i >= 0 && static_cast<std::size_t>(i) < n_ && !seen[i], "rows must be distinct");
-            seen[i] = 1;
-        }
+        check_rows(rows);
         count_ = rows.shape(0);
         listed_->scan_begin(rows.data(), static_cast<Int>(count_));
     }
@@ -285,6 +292,14 @@ class ListedTransport {
         nb::gil_scoped_release free;
         listed_->scan_end(lift.data());
         count_ = 0;
+    }
+
+    std::int64_t scan_tree(Vector<const Int> rows, Vector<const double> price, Int threads) {
+        need(price.shape(0) == m_ && threads > 0, "a price a column and threads are needed");
+        check_rows(rows);
+        nb::gil_scoped_release free;
+        return listed_->scan_tree(rows.data(), static_cast<Int>(rows.shape(0)), price.data(),
+                                  threads);
     }
 
     void solve(double enough, double seconds) {
@@ -324,6 +339,15 @@ class ListedTransport {
     }
 
   private:
+    void check_rows(Vector<const Int> rows) const {
+        std::vector<char> seen(n_, 0);
+        for (std::size_t r = 0; r < rows.shape(0); ++r) {
+            const Int i = rows.data()[r];
+            need(i >= 0 && static_cast<std::size_t>(i) < n_ && !seen[i], "rows must be distinct");
+            seen[i] = 1;
+        }
+    }
+
     Matrix<const double> x_, y_;
     Vector<const double> shift_;
     std::size_t n_, m_, count_ = 0;
@@ -362,6 +386,8 @@ NB_MODULE(_kernels, m) {
           nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
     m.def("labels", &labels, as("cost"), as("change"), as("f"), as("paid"));
     m.def("clouds", &clouds, as("x"), as("y"), as("mean"));
+    m.def("least_costs", &least_costs, as("x"), as("y"), as("price"), nb::arg("order"),
+          nb::arg("threads"), as("least"));
     nb::class_<ListedTransport>(m, "Listed")
         .def(nb::init<Matrix<const double>, Matrix<const double>, Vector<const double>,
                       Vector<const Mass>, Vector<const Mass>, Vector<const double>, Int, Int>())
@@ -371,6 +397,7 @@ NB_MODULE(_kernels, m) {
         .def("scan_block", &ListedTransport::scan_block<double>)
         .def("scan_bars", &ListedTransport::scan_bars)
         .def("scan_end", &ListedTransport::scan_end)
+        .def("scan_tree", &ListedTransport::scan_tree)
         .def("solve", &ListedTransport::solve)
         .def("improve", &ListedTransport::improve)
         .def("pivots", &ListedTransport::pivots)

@@ -22,6 +22,7 @@ double sweep_single(Int, Int, const float*, const double*, const double*, double
                     bool, double*, double*);
 void labels(std::int64_t, Int, const double*, const double*, double*, double*);
 void clouds(std::int64_t, Int, Int, const double*, const double*, double*);
+void least_costs(Int, Int, Int, Int, const double*, const double*, const double*, Int, double*);
 Listed* listed(Int, Int, Int, Int, Int, const double*, const double*, const double*, const Mass*,
                const Mass*, const double*);
 
@@ -33,7 +34,7 @@ const Kernels& SILOT_JOIN(kernels_, SILOT_SET)() {
                                SILOT_SET::assign_listed, SILOT_SET::settle,
                                SILOT_SET::near_potentials, SILOT_SET::transport,
                                SILOT_SET::sweep_double, SILOT_SET::sweep_single, SILOT_SET::labels,
-                               SILOT_SET::clouds, SILOT_SET::listed};
+                               SILOT_SET::clouds, SILOT_SET::least_costs, SILOT_SET::listed};
     return table;
 }
 

@@ -24,6 +24,8 @@ namespace SILOT_SET {
 // Relative rounding of a reduced cost, and pivots for each node after which it is doubled.
 constexpr double rounding = 2e-15;
 constexpr std::int64_t patience = 64;
+// Costs that are compared, at most, to place what the lists have no room for.
+constexpr std::int64_t most_compared = 2'000'000'000;
 
 // Cost(i, j) is what a unit of mass costs from row i to column j.
 template <class Cost>
@@ -104,6 +106,16 @@ class Tree {
         std::vector<Int> open;
         for (Int j = 0; j < m_; ++j)
             if (room_[j] > 0) open.push_back(j);
+        const std::int64_t rows = std::count_if(left_.begin(), left_.end(), [](Mass x) { return x > 0; });
+        if (rows * static_cast<std::int64_t>(open.size()) > most_compared) {
+            // Neighbours follow one another: both in order.
+            std::size_t at = 0;
+            for (Int i = 0; i < n_; ++i)
+                while (left_[i] > 0) {
+                    send(i, open[at]);
+                    if (room_[open[at]] == 0) ++at;
+                }
+        }
         for (Int i = 0; i < n_; ++i)
             while (left_[i] > 0) {
                 const auto least = std::min_element(open.begin(), open.end(), [&](Int j, Int k) {

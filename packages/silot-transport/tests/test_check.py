@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silot_transport import (
+    bounded_plan,
     cost_matrix,
     exact_plan,
     gelbrich_bound,
@@ -133,15 +134,26 @@ def test_every_function_refuses_clouds_of_different_dimensions(
     )
 
 
-@pytest.mark.parametrize("p", [0, 3, -1, 1.5, np.inf, np.nan, True, "2", None, [2], np.ones(2)])
+@pytest.mark.parametrize("p", [0, 0.9, -1, np.inf, np.nan, True, "2", None, [2], np.ones(2)])
 @pytest.mark.parametrize(
     "call",
     [
         lambda p: cost_matrix(GOOD, GOOD, p=p),
         lambda p: exact_plan(GOOD, GOOD, p=p),
-        lambda p: interpolate(GOOD, GOOD, t=0.5, p=p),
         lambda p: sinkhorn(GOOD, GOOD, p=p),
         lambda p: sinkhorn_divergence(GOOD, GOOD, p=p),
+    ],
+)
+def test_orders_below_one_are_refused(call: Callable[[Any], object], p: Any) -> None:
+    assert_refused(lambda: call(p), InputError, "option-p")
+
+
+@pytest.mark.parametrize("p", [0, 3, -1, 1.5, np.inf, np.nan, True, "2", None, [2], np.ones(2)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda p: interpolate(GOOD, GOOD, t=0.5, p=p),
+        lambda p: bounded_plan(GOOD, GOOD, p=p),
         lambda p: sliced_distance(GOOD, GOOD, p=p, rng=rng()),
         lambda p: sliced_bound(GOOD, GOOD, p=p, rng=rng()),
         lambda p: lower_bounds(GOOD, GOOD, p=p, rng=rng()),

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from silot_transport import _native, _sweep
 from tests.lazily import package
@@ -315,3 +316,28 @@ def test_arrays_of_another_type_are_refused_and_not_copied() -> None:
     ):
         with pytest.raises(TypeError):
             kernels.assign(*arguments)
+
+
+@settings(max_examples=examples(30))
+@given(seeds, sizes, sizes, st.integers(1, 9), st.sampled_from((1, 2)), st.sampled_from((1, 3)))
+def test_a_tree_finds_the_least_costs(
+    seed: int, n: int, m: int, d: int, order: int, threads: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    # Rounded: many points coincide, and many values tie.
+    x, y = (np.round(3.0 * rng.normal(size=(k, d)), int(rng.integers(3))) for k in (n, m))
+    price = np.round(rng.normal(size=m), 1)
+    values = cdist(x, y, "sqeuclidean" if order == 2 else "euclidean") + price
+    least = np.empty(n)
+    kernels.least_costs(x, y, price, order, threads, least)
+    np.testing.assert_allclose(least, values.min(axis=1), rtol=1e-12, atol=1e-12)
+    k, shift = int(rng.integers(1, m + 1)), rng.normal(size=d)
+    a, b = np.full(n, m, np.int64), np.full(m, n, np.int64)
+    listed = kernels.Listed(x, y - shift, shift, a, b, price, k, order)
+    rows = rng.permutation(n).astype(np.int32)
+    looked = listed.scan_tree(rows, price, threads)
+    assert n * min(k, m) <= looked <= n * m
+    floors = np.empty(n)
+    listed.least(floors)
+    # The least of a list, and a floor that is the value of its last column.
+    np.testing.assert_allclose(floors, values.min(axis=1), rtol=1e-9, atol=1e-9)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar, cast, runtime_checkable
 from typing import Protocol as TypingProtocol
 
-from silot_transport._threads import one_blas_thread
+from silot_transport._threads import on_cores, one_blas_thread
 
 from ..data.preflight import Preflight
 from ..errors import InputError, MismatchError, SilotError, WireError
@@ -84,6 +84,9 @@ class Federation(TypingProtocol):
         """Run a protocol."""
         ...
 
+
+# Bytes of a reply from which on threads pay.
+_LARGE = 1 << 13
 
 RUNTIMES: dict[str, Callable[[Mapping[str, Any]], Runtime]] = {}
 """By name, what makes a runtime of parties."""
@@ -197,8 +200,13 @@ def run_together(
             joined = {name: text for batch in messages for name, text in batch.items()}
             replies = dict(engine.exchange(joined, clock))
             exchanges += 1
-            for seat, batch in zip(waiting, messages, strict=True):
-                seat.receive(batch, replies)
+            # Seats share nothing; of large replies most of the work is in solvers.
+            texts = [one.payload for one in replies.values() if isinstance(one, Reply)]
+            size = sum(len(text) for text in texts if isinstance(text, bytes))
+            work = [(*pair, replies) for pair in zip(waiting, messages, strict=True)]
+            on_cores(
+                lambda item: item[0].receive(*item[1:]), work, alone=size < _LARGE * len(replies)
+            )
     # Holders have ledgers of their own: their charges are no sum.
     bill = sum((seat.ended.bill for seat in seats), Bill())
     outcomes = [cast("B | SilotError", seat.outcome) for seat in seats]

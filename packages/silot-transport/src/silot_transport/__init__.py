@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         sinkhorn,
         sinkhorn_divergence,
     )
-    from .exact import ExactPlan, exact_plan, plan_from_cost, squared_distances
+    from .exact import ExactPlan, exact_plan, partial_plan, plan_from_cost, squared_distances
     from .geodesic import Interpolant, interpolate
     from .group_samples import GroupsResult, group_histograms, group_samples
     from .memory import Forecast, forecast
@@ -57,6 +57,7 @@ __all__ = [
     "lower_bounds",
     "mean_bound",
     "moments",
+    "partial_plan",
     "plan_from_cost",
     "sinkhorn",
     "sinkhorn_divergence",

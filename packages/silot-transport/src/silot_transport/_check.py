@@ -143,6 +143,14 @@ def as_order(p: float) -> int:
     return int(p)
 
 
+def as_power(p: float) -> float:
+    """Return the order of the distance, any number from 1 on; 1 and 2 as integers."""
+    power = real(p, "p", "option-p")
+    if not 1.0 <= power < math.inf:
+        raise InputError(f"p is {p!r}; a number of 1 or more is needed.", code="option-p")
+    return int(power) if power in (1.0, 2.0) else power
+
+
 def as_potentials(potentials: npt.ArrayLike, size: int, name: str) -> Array:
     """Return ``potentials`` as a finite float64 array of shape (size,)."""
     try:

@@ -55,7 +55,7 @@ def staircase(a: Array, b: Array) -> tuple[Index, Index, Array]:
     return rows, cols, np.maximum(np.diff(edges), 0.0)
 
 
-def solve_line(x: Array, y: Array, a: Array, b: Array, p: int) -> Solution:
+def solve_line(x: Array, y: Array, a: Array, b: Array, p: float) -> Solution:
     """Couple two measures on the line monotonically, which is optimal for every p >= 1.
 
     The potentials follow the staircase of the coupling: a step in i changes ``f`` by the

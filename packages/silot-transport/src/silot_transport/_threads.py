@@ -11,6 +11,8 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+from .errors import InputError
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -65,17 +67,30 @@ def one_blas_thread() -> Generator[None, None, None]:
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
+    """Count the cores that this process may use: those it has, and at most ``SILOT_THREADS``."""
+    limit = os.environ.get("SILOT_THREADS", "")
+    if limit:
+        if not limit.isascii() or not limit.isdigit() or int(limit) < 1:
+            raise InputError(
+                f"SILOT_THREADS is {limit!r}; a number of threads, 1 or more, is needed.",
+                code="option-threads",
+            )
+        return min(int(limit), _count())
+    return _count()
+
+
+def _count() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def on_cores(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def on_cores(work: Callable[[T], R], items: Sequence[T], *, alone: bool = False) -> list[R]:
     """Apply ``work`` to every item, on several cores; a result must depend on its item alone.
 
-    It pays where most of the work is in solvers, which let other threads run.
+    It pays where most of the work is in solvers, which let other threads run; where it is not,
+    each item is processed ``alone``.
     """
-    threads = min(cores(), _MOST_CORES)
+    threads = 1 if alone else min(cores(), _MOST_CORES)
     # One thread of BLAS on any number of cores, so that results do not depend on that number.
     with one_blas_thread():
         if threads < 2 or len(items) < 2:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._check import Array, Index, Weights, as_exact_clouds, as_order, real
+from ._threads import cores
 from .cost import build_cost, paired_cost
 from .errors import ExtraError, InputError
 from .exact import (
@@ -66,8 +67,15 @@ _STRATA = 256
 # Stretches of columns that lie together, and the part of all columns that a row must be able to
 # pass over at first sight for stretches to pay.
 _BLOCKS, _PASSED = 64, 0.3
-# Rounds of lists, at most, and the relative gap of coarse levels.
-_MOST_ROUNDS, _COARSE_GAP = 30, 0.02
+# Rounds of lists, at most, and the relative gap of coarse levels; the share of the time
+# that is left which each may take.
+_MOST_ROUNDS, _COARSE_GAP, _COARSE_TIME = 30, 0.02, 0.3
+# Rows that are scanned at once while pivoting, at least this part of all. Rows by which tree and
+# tiles are compared, and the time of a column, as measured: in a tree, by its coordinates; in a
+# tile.
+_PARTS, _PROBES = 1000, 64
+_TREE_COLUMNS = 12
+_OF_TREE, _OF_COLUMN, _OF_TILE = 2.0, 0.7, 4.0
 
 
 def bounded_plan(
@@ -414,6 +422,12 @@ class Balls:
         squares = (1.0 - self._rounding) * sizes - 2.0 * (x @ self._centres.T)
         return np.maximum(np.sqrt(np.maximum(squares, 0.0)) - self._radii, 0.0)
 
+    def part_passed(self, x: Array, x2: Array, squares: Array) -> float:
+        """Return the part of columns whose balls are farther from points than so much (k,)."""
+        passed = self.edges(x, x2) ** 2 > squares[:, None]
+        sizes = self.ends - self.starts
+        return float((passed @ sizes).mean() / sizes.sum())
+
 
 def group_neighbours(clouds: Clouds, k: int) -> tuple[Index, Index, Index] | None:
     """Order rows and columns so that neighbours follow one another, and split columns in blocks.
@@ -428,8 +442,7 @@ def group_neighbours(clouds: Clouds, k: int) -> tuple[Index, Index, Index] | Non
     probes, squares = _probe(clouds)
     k = min(k, len(y) - 1)
     squares.partition(k, axis=1)
-    passed = balls.edges(x[probes], x2[probes]) ** 2 > squares[:, k, None]
-    share = float((passed @ (balls.ends - balls.starts)).mean()) / len(y)
+    share = balls.part_passed(x[probes], x2[probes], squares[:, k])
     return (rows, columns, blocks) if share > _PASSED else None
 
 
@@ -454,6 +467,13 @@ class Tiles:
         self.buffer = np.empty(max(_TILE, _ROWS * 512), self.dtype)
         self.balls = None if clouds.blocks is None else Balls(y, clouds.blocks)
         self.x = None if self.balls is None else x
+        self.part = 1.0
+        """Of all columns, which rows are compared with."""
+        if self.balls is not None:
+            rows, squares = _probe(clouds)
+            squares.partition(min(k, len(y) - 1), axis=1)
+            nearest = squares[:, min(k, len(y) - 1)]
+            self.part -= self.balls.part_passed(x[rows], x2[rows], nearest)
 
     def _rounding(self, unit: float, norm: Any) -> Any:
         """Bound the error of squared distances from products in a precision (Higham, 2002)."""
@@ -560,9 +580,19 @@ class Run:
         self.total = int(a.sum())
         self._tiles, self._length = Tiles(clouds, k), k
         self._price = price - price.mean()
+        self._threads = cores()
         self._listed = _native.kernels.Listed(
             clouds.x, clouds.y, clouds.shift, a, b, self._price, k, clouds.p
         )
+        self._by_tree = self._pays_tree()
+
+    def _pays_tree(self) -> bool:
+        """Whether a tree of columns finds the lists of some rows faster than tiles do."""
+        n, (m, d) = len(self.a), self._clouds.y.shape
+        probes = np.linspace(0, n - 1, min(n, _PROBES)).astype(np.int32)
+        rows = np.unique(probes)
+        looked = self._listed.scan_tree(rows, self._price, self._threads) / (len(rows) * m)
+        return looked * (_OF_TREE + d * _OF_COLUMN) < _OF_TILE * self._tiles.part
 
     def scan(self, *, improve: bool = False) -> None:
         """List the columns of every row anew, at the potentials of the moment.
@@ -570,10 +600,16 @@ class Run:
         To ``improve`` is to pivot on every part of the lists before the next one is made.
         """
         rows = np.arange(len(self.a), dtype=np.int32)
-        for start in range(0, len(rows), _ROWS):
+        count = max(_ROWS, len(rows) // _PARTS) if improve or not self._by_tree else len(rows)
+        for start in range(0, len(rows), count):
+            part = rows[start : start + count]
             if improve or start == 0:
                 self._listed.prices(self._price)
-            self._tiles.scan(self._listed, rows[start : start + _ROWS], self._price)
+            if self._by_tree:
+                self._listed.scan_tree(part, self._price, self._threads)
+            else:
+                for first in range(0, len(part), _ROWS):
+                    self._tiles.scan(self._listed, part[first : first + _ROWS], self._price)
             if improve:
                 self._listed.improve()
 
@@ -662,7 +698,9 @@ def find_start_price(
         x, y, _, _ = part.near
         f = exact_plan(x, y, a, b, p=clouds.p).potentials[0]
     else:
-        coarse = replace(effort, gap=_COARSE_GAP)
+        # A coarse level is a start, and leaves most of the time to finer ones.
+        deadline = time.monotonic() + _COARSE_TIME * effort.seconds
+        coarse = Effort(_COARSE_GAP, min(deadline, effort.deadline))
         run = Run(part, as_counts(a), as_counts(b), find_start_price(part, a, b, coarse, rng))
         f = run.approach(coarse)[0]
     return -_transform(clouds, rows, f)
@@ -671,6 +709,12 @@ def find_start_price(
 def _transform(clouds: Clouds, rows: Index, f: Array) -> Array:
     """Compute ``g_j = min_i C_ij - f_i`` over these rows, rounded: prices to start from."""
     x, y, x2, y2 = clouds.near
+    if y.shape[1] <= _TREE_COLUMNS:
+        assert _native.kernels is not None
+        least = np.empty(len(y))
+        of_rows = np.ascontiguousarray(x[rows])
+        _native.kernels.least_costs(y, of_rows, -f, clouds.p, cores(), least)
+        return least
     of_rows, of_columns = (-2.0 * x[rows]).astype(np.float32), y.astype(np.float32)
     base = (x2[rows] if clouds.p == 1 else x2[rows] - f).astype(np.float32)
     squares, single = y2[:, None].astype(np.float32), f.astype(np.float32)

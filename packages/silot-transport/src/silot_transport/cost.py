@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from ._check import Array, as_order, as_points, same_dimension
+from ._check import Array, as_points, as_power, same_dimension
 from ._threads import one_blas_thread
+from .errors import InputError
 from .memory import require
 
 # A squared distance this far below the squared size of the clouds is computed again from
@@ -21,6 +23,8 @@ _CLOSE = 1e-5
 _BLOCK, _FEWEST_ROWS = 1 << 18, 512
 # Up to so many products differences are as fast as a product of matrices, and more accurate.
 _SMALL = 1 << 16
+# Decimal exponent up to which powers of distances keep room for sums.
+_MOST_DIGITS = 280.0
 
 
 @dataclass(frozen=True)
@@ -33,19 +37,19 @@ class Cost:
     """No entry is off by more than this."""
 
 
-def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
+def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: float = 2) -> Array:
     """Compute pairwise costs ``C[i, j] = |x_i - y_j|^p`` in the Euclidean norm.
 
-    Built as one matrix product of float64 points from which a common centre was subtracted,
-    clamped at zero. Entries of nearly coincident points are computed again from their
-    differences, so that ``C`` is exactly zero for equal points.
+    For p 1 and 2 built as one matrix product of float64 points from which a common centre was
+    subtracted, clamped at zero. Entries of nearly coincident points are computed again from
+    their differences, so that ``C`` is exactly zero for equal points.
 
     Parameters
     ----------
     x, y
         Points, shapes (n, d) and (m, d).
     p
-        1 or 2.
+        1 or more.
 
     Returns
     -------
@@ -55,7 +59,8 @@ def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
     Raises
     ------
     InputError, MismatchError
-        Points that are not finite numbers of one dimension; ``p`` other than 1 and 2.
+        Points that are not finite numbers of one dimension; ``p`` below 1; other than
+        1 and 2, where powers of the distances are beyond float64.
 
     Examples
     --------
@@ -64,14 +69,14 @@ def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
     """
     x, y = as_points(x, "x"), as_points(y, "y")
     same_dimension(x, y)
-    return build_cost(x, y, as_order(p)).matrix
+    return build_cost(x, y, as_power(p)).matrix
 
 
-def build_cost(x: Array, y: Array, p: int) -> Cost:
+def build_cost(x: Array, y: Array, p: float) -> Cost:
     """Compute the costs of checked points, with a bound on their rounding."""
     require(len(x), len(y), x.shape[1])
     n, m, d = len(x), len(y), x.shape[1]
-    if n * m * d <= _SMALL:
+    if n * m * d <= _SMALL or p not in (1, 2):
         return _by_differences(x, y, p)
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
     # |x|^2 - 2 <x, y> + |y|^2 as a single product: no pass over the matrix is needed to add
@@ -100,7 +105,7 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
 
 
 def _fill(
-    matrix: Array, rows: Array, columns: Array, x: Array, y: Array, p: int, scale: float
+    matrix: Array, rows: Array, columns: Array, x: Array, y: Array, p: float, scale: float
 ) -> Cost:
     """Multiply block by block, and compute the entries of close pairs again."""
     (n, m), d = matrix.shape, x.shape[1]
@@ -133,19 +138,40 @@ def _fill(
     return Cost(matrix, squared_error / (2.0 * close_limit**0.5))
 
 
-def _by_differences(x: Array, y: Array, p: int) -> Cost:
+def _by_differences(x: Array, y: Array, p: float) -> Cost:
     matrix = cost_by_differences(x, y, p)
-    epsilon = float(np.finfo(np.float64).eps)
-    return Cost(matrix, (x.shape[1] + 4) * epsilon * float(matrix.max()))
+    return Cost(matrix, relative_rounding(x.shape[1], p) * float(matrix.max()))
 
 
-def cost_by_differences(x: Array, y: Array, p: int) -> Array:
+def relative_rounding(d: int, p: float) -> float:
+    """Bound the relative error of a cost that was computed from d differences."""
+    units = d + 6 if p in (1, 2) else p * (d + 6) + 4
+    return units * float(np.finfo(np.float64).eps)
+
+
+def cost_by_differences(x: Array, y: Array, p: float) -> Array:
     """Compute costs (n, m), of which each keeps all its digits, far more slowly."""
-    return cdist(x, y, "sqeuclidean" if p == 2 else "euclidean")
+    if p in (1, 2):
+        return cdist(x, y, "sqeuclidean" if p == 2 else "euclidean")
+    return to_power(cdist(x, y), p)
 
 
-def paired_cost(x: Array, y: Array, p: int) -> Array:
+def to_power(distances: Array, p: float) -> Array:
+    """Raise distances to a power, unless that leaves what float64 has."""
+    largest = float(distances.max(initial=0.0))
+    if largest > 0.0 and not -_MOST_DIGITS < p * math.log10(largest) < _MOST_DIGITS:
+        raise InputError(
+            f"distances as far as {largest:.3g} to the power {p:g} are beyond float64. Rescale "
+            "the points.",
+            code="measure-magnitude",
+        )
+    return distances**p
+
+
+def paired_cost(x: Array, y: Array, p: float) -> Array:
     """Compute ``|x_k - y_k|^p`` for paired rows, from their differences."""
     difference = x - y
     squared: Array = np.einsum("ij,ij->i", difference, difference)
-    return squared if p == 2 else np.sqrt(squared)
+    if p in (1, 2):
+        return squared if p == 2 else np.sqrt(squared)
+    return to_power(np.sqrt(squared), p)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._check import Array, Weights, as_clouds, as_order, integer, real
+from ._check import Array, Weights, as_clouds, as_power, integer, real
 from ._sweep import Problem, iterate, sweep
-from .cost import build_cost
+from .cost import Cost, build_cost
 from .errors import InputError
 
 # Default regularisation as a share of the mean cost.
@@ -20,6 +20,8 @@ _DEFAULT_SHARE = 0.05
 _SMALLEST = 1e-14
 # Exponent of 2 of the largest cost beyond which costs are scaled.
 _EXTREME = 250
+# Entries of a block of rows, the least sum that is divided by, and room for rounding of sums.
+_BLOCK, _LEAST, _ROUNDING = 1 << 20, 1e-300, 1e-12
 # Error of marginals up to which debiased potentials are solved: they are small differences.
 _OF_POTENTIALS = 1e-7
 # Regularisation of histograms: this share of the mean cost, or so much that no exponent is beyond
@@ -53,6 +55,10 @@ class EntropicPlan:
         Passes over the matrix: sweeps, annealing included, and products of Newton steps.
     status
         ``"converged"``, or words that say what was reached and what to change.
+    lower_cost, upper_cost
+        Certified bounds of the optimal cost without regularisation, from potentials that are made
+        feasible and from the plan rounded to a coupling; NaN where ``sinkhorn`` did not compute
+        them: of unbalanced transport.
     """
 
     potentials: tuple[Array, Array] = field(repr=False)
@@ -62,6 +68,8 @@ class EntropicPlan:
     marginal_error: float
     iterations: int
     status: str
+    lower_cost: float = math.nan
+    upper_cost: float = math.nan
 
     @property
     def converged(self) -> bool:
@@ -71,8 +79,8 @@ class EntropicPlan:
 
 def sinkhorn(
     x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
-    *, epsilon: float | None = None, p: int = 2, marginal_penalty: float | None = None,
-    tolerance: float = 1e-6, max_iterations: int = 5000,
+    *, epsilon: float | None = None, p: float = 2, marginal_penalty: float | None = None,
+    tolerance: float = 1e-6, max_iterations: int = 5000, reg: float | None = None,
 ) -> EntropicPlan:  # fmt: skip
     r"""Solve entropic transport between two weighted clouds.
 
@@ -103,6 +111,8 @@ def sinkhorn(
         Stop when the L1 error of the second marginal is below it.
     max_iterations
         Most passes over the matrix.
+    reg
+        What POT calls ``epsilon``, in the same units: give one of the two.
 
     Returns
     -------
@@ -116,7 +126,9 @@ def sinkhorn(
     Notes
     -----
     Feydy et al., *Interpolating between Optimal Transport and MMD using Sinkhorn Divergences*,
-    2019, for the convention of the potentials. Chizat et al., *Scaling Algorithms for Unbalanced
+    2019, for the convention of the potentials. Altschuler, Weed and Rigollet, *Near-linear time
+    approximation algorithms for optimal transport via Sinkhorn iteration*, 2017, for the rounding
+    of a plan to a coupling. Chizat et al., *Scaling Algorithms for Unbalanced
     Optimal Transport Problems*, 2018, for the penalty. Anderson, *Iterative Procedures for
     Nonlinear Integral Equations*, 1965.
 
@@ -125,15 +137,58 @@ def sinkhorn(
     >>> result = sinkhorn([[0.0], [1.0]], [[0.0], [1.0]], epsilon=0.01)
     >>> result.status, abs(result.transport_cost) < 1e-9
     ('converged', True)
+    >>> result.lower_cost <= 0.0 <= result.upper_cost
+    True
     """
-    order = as_order(p)
+    order = as_power(p)
+    if reg is not None and epsilon is not None:
+        raise InputError(
+            "epsilon and reg are one regularisation. Give epsilon alone.", code="option-epsilon"
+        )
+    epsilon = reg if epsilon is None else epsilon
     x, y, a, b = as_clouds(x, y, a, b)
-    cost = build_cost(x, y, order).matrix
+    built = build_cost(x, y, order)
+    cost = built.matrix
     epsilon = _choose_epsilon(cost, a, b) if epsilon is None else epsilon
     penalty = np.inf
     if marginal_penalty is not None:
         penalty = real(marginal_penalty, "marginal_penalty", "option-epsilon")
-    return entropic_plan(cost, a, b, epsilon, tolerance, max_iterations, penalty=penalty)
+    plan = entropic_plan(cost, a, b, epsilon, tolerance, max_iterations, penalty=penalty)
+    return plan if marginal_penalty is not None else _with_bounds(plan, built, a, b)
+
+
+def _with_bounds(plan: EntropicPlan, built: Cost, a: Array, b: Array) -> EntropicPlan:
+    """Bound the optimal cost by feasible potentials, and by the plan rounded to a coupling."""
+    rows, cols = np.flatnonzero(a), np.flatnonzero(b)
+    a, b, (f, g) = a[rows], b[cols], (plan.potentials[0][rows], plan.potentials[1][cols])
+    cost = built.matrix
+    cost = cost if cost.shape == (len(a), len(b)) else cost[np.ix_(rows, cols)]
+    step = max(1, _BLOCK // len(b))
+    parts = [slice(start, start + step) for start in range(0, len(a), step)]
+
+    def flow(part: slice) -> Array:
+        exponent = (f[part, None] + g - cost[part]) / plan.epsilon + np.log(b)
+        # At convergence no row sends a column more than all it has.
+        shares = np.exp(np.minimum(exponent, 0.0))
+        return shares * (a[part] / np.maximum(shares.sum(axis=1), 1.0))[:, None]
+
+    columns = sum((flow(part).sum(axis=0) for part in parts), np.zeros(len(b)))
+    down = np.minimum(1.0, b / np.maximum(columns, _LEAST))
+    sent, upper, dual = np.empty(len(a)), 0.0, float(b @ g)
+    size = float(b @ np.abs(g))
+    for part in parts:
+        moved = flow(part) * down
+        sent[part] = moved.sum(axis=1)
+        upper += float((moved * cost[part]).sum())
+        least = (cost[part] - g).min(axis=1)
+        dual += float(a[part] @ least)
+        size += float(a[part] @ np.abs(least))
+    lacking, room = np.maximum(a - sent, 0.0), np.maximum(b - columns * down, 0.0)
+    # What is still to be sent is as much as there is room for.
+    if room.sum() > 0.0:
+        upper += float(lacking @ cost @ room) / float(room.sum())
+    slack = built.rounding + _ROUNDING * (size + upper)
+    return replace(plan, lower_cost=max(dual - slack, 0.0), upper_cost=upper + slack)
 
 
 @dataclass(frozen=True)
@@ -152,7 +207,7 @@ class SinkhornDivergence:
 
 def sinkhorn_divergence(
     x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
-    *, epsilon: float | None = None, p: int = 2,
+    *, epsilon: float | None = None, p: float = 2,
     tolerance: float = 1e-6, max_iterations: int = 5000,
 ) -> SinkhornDivergence:  # fmt: skip
     r"""Compute the debiased entropic divergence of two weighted clouds.
@@ -181,7 +236,7 @@ def sinkhorn_divergence(
     >>> sinkhorn_divergence([[0.0], [1.0]], [[0.0], [1.0]]).value
     0.0
     """
-    order = as_order(p)
+    order = as_power(p)
     x, y, a, b = as_clouds(x, y, a, b)
     cross = build_cost(x, y, order).matrix
     epsilon = _choose_epsilon(cross, a, b) if epsilon is None else epsilon

@@ -16,14 +16,15 @@ from ._check import (
     Index,
     Weights,
     as_exact_clouds,
-    as_order,
     as_points,
     as_potentials,
+    as_power,
     as_weights,
+    real,
 )
 from ._solvers import Solution, solve_costs, solve_line, staircase
-from .cost import build_cost, cost_by_differences, paired_cost
-from .errors import SolverError
+from .cost import build_cost, cost_by_differences, paired_cost, relative_rounding, to_power
+from .errors import InputError, SolverError
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Relative room for the rounding of sums in the bounds of an exact solve: far above n epsilon for
@@ -77,7 +78,7 @@ class ExactPlan:
     cost: float
     lower_cost: float
     upper_cost: float
-    p: int
+    p: float
     status: str
     solver: str
 
@@ -110,7 +111,7 @@ class ExactPlan:
 
 def exact_plan(
     x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
-    *, p: int = 2, start: npt.ArrayLike | None = None,
+    *, p: float = 2, start: npt.ArrayLike | None = None,
 ) -> ExactPlan:  # fmt: skip
     r"""Solve ``min_P <P, C>`` over the couplings P of two weighted point clouds.
 
@@ -130,7 +131,7 @@ def exact_plan(
         Weights, shapes (n,) and (m,); normalised to sum 1. ``None`` means uniform. Points of
         weight zero carry no mass and get a feasible potential.
     p
-        1 or 2.
+        1 or more.
     start
         Potentials of ``y``, shape (m,), of a problem near this one, as ``potentials[1]`` of its
         plan. They save time and do not change the optimum; of several optimal plans they may lead
@@ -157,10 +158,12 @@ def exact_plan(
     >>> result.cost, result.distance, result.status
     (4.0, 2.0, 'optimal')
     """
-    order = as_order(p)
+    order = as_power(p)
     x, y, a, b, error = as_exact_clouds(x, y, a, b)
     g = None if start is None else as_potentials(start, len(y), "start")
-    exponent, points = tiny_exponent(x, y), (x, y)
+    points = x, y
+    # Of other orders powers are checked where they are computed.
+    exponent = tiny_exponent(x, y) if order in (1, 2) else 0
     if exponent:
         x, y = np.ldexp(x, -exponent), np.ldexp(y, -exponent)
         # A start so far from all costs is none.
@@ -176,7 +179,7 @@ def exact_plan(
         plan = _extend_to_idle(
             plan, rows, cols, (len(x), len(y)), lambda i, j: build_cost(x[i], y[j], order).matrix
         )
-    plan = scaled_plan(plan, exponent * order) if exponent else plan
+    plan = scaled_plan(plan, exponent * int(order)) if exponent else plan
     return widened_plan(plan, *points, error) if error else plan
 
 
@@ -201,10 +204,9 @@ def scaled_plan(plan: ExactPlan, exponent: int) -> ExactPlan:
 
 def widened_plan(plan: ExactPlan, x: Array, y: Array, error: float) -> ExactPlan:
     """Return the plan with bounds that allow for distances of points that are off by an error."""
-    if plan.p == 2:
-        low = np.minimum(x.min(axis=0), y.min(axis=0))
-        extent = float(np.linalg.norm(np.maximum(x.max(axis=0), y.max(axis=0)) - low))
-        error *= 2.0 * extent + error
+    low = np.minimum(x.min(axis=0), y.min(axis=0))
+    extent = float(np.linalg.norm(np.maximum(x.max(axis=0), y.max(axis=0)) - low))
+    error *= plan.p * (extent + error) ** (plan.p - 1)
     error *= 1.0 + _SUM_ROUNDING
     lower = min(max(plan.lower_cost - error, 0.0), plan.cost)
     return replace(plan, lower_cost=lower, upper_cost=plan.upper_cost + error)
@@ -254,8 +256,88 @@ def plan_from_cost(
     return _extend_to_idle(result, rows, cols, matrix.shape, lambda i, j: matrix[np.ix_(i, j)])
 
 
+def partial_plan(
+    x: npt.ArrayLike, y: npt.ArrayLike, a: Weights = None, b: Weights = None,
+    *, mass: float, p: float = 2,
+) -> ExactPlan:  # fmt: skip
+    r"""Move part of the mass at least cost; the rest of both clouds stays where it is.
+
+    .. math:: \min_{P \ge 0,\ P 1 \le a,\ P^T 1 \le b,\ \sum P = s} \sum_{ij} P_{ij} |x_i - y_j|^p
+
+    Solved as transport with one more point on either side, which takes what stays at no cost.
+
+    Parameters
+    ----------
+    x, y, a, b, p
+        As ``exact_plan``.
+    mass
+        s, above 0 and up to 1: the share that moves.
+
+    Returns
+    -------
+    ExactPlan
+        Of mass s. Its potentials are feasible and prove the bounds together with what the points
+        that take what stays add.
+
+    Raises
+    ------
+    InputError, MismatchError, SolverError
+        As ``exact_plan``; a mass out of range.
+
+    Notes
+    -----
+    Caffarelli and McCann, *Free boundaries in optimal transport and Monge-Ampere obstacle
+    problems*, 2010, for the points that are added.
+
+    Examples
+    --------
+    >>> plan = partial_plan([[0.0], [1.0]], [[1.5], [9.0]], mass=0.5)
+    >>> plan.cost, plan.rows.tolist(), plan.cols.tolist()
+    (0.125, [1], [0])
+    """
+    share = real(mass, "mass", "option-mass")
+    if not 0.0 < share <= 1.0:
+        raise InputError(
+            f"mass is {mass!r}; a share above 0 and up to 1 is needed.", code="option-mass"
+        )
+    if share == 1.0:
+        return exact_plan(x, y, a, b, p=p)
+    order = as_power(p)
+    x, y, a, b, error = as_exact_clouds(x, y, a, b)
+    rows, cols = np.flatnonzero(a), np.flatnonzero(b)
+    inner = build_cost(x[rows], y[cols], order)
+    n, m = inner.matrix.shape
+    cost = np.zeros((n + 1, m + 1))
+    cost[:n, :m] = inner.matrix
+    # What stays on one side must not be taken by what stays on the other.
+    cost[n, m] = 2.0 * float(inner.matrix.max()) + 1.0
+    weights = np.append(a[rows], 1.0 - share), np.append(b[cols], 1.0 - share)
+    total = 2.0 - share
+    extended = plan_from_cost(cost, *weights)
+    used = (extended.rows < n) & (extended.cols < m)
+    i, j, moved = extended.rows[used], extended.cols[used], extended.mass[used] * total
+    exact = paired_cost(x[rows[i]], y[cols[j]], order)
+    slack = total * inner.rounding
+    value = float(moved @ exact)
+    f, g = np.zeros(len(a)), np.zeros(len(b))
+    f[rows], g[cols] = (k[:-1] for k in extended.potentials)
+    plan = ExactPlan(
+        rows=rows[i],
+        cols=cols[j],
+        mass=moved,
+        potentials=(f, g),
+        cost=value,
+        lower_cost=min(max(extended.lower_cost * total - slack, 0.0), value),
+        upper_cost=max(extended.upper_cost * total + slack, value),
+        p=order,
+        status=extended.status,
+        solver=extended.solver,
+    )
+    return widened_plan(plan, x, y, error) if error else plan
+
+
 def _solve_points(
-    x: Array, y: Array, a: Array, b: Array, p: int, start: Array | None = None
+    x: Array, y: Array, a: Array, b: Array, p: float, start: Array | None = None
 ) -> ExactPlan:
     if x.shape[1] > 1 and len(x) * len(y) > _SMALL:
         groups = group_points(x), group_points(y)
@@ -310,7 +392,7 @@ def group_points(x: Array) -> Groups:
 
 
 def _solve_groups(
-    x: Array, y: Array, a: Array, b: Array, p: int, rows: Groups, cols: Groups
+    x: Array, y: Array, a: Array, b: Array, p: float, rows: Groups, cols: Groups
 ) -> ExactPlan:
     """Solve for groups of points that coincide, and share what each sends among its points."""
     plan = _solve_points(x[rows.first], y[cols.first], rows.masses(a), cols.masses(b), p)
@@ -382,8 +464,7 @@ def _find_small_potentials(
         g = np.minimum(g, (cost + shift[:, None]).min(axis=0))
         if (before - g <= 4.0 * _EPSILON * np.abs(g)).all():
             break
-    # A cost from d differences is off by at most d + 6 units in the last place.
-    least = cost * (1.0 - (x.shape[1] + 6) * _EPSILON) - g
+    least = cost * (1.0 - relative_rounding(x.shape[1], plan.p)) - g
     least -= 2.0 * _EPSILON * np.abs(least)
     f = least.min(axis=1)
     terms = [*(a * f).tolist(), *(b * g).tolist()]
@@ -392,13 +473,13 @@ def _find_small_potentials(
 
 
 def _solve_rounded(
-    x: Array, y: Array, a: Array, b: Array, p: int, start: Array | None
+    x: Array, y: Array, a: Array, b: Array, p: float, start: Array | None
 ) -> ExactPlan:
     same = coincide(x, y, a, b)
     if same is not None:
         solution = Solution(*same, a[same[0]], np.zeros(len(a)), np.zeros(len(b)), "identity")
         return _certify(solution, np.zeros(len(a)), a, b, p=p, rounding=0.0)
-    if p == 1 or _overlap(x, y):
+    if p != 2 or _overlap(x, y):
         solution, rounding = _solve_clouds(x, y, a, b, p, start)
         moved = paired_cost(x[solution.rows], y[solution.cols], p)
         return _certify(solution, moved, a, b, p=p, rounding=rounding)
@@ -438,12 +519,13 @@ def coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | No
 
 
 def _solve_clouds(
-    x: Array, y: Array, a: Array, b: Array, p: int, start: Array | None
+    x: Array, y: Array, a: Array, b: Array, p: float, start: Array | None
 ) -> tuple[Solution, float]:
     if x.shape[1] == 1:
         span = max(float(np.ptp(x)), float(np.ptp(y)), float(np.abs(x.mean() - y.mean())))
+        to_power(np.array([span]), p)
         # Potentials are running sums of n + m differences of costs.
-        rounding = (len(x) + len(y)) * _EPSILON * 4.0 * span**p
+        rounding = (len(x) + len(y)) * max(p, 2) * _EPSILON * 2.0 * span**p
         return solve_line(x[:, 0], y[:, 0], a, b, p), rounding
     cost = build_cost(x, y, p)
     return solve_costs(cost.matrix, a, b, x.shape[1], start), cost.rounding
@@ -455,7 +537,7 @@ def _certify(
     a: Array,
     b: Array,
     *,
-    p: int,
+    p: float,
     rounding: float,
     dual: float | None = None,
 ) -> ExactPlan:
