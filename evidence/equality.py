@@ -216,11 +216,10 @@ def teaching() -> Iterator[Case]:
     tests = {n: silot.Measure(x[rows], labels=truth[rows]) for n, rows in blocks.items()}
     base: dict[str, Any] = {"model": "logistic", "iterations": 60}
     for options in (
-        {}, {"model": "mlp"}, {"rule": "parameter"},
+        {}, {"model": "mlp"},
         {"method": "gp", "objective": "bound"}, {"method": "st-lf"},
-        {"objective": "matched"}, {"objective": "bound", "divergence": "classifier"},
+        {"objective": "bound", "divergence": "classifier"},
         {"divergence": "fedwad"},
-        {"mixing": "variance", "objective": "bound"},
         {"prior": "source"}, {"budget": 0.4, "seed": 2},
     ):  # fmt: skip
         yield (
@@ -233,10 +232,9 @@ def teaching() -> Iterator[Case]:
         source=rng.uniform(0.1, 1.0, n),
         transfer=rng.uniform(0.1, 2.0, (n, n)),
         energy=rng.uniform(0.0, 0.3, (n, n)),
-        labelled=rng.integers(10, 500, n),
         eligible=np.arange(n) < 5,
     )
-    for options in ({}, {"method": "gp"}, {"mixing": "variance"}, {"allow_unserved": 0.3}):
+    for options in ({}, {"method": "gp"}, {"allow_unserved": 0.3}):
         yield f"links {options}", lambda o=options: silot.links(costs, **o)
 
 
@@ -362,8 +360,7 @@ audit t.silot --as a --truth b.npz --json
 audit --policy policy.yml --data a.npz --draws 50 --report r.html
 policy explain policy.yml
 links network.yml
-links network.yml --mixing variance --report r.html
-links network.yml --mixing variance --json
+links network.yml --report r.html
 links network.yml --method gp
 adapt d0.npz d1.npz d2.npz --model logistic --iterations 40 --report r.html
 adapt d0.npz d1.npz d2.npz --model logistic --iterations 40 --json
@@ -427,7 +424,6 @@ divergence:
   D: {E: 0.60}
 rates_mbit: 74
 phi: [1, 2, 0.01]
-mixing_scale: 8
 """
 
 

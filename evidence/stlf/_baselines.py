@@ -7,7 +7,7 @@ change them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -51,13 +51,17 @@ def random_links(psi: npt.ArrayLike, costs: LinkCosts, rng: np.random.Generator)
     return _weighted(psi, costs, lambda reach: rng.dirichlet(np.ones(len(reach))), "random-alpha")
 
 
-def fedavg_links(psi: npt.ArrayLike, costs: LinkCosts) -> LinkPlan:
+def fedavg_links(
+    psi: npt.ArrayLike, costs: LinkCosts, labelled: Sequence[float] | Array
+) -> LinkPlan:
     """Every source to every target, in proportion to labelled records: "FedAvg".
 
     Parameters
     ----------
     psi, costs
-        As ``random_links``; the costs need ``labelled``.
+        As ``random_links``.
+    labelled
+        Labelled records of every device (N,).
 
     Returns
     -------
@@ -67,21 +71,16 @@ def fedavg_links(psi: npt.ArrayLike, costs: LinkCosts) -> LinkPlan:
     Raises
     ------
     InputError
-        As ``random_links``; costs without numbers of labelled records.
+        As ``random_links``.
 
     Examples
     --------
-    >>> costs = LinkCosts([1] * 3, [[1] * 3] * 3, [[1] * 3] * 3, labelled=[300, 100, 1])
-    >>> fedavg_links([0, 0, 1], costs).alpha[:, 2].tolist()
+    >>> costs = LinkCosts([1] * 3, [[1] * 3] * 3, [[1] * 3] * 3)
+    >>> fedavg_links([0, 0, 1], costs, [300, 100, 1]).alpha[:, 2].tolist()
     [0.75, 0.25, 0.0]
     """
-    labelled = costs.labelled
-    if labelled is None:
-        raise InputError(
-            "FedAvg weighs sources by labelled records: give LinkCosts(labelled=...).",
-            code="mixing-data",
-        )
-    return _weighted(psi, costs, lambda reach: labelled[reach], "fedavg")
+    records = np.asarray(labelled, dtype=np.float64)
+    return _weighted(psi, costs, lambda reach: records[reach], "fedavg")
 
 
 def uniform_links(psi: npt.ArrayLike, costs: LinkCosts) -> LinkPlan:

@@ -21,7 +21,7 @@ ALL_TARGETS = Claim("for phi_E of 1000 and more all devices become targets", "ye
 
 SEEDS = (range(100, 103), range(100, 105))  # as usual, and with --full
 PRICES = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
-SOLVERS = ("as printed", "mended", "exact", "exact, variance")
+SOLVERS = ("as printed", "mended", "exact")
 # Weights below this are links the published solver has given up.
 _LINK = 0.01
 
@@ -53,7 +53,6 @@ def run(context: Context) -> Report:
                     known.source, known.transfer, known.link_energy,
                     phi=(1.0, 5.0, price), names=known.names,
                     eligible=[name in known.parameters for name in known.names],
-                    labelled=[known.labelled[name] for name in known.names],
                 )  # fmt: skip
                 for solver in SOLVERS:
                     found.setdefault((setting, solver, price), []).append(_use(costs, solver))
@@ -81,8 +80,7 @@ def run(context: Context) -> Report:
             "phi_S = 1, phi_T = 5.",
             "As printed: Algorithm 2 without alpha_ij <= 1 - psi_i, before any rounding; a link "
             f"is a weight above {_LINK}, phantom when its origin is a target (psi >= .5). "
-            "Mended: with the constraint, rounded by best response. Exact: one source a target. "
-            "Exact, variance: `mixing='variance'`, scale 1.",
+            "Mended: with the constraint, rounded by best response. Exact: one source a target. ",
         ],
         tables=[
             Table(
@@ -107,8 +105,7 @@ def _use(costs: LinkCosts, solver: str) -> Use:
     if solver == "mended":
         plan = silot.links(costs, method="gp")
     else:
-        mixing = "variance" if solver.endswith("variance") else "none"
-        plan = silot.links(costs, mixing=mixing)
+        plan = silot.links(costs)
     senders = (plan.alpha > 0).any(axis=1)
     return Use(len(plan.links), plan.energy, int(senders.sum()), 0)
 
@@ -119,17 +116,17 @@ def _claims(found: dict[tuple[str, str, float], list[Use]]) -> list[Judged]:
         return float(np.mean(values))
 
     printed = [mean("as printed", price, "links") for price in PRICES]
-    mixed = [mean("exact, variance", price, "links") for price in PRICES]
+    mended = [mean("mended", price, "links") for price in PRICES]
     phantom = mean("as printed", 1000.0, "phantom")
     sources = mean("exact", 1000.0, "sources")
-    falls = all(b <= a + 1e-9 for a, b in pairwise(mixed))
+    falls = all(b <= a + 1e-9 for a, b in pairwise(printed))
     return [
         FALLS.judged(
-            f"as printed {printed[0]:.1f} to {printed[-1]:.1f} links; variance {mixed[0]:.1f} to "
-            f"{mixed[-1]:.1f}",
-            verdict(falls and mixed[-1] < mixed[0], partly=printed[-1] < printed[0]),
+            f"as printed {printed[0]:.1f} to {printed[-1]:.1f} links; with the missing constraint "
+            f"{mended[0]:.1f} to {mended[-1]:.1f}",
+            verdict(falls and printed[-1] < printed[0], partly=printed[-1] < printed[0]),
             "The published objective has no reason to mix: its optimum has one link a target at "
-            "every price. With an objective that rewards mixing links do fall.",
+            "every price.",
         ),
         ALL_TARGETS.judged(
             f"as printed {phantom:.1f} phantom links a network; proven optimum keeps {sources:.1f} "

@@ -141,8 +141,8 @@ def one_network(network: Network) -> dict[str, Score]:
         found.link_energy,
         eligible=[name in found.parameters for name in found.names],
         names=found.names,
-        labelled=[found.labelled[name] for name in found.names],
     )
+    labelled = np.array([found.labelled[name] for name in found.names], dtype=np.float64)
     ours = judge(found.plan)
     if any(value is None for value in found.accuracies.values()):
         raise RuntimeError(f"a target told no accuracy: {found.status}")
@@ -155,7 +155,8 @@ def one_network(network: Network) -> dict[str, Score]:
     domain = {"model": found.spec, "momentum": 0.9}
     published = adapted(network, method="st-lf", divergence_options=domain)
     scores[PUBLISHED] = judge(published.plan)
-    psi = found.plan.psi
+    # Sources of the baselines are the devices that trained, as for silot.
+    psi = np.array([int(name not in found.parameters) for name in found.names])
 
     def drawn(place: int, build: Callable[[np.random.Generator], LinkPlan]) -> Score:
         each = [
@@ -173,13 +174,13 @@ def one_network(network: Network) -> dict[str, Score]:
 
     scores["SM"] = drawn(0, lambda rng: baselines.single_matching(costs, rng))
     scores["Rnd-alpha"] = drawn(1, lambda rng: baselines.random_links(psi, costs, rng))
-    scores["FedAvg"] = judge(baselines.fedavg_links(psi, costs))
+    scores["FedAvg"] = judge(baselines.fedavg_links(psi, costs, labelled))
     scores["FADA"] = judge(baselines.uniform_links(psi, costs))
     scores["AvgD"] = drawn(
         2, lambda rng: baselines.average_degree_links(psi, costs, found.plan, rng)
     )
     scores["Rnd-psi"] = drawn(3, lambda rng: baselines.random_psi(costs, rng))
-    scores["psi-FedAvg"] = drawn(4, lambda rng: baselines.fedavg_links(roles(rng), costs))
+    scores["psi-FedAvg"] = drawn(4, lambda rng: baselines.fedavg_links(roles(rng), costs, labelled))
     scores["psi-FADA"] = drawn(5, lambda rng: baselines.uniform_links(roles(rng), costs))
     return scores
 
@@ -196,6 +197,8 @@ class _Judge:
         found = self._found
         joint, apart = [], []
         for name in plan.targets:
+            if name in found.parameters:
+                continue
             device = self._devices[name]
             weights = plan.alpha[:, plan.names.index(name)]
             used = [k for k in np.flatnonzero(weights > 0) if plan.names[k] in found.parameters]

@@ -47,10 +47,11 @@ def found(folder: Path, *arguments: object) -> dict[str, Any]:
 @pytest.mark.heavy
 def test_adapt_finds_evaluation_records_beside_the_devices(folder: Path) -> None:
     told = found(folder, "adapt", *DATA, *QUICK)
-    assert told["plan"]["targets"] == ["d3", "d4"] and told["plan"]["sources"] == ["d0", "d1", "d2"]
+    assert set(told["plan"]["targets"]) >= {"d3", "d4"}
+    assert told["plan"]["sources"] == ["d0", "d1", "d2"]
     assert told["labelled"]["d3"] == 0 and told["unlabelled"]["d3"] == 250
     assert told["labelled"]["d0"] + told["unlabelled"]["d0"] == 250
-    assert set(told["accuracies"]) == {"d3", "d4"} and told["accuracy"] > 0.6
+    assert set(told["accuracies"]) == {f"d{k}" for k in range(5)} and told["accuracy"] > 0.6
     assert told["disclosure"] == "record"
     assert 0 < told["energy_share"] <= 1
 
@@ -89,7 +90,8 @@ def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: P
 def test_saved_models_predict_what_targets_were_told(
     folder: Path, tmp_path: Path, rule: Rule
 ) -> None:
-    options = (*QUICK, "--rule", rule, "--save", tmp_path / "models.npz")
+    how = ("--objective", "bound", "--rule", rule) if rule == "parameter" else ()
+    options = (*QUICK, *how, "--save", tmp_path / "models.npz")
     told = found(folder, "adapt", *DATA, *options)
     with np.load(tmp_path / "models.npz") as file:
         kept = dict(file)
@@ -101,7 +103,10 @@ def test_saved_models_predict_what_targets_were_told(
         more: dict[str, Any] = {}
         if rule != "parameter":
             sources = [place[str(name)] for name in kept["trained"][used]]
-            more["factors"] = kept["factors"][sources, place[target]]
+            if "factors" in kept:
+                more["factors"] = kept["factors"][sources, place[target]]
+            if "moves" in kept:
+                more["move"] = kept["moves"][place[target]]
         with np.load(folder / "truth" / f"{target}.npz") as truth:
             points, labels = truth["X"].astype(np.float64), truth["y"].astype(str)
         scores = combine(spec, kept["parameters"][used], weights[used], points, rule=rule, **more)
@@ -139,7 +144,7 @@ def test_energy_numbers_come_from_a_file(folder: Path) -> None:
     powers = {f"d{k}": 20 + k for k in range(5)}
     body = {"rates_mbit": rates, "power_dbm": powers, "model_bits": 2e9}
     (folder / "energy.json").write_text(json.dumps(body))
-    told = found(folder, "links", *DATA, "--network", "energy.json", "--mixing", "variance")
+    told = found(folder, "links", *DATA, "--network", "energy.json")
     energy = told["measured"]["link_energy"]
     assert energy[1][2] == pytest.approx(2e9 / 53e6 * 10 ** (21 / 10) / 1000)
 
@@ -214,7 +219,6 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
         (("adapt", *DATA, "--report", "a.x", "--transcript", "a.x"), 4, "file-twice"),
         (("adapt", *DATA, "--model", "cnn"), 3, "model-kind"),
         (("adapt", *DATA, "--model", "cnn", "--shape", "28x28"), 5, "model-mismatch"),
-        (("adapt", *DATA, "--mixing", "variance"), 3, "option-mixing"),
         (("adapt", *DATA, "--budget", "0"), 3, "option-budget"),
         (("adapt", *DATA, "--budget", "1", "--objective", "bound"), 3, "option-objective"),
         (("adapt", *DATA, "--method", "gp"), 3, "option-objective"),
@@ -236,7 +240,7 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
         ),
         (("links", "bad.yml", "--model", "cnn"), 3, "option-network"),
         (("links", "bad.yml", "--divergence", "mmd"), 3, "option-network"),
-        (("links", "bad.yml", "--objective", "coverage"), 3, "option-network"),
+        (("links", "bad.yml", "--objective", "transfer"), 3, "option-network"),
         (("adapt", *DATA, "--shape", "8x8"), 3, "model-kind"),
         (("adapt", *DATA, "--shape", "8"), 3, "option-image-shape"),
     ],
@@ -291,4 +295,4 @@ def test_a_table_without_the_label_column_has_no_labels(folder: Path, tmp_path: 
     assert done.returncode == 4 and "[file-columns]" in done.stderr
     pl.read_csv(tmp_path / "d2.csv").drop("digit").write_csv(tmp_path / "d2.csv")
     told = found(tmp_path, "adapt", *files, "--label-column", "digit", *QUICK)
-    assert told["labelled"]["d2"] == 0 and told["plan"]["targets"] == ["d2"]
+    assert told["labelled"]["d2"] == 0 and "d2" in told["plan"]["targets"]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from silot.teaching.costs import LinkCosts
 
@@ -90,60 +89,5 @@ def brute_force(costs: LinkCosts, unserved: float | None = None) -> float:
                 if np.isfinite(costs.transfer[i, j]) and np.isfinite(costs.energy[i, j])
             ]
             total += min(ways + ([] if unserved is None else [unserved]), default=np.inf)
-        best = min(best, float(total))
-    return best
-
-
-def mixed_network(n: int, eligible: int, seed: int, *, energy: float) -> LinkCosts:
-    """A network with the data of every mixing."""
-    rng = np.random.default_rng([seed, n, eligible])
-    return LinkCosts(
-        rng.uniform(size=n),
-        rng.uniform(0, 0.3, (n, n)),
-        energy * rng.uniform(0.5, 1.5, (n, n)),
-        eligible=np.arange(n) < eligible,
-        labelled=rng.integers(20, 400, n),
-        mixing_scale=float(rng.uniform(0.2, 2.0)),
-    )
-
-
-def mixed_part(costs: LinkCosts, mixing: str, j: int, a: Array) -> float:
-    """m_j(a), from its definition."""
-    assert mixing == "variance"
-    return costs.mixing_scale * float(np.sqrt(np.sum(a**2 / costs.labelled)))
-
-
-def mixed_target(costs: LinkCosts, mixing: str, j: int, sources: tuple[int, ...]) -> float:
-    """Least cost of serving j: a convex program for every support, by scipy."""
-    best = np.inf
-    for size in range(1, len(sources) + 1):
-        for support in itertools.combinations(sources, size):
-            index = np.array(support)
-
-            def cost(part: Array, index: Array = index) -> float:
-                a = np.zeros(costs.size)
-                a[index] = part
-                linear = float(part @ costs.transfer[index, j])
-                return costs.phi[1] * (linear + mixed_part(costs, mixing, j, a))
-
-            found = minimize(
-                cost, np.full(size, 1 / size), method="SLSQP", bounds=[(0, 1)] * size,
-                constraints={"type": "eq", "fun": lambda part: part.sum() - 1},
-                options={"ftol": 1e-12, "maxiter": 500},
-            )  # fmt: skip
-            value = min(cost(found.x / found.x.sum()), cost(np.full(size, 1 / size)))
-            best = min(best, value + costs.phi[2] * float(costs.energy[index, j].sum()))
-    return best
-
-
-def mixed_brute_force(costs: LinkCosts, mixing: str) -> float:
-    """Least objective with mixing, over all sets of sources and all supports."""
-    best = np.inf
-    for chosen in source_sets(costs):
-        if not chosen:
-            continue
-        total = costs.phi[0] * sum(costs.source[i] for i in chosen)
-        for j in set(range(costs.size)) - set(chosen):
-            total += mixed_target(costs, mixing, j, chosen)
         best = min(best, float(total))
     return best

@@ -276,8 +276,6 @@ def test_a_target_that_nobody_reaches_is_named() -> None:
         ({"gap": float("nan")}, "option-gap"),
         ({"allow_unserved": -1.0}, "option-unserved"),
         ({"allow_unserved": float("inf")}, "option-unserved"),
-        ({"mixing": "much"}, "option-mixing"),
-        ({"mixing": "variance"}, "mixing-data"),
         ({"method": "guess"}, "option-method"),
         ({"start": "paper"}, "option-unknown"),
         ({"method": "gp", "allow_unserved": 1.0}, "gp-objective"),
@@ -335,7 +333,6 @@ def test_a_plan_is_json() -> None:
         ({"phi": 3}, "costs-type"),
         ({"phi": ("a", 1, 1)}, "costs-type"),
         ({"eligible": [[True], [True, False]]}, "costs-type"),
-        ({"mixing_scale": None}, "costs-type"),
         ({"source": [1e308, 1.0], "phi": (10, 1, 1)}, "costs-large"),
     ],
 )

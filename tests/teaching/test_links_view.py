@@ -221,8 +221,8 @@ def test_the_same_plan_makes_the_same_bytes() -> None:
         assert render(*network(8)) == once
 
 
-def test_barred_links_and_what_mixing_adds_are_shown() -> None:
-    plan, costs = network(5, mixing="variance", terms=LinkTerms(1.0, 5.0, 2.0, 0.5), objective=8.5)
+def test_barred_links_and_what_averaging_saves_are_shown() -> None:
+    plan, costs = network(5, terms=LinkTerms(1.0, 5.0, 2.0, -0.5), objective=7.5)
     barred = LinkCosts(
         source=costs.source,
         transfer=np.where(plan.alpha > 0, costs.transfer, np.inf),
@@ -231,7 +231,7 @@ def test_barred_links_and_what_mixing_adds_are_shown() -> None:
         names=plan.names,
     )
     found = Page(render(plan, barred))
-    assert "mixing of sources 0.5" in str(found.all("img")[1]["alt"])
+    assert "averaging \u22120.5" in str(found.all("img")[1]["alt"])
     assert "Grey pairs do not count or may not be linked." in found.text
 
 

@@ -50,8 +50,6 @@ def test_costs_are_those_of_the_equations() -> None:
     assert costs.energy[0, 2] == pytest.approx(1e9 / 50e6 * 10 ** (2.3 - 3))
     assert costs.eligible.tolist() == [True, False, True]
     assert costs.names == ("a", "b", "c")
-    assert costs.labelled is not None
-    assert costs.labelled.tolist() == [300, 0, 50]
 
 
 def test_constants_and_unlabelled_records_are_options() -> None:
@@ -76,7 +74,7 @@ def test_disagreement_is_part_of_the_transfer() -> None:
     added = costs.transfer - Network(**fields()).costs().transfer
     assert added[0, 1] == pytest.approx(0.1)
     assert added[2, 1] == pytest.approx(0.6)
-    assert solve_exact(costs, mixing="variance").optimal
+    assert solve_exact(costs).optimal
 
 
 def test_a_rate_of_zero_bars_a_link() -> None:

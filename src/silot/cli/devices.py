@@ -44,7 +44,7 @@ _UNUSED = ("budget", "rule", "prior", "iterations")
 _NETWORK_FIELDS = ("phi", "constants")
 # Fields of an adaptation about its plan, and about models that `silot links` does not return.
 _OMITTED = ("plan", "accuracies", "accuracy", "unevaluated", "rule")
-_OBJECTIVE = "Of data files, as in adapt. Default: coverage, or bound with --method gp or --mixing."
+_OBJECTIVE = "Of data files, as in adapt. Default: transfer, or bound with --method gp."
 
 
 class DeviceFiles(Flags):
@@ -247,12 +247,11 @@ def links_command(
             "as .json, .yml or .yaml.",
             code="holder-names",
         )
-    plain = options.get("method", "exact") == "exact" and options.get("mixing", "none") == "none"
     # Slow to import, and not needed for a network.
     from ..teaching.view import measured_sections
 
-    options = {"objective": "coverage" if plain else "bound", **options}
-    result = files.adapt(where, paths, {}, options)
+    objective = "transfer" if options.get("method", "exact") == "exact" else "bound"
+    result = files.adapt(where, paths, {}, {"objective": objective, **options})
     write_report(outputs.report, result, title="Who can teach whom")
     if outputs.json:
         measured = {name: value for name, value in result.to_dict().items() if name not in _OMITTED}
@@ -329,6 +328,9 @@ def _save_models(result: Adaptation, path: Path) -> None:
     factors = _factors(result)
     if factors is not None:
         arrays["factors"] = factors
+    if moved := {k: model.move for k, model in result.models.items() if model.move is not None}:
+        same = np.outer([1.0, 0.0], np.ones(result.spec.inputs))
+        arrays["moves"] = np.stack([moved.get(name, same) for name in result.names])
     save_arrays(path, arrays, private=True)
 
 

@@ -6,44 +6,46 @@ from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
     from .adapt import Adapt
-    from .costs import MIXINGS, LinkCosts, Mixing, NoEligibleSource
-    from .coverage import solve_coverage
+    from .costs import LinkCosts, NoEligibleSource
     from .divergences import DIVERGENCES, divergences
     from .exact import solve_exact
     from .gp import GeometricProgram, Relaxation
-    from .matching import Matching, match
+    from .matching import Explained, explain_records
     from .network import Constants, Device, Network
     from .plan import LinkPlan, LinkTerms, best_alpha, check_plan, evaluate, make_plan, terms_of
     from .result import Adaptation, Divergences
     from .solve import Links, Method, links
+    from .transfer import Choice, ModelScores, Target, choose_mixture, find_contrary
 
 __all__ = [
     "DIVERGENCES",
-    "MIXINGS",
     "Adapt",
     "Adaptation",
+    "Choice",
     "Constants",
     "Device",
     "Divergences",
+    "Explained",
     "GeometricProgram",
     "LinkCosts",
     "LinkPlan",
     "LinkTerms",
     "Links",
-    "Matching",
     "Method",
-    "Mixing",
+    "ModelScores",
     "Network",
     "NoEligibleSource",
     "Relaxation",
+    "Target",
     "best_alpha",
     "check_plan",
+    "choose_mixture",
     "divergences",
     "evaluate",
+    "explain_records",
+    "find_contrary",
     "links",
     "make_plan",
-    "match",
-    "solve_coverage",
     "solve_exact",
     "terms_of",
 ]

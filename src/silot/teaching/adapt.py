@@ -28,7 +28,7 @@ from ..federation.question import Answerer
 from ..options import Check, anything, count, none_or, number, option, part, word
 from ..privacy.accounting import scale_for
 from ..privacy.summary import Reading
-from .costs import Indices, NoEligibleSource
+from .costs import NoEligibleSource
 from .divergences import DIVERGENCES, Divergence, divergence_of
 from .federated import RULES, Combination, ModelSpec, Rule
 from .federated.features import effective_columns
@@ -48,8 +48,8 @@ from .federated.modelling import (
     read_trained,
 )
 from .federated.questions import TrainModel, described
-from .matching import Matching, excess, match
-from .objectives import AIMS, Choosing, Evidence, energy_share
+from .mixtures import Mixing, Mixtures, plan_of
+from .objectives import Choosing, Evidence, energy_share
 from .plan import LinkPlan
 from .questions import ClassFeatures, EvaluateCombination, MeanFeatures
 from .result import Adaptation, Divergences
@@ -61,19 +61,10 @@ Prior = Literal["auto", "source", "matched"]
 # Fewest numbers of the records behind each number disclosed, by which features are chosen.
 _NUMBERS = 5
 _FEWEST_FEATURES = 2
-# A law explains the records of a target whose mean is off by no more than this times what chance
-# makes of it, squared.
-_EXPLAINED = 1.25
-# Records of the senders' class shares that are added to those of a target: few tell little.
-_PRIOR = 5.0
 # Of a release: most random features, and shares of the square of mu of the number of records and
 # of the features, whose mean needs the number less precisely.
 _RELEASED_FEATURES = 128
 _RELEASED_SHARES = np.array([0.1, 0.9])
-# Least share of a class a target is taken to have, and most a class is raised by: the shares
-# are estimates.
-_LEAST_SHARE = 1e-3
-_LARGEST_FACTOR = 20.0
 
 
 def settled(value: T | None) -> T:
@@ -92,8 +83,13 @@ class Learning(Modelling):
         default=300,
         brief="Steps of training at a device.",
     )
-    passes: float = training_option(
-        "Of the training, as in ``learning.train``.", number(least=0), default=0.0
+    passes: float | None = option(
+        "Times the records are gone through at least, where that is more than ``iterations``. By "
+        "default 20; the paper's is 0.",
+        none_or(number(least=0)),
+        default=None,
+        code="option-training",
+        flag=False,
     )
     batch: int = option(
         "Of the training, as in ``learning.train``.", count(), default=10, flag=False
@@ -267,26 +263,6 @@ class Features(Labelled):
         usual = min(float(np.quantile(sizes, 0.25)) * items[0].dimension, held) / _NUMBERS
         return min(self.features, max(_FEWEST_FEATURES, 2 * int(usual / 2)))
 
-    def match(self, evidence: Evidence) -> Matching:
-        """Estimate class proportions of all devices, and errors to be expected at them."""
-        names, trained = evidence.devices.names, evidence.trained
-        means = [evidence.means[name] for name in names]
-        sources = np.array([name in trained for name in names])[:, None]
-        errors = np.ones((len(names), len(evidence.classes)))
-        for j, name in enumerate(names):
-            if name in trained:
-                errors[j] = trained[name].class_errors
-        counts = np.where(sources, np.stack([item.counts for item in means]), 0)
-        return match(
-            np.stack([item.mean for item in means]),
-            np.stack([item.by_class for item in means]),
-            counts,
-            errors,
-            # Two answers of one device need not agree.
-            labelled=np.maximum(np.where(sources, evidence.counts, 0), counts),
-            records=evidence.records,
-        )
-
 
 class Combining(Labelled):
     """How targets use the models they receive."""
@@ -299,21 +275,20 @@ class Combining(Labelled):
     )
     prior: Prior | None = option(
         '``"matched"`` adjusts each model\'s predictions from the class proportions it was trained '
-        "with to those that the target's own records seem to have; "
-        '``"source"`` leaves them. ``"auto"`` does the first at targets where it can be told that '
-        "proportions are what differs: their mean features are farther from those of the senders' "
-        "records than chance makes them on average, and within 1.25 times of that (squared) of "
-        "those of some proportions of the sources' classes. By default "
-        '``"auto"`` where it can be: not with ``objective="bound"``, which estimates no '
-        'proportions, nor with ``rule="parameter"``.',
+        "with to those that the device's own records seem to have; "
+        '``"source"`` leaves them. ``"auto"``, the default but with ``objective="bound"``, does '
+        "the first where proportions are what differs: records are a mixture of the sources' "
+        "classes in other proportions than theirs, two ways to estimate them agree, and at sources "
+        "that stand for devices it does not lose.",
         none_or(word(*get_args(Prior))),
         default=None,
         brief="Adjust models to the class shares a target seems to have (matched), leave them "
-        "(source), or adjust where shares are what differs (auto). Default: auto where they are "
-        "estimated.",
+        "(source), or adjust where shares are what differs (auto). Default: auto.",
     )
 
-    def combine(self, plan: LinkPlan, evidence: Evidence) -> dict[str, Combination]:
+    def combine(
+        self, plan: LinkPlan, evidence: Evidence, mixtures: Mixtures | None
+    ) -> dict[str, Combination]:
         """Return the model of every device that has one: its own, or what it received."""
         spec, models = evidence.spec, evidence.models
         combinations: dict[str, Combination] = {}
@@ -327,91 +302,57 @@ class Combining(Labelled):
             if not len(senders):
                 continue
             names, weights = [plan.names[i] for i in senders], plan.alpha[senders, j]
+            change = None if mixtures is None else mixtures.changes.get(name)
             combinations[name] = Combination(
                 spec=spec,
                 parameters=np.stack([models[sender] for sender in names]),
                 weights=weights / weights.sum(),
                 rule=settled(self.rule),
-                factors=self._factors(evidence, j, senders, weights),
+                factors=None if mixtures is None else mixtures.factors(name, names),
+                move=None if change is None else change.move,
             )
         return combinations
 
     def evaluate(
-        self, plan: LinkPlan, models: Mapping[str, Combination], classes: Sequence[str]
+        self,
+        plan: LinkPlan,
+        models: Mapping[str, Combination],
+        classes: Sequence[str],
+        labelled: Mapping[str, int],
     ) -> Steps[tuple[dict[str, float | None], dict[str, str]]]:
-        """Ask targets for accuracies on evaluation records; return them, and why others lack."""
+        """Ask devices for accuracies on evaluation records; say why targets lack theirs."""
         questions = {
             name: EvaluateCombination.about(
                 models[name], classes=encode_classes(list(classes)), unlabelled=self.unlabelled
             )
-            for name in plan.targets
-            if name in models
+            for name in plan.names
+            if name in models and name != COORDINATOR
         }
         answers, failures = yield from ask_each(questions, lambda _, answer: _accuracy(answer))
-        accuracies: dict[str, float | None] = dict.fromkeys(plan.targets)
-        reasons = {name: "unserved" for name in plan.targets if name not in models}
-        return accuracies | answers, reasons | codes_of(failures)
+        # A device with labels of its own need not have evaluation records, too.
+        silent = {
+            name: code for name, code in codes_of(failures).items()
+            if name in plan.targets and (code != "evaluation-absent" or not labelled[name])
+        }  # fmt: skip
+        reasons = {name: "unserved" for name in plan.targets if name not in models} | silent
+        return dict.fromkeys(reasons) | answers, reasons
 
     def target_status(
-        self, plan: LinkPlan, models: Mapping[str, Combination], unevaluated: Mapping[str, str]
+        self, plan: LinkPlan, accuracies: Mapping[str, float | None], unevaluated: Mapping[str, str]
     ) -> str:
         """Say what was done at targets, and what is not known of them."""
         if not plan.targets:
             return "; no device is a target: each has its own model, and nobody taught anybody"
         text = ""
-        if self.prior != "source":
-            adjusted = [k for k in plan.targets if k in models and models[k].factors is not None]
-            where = f"{len(adjusted)} of {len(plan.targets)} targets"
-            text += f"; models adjusted to class shares at {where}"
         absent = [name for name, code in unevaluated.items() if code == "evaluation-absent"]
         silent = [name for name in unevaluated if name not in absent]
-        if len(absent) == len(plan.targets):
+        if absent and not any(value is not None for value in accuracies.values()):
             text += "; no accuracy, for no target has evaluation records"
         elif absent:
             text += f"; without evaluation records: {', '.join(absent)}"
         if silent:
             text += f"; without an accuracy of {', '.join(silent)}"
         return text
-
-    def _factors(
-        self, evidence: Evidence, target: int, senders: Indices, weights: Array
-    ) -> Array | None:
-        """Compute the class proportions of a target over those of the models it receives."""
-        if evidence.matching is None or self.prior == "source":
-            return None
-        if self.prior == "auto" and not _shares_differ(evidence, target, senders, weights):
-            return None
-        counts = evidence.counts[senders] + 1.0 / evidence.spec.classes
-        trained = counts / counts.sum(axis=1, keepdims=True)
-        records, shares = evidence.records[target], evidence.matching.shares[target]
-        own = (records * shares + _PRIOR * (weights @ trained)) / (records + _PRIOR)
-        return np.minimum(np.maximum(own, _LEAST_SHARE) / trained, _LARGEST_FACTOR)
-
-
-def _shares_differ(evidence: Evidence, target: int, senders: Indices, weights: Array) -> bool:
-    """Return whether the records of a target are what class shares alone make of its sources'.
-
-    Not where its records look like those the models were trained on: the estimate of the shares
-    would only add noise. Nor where no shares of the classes make its records: then classes
-    themselves look different at the target, and shares say nothing.
-    """
-    assert evidence.matching is not None
-    if evidence.matching.excess[target] > _EXPLAINED:
-        return False
-    means = [evidence.means[name] for name in evidence.devices.names]
-    counts = [means[i].counts for i in senders]
-    mixed = np.concatenate([w * k / max(1, k.sum()) for w, k in zip(weights, counts, strict=True)])
-    if not mixed.any():
-        return True
-    over = excess(
-        means[target].mean,
-        evidence.records[target],
-        np.concatenate([means[i].by_class for i in senders]).T,
-        np.concatenate(counts),
-        mixed / mixed.sum(),
-    )
-    # Where records are as near as on average, shares need no adjustment.
-    return over > 1.0
 
 
 def _accuracy(answer: Answer) -> float:
@@ -429,12 +370,14 @@ _PUBLISHED: dict[str, Any] = {
     "divergence": "classifier",
     "constants": "log10",
     "folds": 0,
+    "passes": 0.0,
     "rule": "parameter",
 }
 _OURS: dict[str, Any] = {
-    "objective": "coverage",
+    "objective": "transfer",
     "constants": "none",
     "folds": 2,
+    "passes": 20.0,
     "rule": "output",
 }
 # Options that have no value of their own until others decide on it.
@@ -448,8 +391,7 @@ class Adapt(Combining, Choosing, Features, Learning):
     start; divergences and costs follow; a plan is solved; targets combine the models their
     links bring.
 
-    ``method``, ``mixing``, ``mixing_scale`` and ``allow_unserved`` are for ``"matched"`` and
-    ``"bound"``. ``method="st-lf"`` is the paper as published: besides the solver it makes
+    ``method="st-lf"`` is the paper as published: besides the solver it makes
     ``objective="bound"``, ``divergence="classifier"`` (its Algorithm 1), ``constants="log10"``,
     ``folds=0`` and ``rule="parameter"`` the defaults.
 
@@ -461,8 +403,7 @@ class Adapt(Combining, Choosing, Features, Learning):
     Notes
     -----
     Wang et al., *Multi-Source to Multi-Target Decentralized Federated Domain Adaptation*, 2023.
-    ``"coverage"`` and ``"matched"`` are ours: the paper's bound never rewards more than one
-    source a target. Everything they use is computed without labels of the target.
+    ``"transfer"`` is ours: the paper's bound never rewards more than one source a target.
 
     Models go from devices to targets through the coordinator here, and their bytes are on the
     bill; ``energy`` is that of the paper's model, where devices send directly.
@@ -496,26 +437,32 @@ class Adapt(Combining, Choosing, Features, Learning):
         """The same options, with the defaults chosen that depend on other options."""
         own = {name: value for name in _OPEN if (value := getattr(self, name)) is not None}
         chosen = (_PUBLISHED if self.method == "st-lf" else _OURS) | own
-        estimates = AIMS[chosen["objective"]].estimates
-        adjusts = estimates and chosen["rule"] != "parameter"
-        chosen.setdefault("divergence", "none" if estimates else "mmd")
-        chosen.setdefault("prior", "auto" if adjusts else "source")
+        is_bound = chosen["objective"] == "bound"
+        chosen.setdefault("divergence", "mmd" if is_bound else "none")
+        chosen.setdefault(
+            "prior", "source" if is_bound or chosen["rule"] == "parameter" else "auto"
+        )
         return self if chosen == own else self.having(**chosen)
 
     def _check_together(self) -> None:
         """Raise where options of several stages do not go together."""
-        if self.prior != "source" and not (self.aim.estimates and self.rule != "parameter"):
+        if not self.by_transfer:
+            unfit = self.prior != "source"
+        else:
+            unfit = self.rule == "parameter"
+        if unfit:
             raise InputError(
-                f"prior={self.prior!r} needs the class proportions that objective='coverage' or "
-                "'matched' estimates, and a rule other than 'parameter'.",
-                code="option-prior",
+                f"objective={self.objective!r} goes with "
+                + ("rule='output'." if self.by_transfer else "prior='source'.")
+                + " Leave the other out.",
+                code="option-objective",
             )
         if self.divergence == "none" and self.divergence_options:
             raise InputError(
                 "divergence_options are given, and no divergence. Give divergence='mmd'.",
                 code="option-divergence",
             )
-        if self.comparison is None and not self.aim.estimates:
+        if self.comparison is None and not self.by_transfer:
             raise InputError(
                 "objective='bound' needs a divergence. Give divergence='mmd'.",
                 code="option-divergence",
@@ -539,10 +486,10 @@ class Adapt(Combining, Choosing, Features, Learning):
             lambda: options.steps(names),
             {
                 "model": model if isinstance(model, str) else model.to_text(),
-                **options.values("iterations", "folds", "divergence", "objective", "mixing"),
+                **options.values("iterations", "folds", "divergence", "objective"),
                 **options.values("method", "rule", "prior", "seed"),
             },
-            expected_rounds=8 + compared,
+            expected_rounds=10 + compared,
         )
 
     def private_protocol(
@@ -559,10 +506,10 @@ class Adapt(Combining, Choosing, Features, Learning):
         """
         options, targets = self.settled, tuple(holders)
         options.check_holders((COORDINATOR, *targets))
-        if not options.aim.estimates or options.comparison is not None:
+        if not options.by_transfer or options.comparison is not None:
             raise InputError(
                 "a private adaptation estimates the class shares of its targets, and compares "
-                "nothing else. Leave objective, divergence, mixing and method out.",
+                "nothing else. Leave objective, divergence and method out.",
                 code="option-privacy",
             )
         local = {COORDINATOR: own, **(evaluation or {})}
@@ -621,7 +568,7 @@ class Adapt(Combining, Choosing, Features, Learning):
             notes.append(f"{name} {records[name]} as {devices.counted[name].unlabelled}")
         devices.quorum = 2
         devices.drop(failed)
-        evidence = Evidence(devices, classes, trained, spec, means, None, None)
+        evidence = Evidence(devices, classes, trained, spec, means, None)
         result = answer_locally(self._conclude(evidence, (COORDINATOR, *targets)), local)
         return replace(
             result,
@@ -651,23 +598,27 @@ class Adapt(Combining, Choosing, Features, Learning):
         spec = self.spec_of(devices, classes)
         trained = yield from self.train(devices, spec, classes)
         means = {}
-        if self.aim.estimates:
+        if self.by_transfer:
             means = yield from self.ask_features(devices, spec, trained, classes)
         apart = yield from self._compare(devices)
-        evidence = Evidence(devices, classes, trained, spec, means, apart, None)
+        evidence = Evidence(devices, classes, trained, spec, means, apart)
         return (yield from self._conclude(evidence, holders))
 
     def _conclude(self, evidence: Evidence, holders: tuple[str, ...]) -> Steps[Adaptation]:
         """Choose links by the evidence, combine models at the targets, and evaluate them."""
         devices, trained, apart = evidence.devices, evidence.trained, evidence.apart
         classes, spec = evidence.classes, evidence.spec
-        if evidence.means:
-            evidence = replace(evidence, matching=self.match(evidence))
-        models, matching = evidence.models, evidence.matching
+        models, mixtures = evidence.models, None
         costs = self.costs_of(evidence, holders)
-        plan = self.aim.solve(self, costs)
-        combined = self.combine(plan, evidence)
-        accuracies, unevaluated = yield from self.evaluate(plan, combined, classes)
+        if self.by_transfer:
+            mixtures = yield from self.mix(evidence)
+            plan, costs = plan_of(mixtures, costs, self.budget)
+        else:
+            plan = self.solve(costs)
+        combined = self.combine(plan, evidence, mixtures)
+        accuracies, unevaluated = yield from self.evaluate(
+            plan, combined, classes, devices.labelled
+        )
         return Adaptation(
             names=devices.names,
             classes=classes,
@@ -677,7 +628,8 @@ class Adapt(Combining, Choosing, Features, Learning):
             labelled=devices.labelled,
             unlabelled=devices.unlabelled,
             errors={name: trained[name].error for name in models},
-            shares=None if matching is None else matching.shares,
+            shares=None if mixtures is None else mixtures.shares,
+            contrary=() if mixtures is None else mixtures.contrary,
             models=combined,
             spec=spec,
             parameters=models,
@@ -686,12 +638,28 @@ class Adapt(Combining, Choosing, Features, Learning):
             energy=plan.energy,
             energy_share=energy_share(plan, costs),
             status=_status(plan, devices, guessing(dict(trained), devices, classes))
-            + self.target_status(plan, combined, unevaluated),
+            + ("" if mixtures is None else mixtures.describe())
+            + self.target_status(plan, accuracies, unevaluated),
             seed=self.seed,
             excluded=codes_of(devices.excluded),
             missing=codes_of(devices.missing),
             unevaluated=unevaluated,
         )
+
+    def mix(self, evidence: Evidence) -> Steps[Mixtures]:
+        """Ask devices to score models, and choose a mixture for each."""
+        training = self.values("iterations", "passes", "batch", "rate", "momentum", "seed")
+        mixing = Mixing(
+            devices=evidence.devices,
+            spec=evidence.spec,
+            classes=evidence.classes,
+            trained={k: v for k, v in evidence.trained.items() if k in evidence.devices.counted},
+            means=evidence.means,
+            training={**training, "folds": settled(self.folds)},
+            unlabelled=self.unlabelled,
+            prior=settled(self.prior),
+        )
+        return (yield from mixing.run())
 
     def _compare(self, devices: Devices) -> Steps[Divergences | None]:
         if self.comparison is None:
@@ -704,8 +672,6 @@ class Adapt(Combining, Choosing, Features, Learning):
 def _status(plan: LinkPlan, devices: Devices, guessing: list[str]) -> str:
     """How the plan was found, who is left out, and who should not be relied on."""
     text = f"links: {plan.status}"
-    if plan.optimal:
-        text += ", which are estimates"
     for failures, words in (
         (devices.missing, "; without"),
         (devices.excluded, "; never sources:"),

@@ -5,19 +5,19 @@ target j, the objective is
 
 .. math::
 
-    \phi_S \sum_i y_i S_i + \phi_T \sum_j \Big(\sum_i \alpha_{ij} T_{ij} + m_j(\alpha_j)\Big)
+    \phi_S \sum_i y_i S_i + \phi_T \sum_j \sum_i \alpha_{ij} T_{ij}
     + \phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0]
 
 subject to :math:`\sum_i \alpha_{ij} = 1 - y_j` and :math:`\alpha_{ij} \le y_i`. The last
 constraint is missing in the paper (its eq. 12 multiplies phantom links by zero in the transfer
-term and lets them satisfy eq. 13). ``m_j`` is 0, or what mixing sources adds.
+term and lets them satisfy eq. 13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,8 @@ from ..errors import InputError, MismatchError
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
-Mixing = Literal["none", "variance"]
-MIXINGS: tuple[str, ...] = get_args(Mixing)
 # Arrays of a network, and how many of their axes are its devices.
-_AXES = {
-    "source": 1, "transfer": 2, "energy": 2, "eligible": 1, "labelled": 1, "shares": 1,
-    "class_errors": 2,
-}  # fmt: skip
+_AXES = {"source": 1, "transfer": 2, "energy": 2, "eligible": 1}
 
 
 class NoEligibleSource(InputError):  # noqa: N818 - says what is, as its code does
@@ -66,22 +61,11 @@ class LinkCosts:
         without labels must not.
     names
         Names of the devices, all different; by default ``"0"``, ``"1"`` ...
-    labelled
-        Shape (N,): labelled records of each device, for ``mixing="variance"``; positive where
-        eligible.
-    shares
-        Shape (N, C): class proportions of every device, rows summing to 1, for
-        ``solve_coverage``.
-    class_errors
-        Shape (N, N, C): expected error of source i on class c of device j, in [0, 1], for
-        ``solve_coverage``.
-    mixing_scale
-        Factor of what mixing adds: c of the variance.
 
     Raises
     ------
     InputError
-        NaN, negative energy or scale, ``-inf`` anywhere, shares or errors of classes out of range.
+        NaN, negative energy or scale, ``-inf`` anywhere.
     MismatchError
         Arrays of sizes that do not fit together, fewer than two devices, doubled names.
 
@@ -98,10 +82,6 @@ class LinkCosts:
     phi: tuple[float, float, float]
     eligible: Flags
     names: tuple[str, ...]
-    labelled: Array | None
-    shares: Array | None
-    class_errors: Array | None
-    mixing_scale: float
 
     def __init__(
         self,
@@ -112,10 +92,6 @@ class LinkCosts:
         phi: Sequence[float] = (1.0, 5.0, 1.0),
         eligible: npt.ArrayLike | None = None,
         names: Sequence[str] | None = None,
-        labelled: npt.ArrayLike | None = None,
-        shares: npt.ArrayLike | None = None,
-        class_errors: npt.ArrayLike | None = None,
-        mixing_scale: float = 1.0,
     ) -> None:
         costs = _numbers(source, "source")
         n = len(costs) if costs.ndim == 1 else 0
@@ -131,11 +107,7 @@ class LinkCosts:
             "phi": checked_phi(phi),
             "eligible": _flags(eligible, n),
             "names": _names(names, n),
-            "mixing_scale": _scale(mixing_scale),
-            "labelled": _finite(labelled, "labelled", n),
         }
-        for name, values in (("shares", shares), ("class_errors", class_errors)):
-            fields[name] = None if values is None else _numbers(values, name)
         if (fields["energy"] < 0).any():
             i, j = np.argwhere(fields["energy"] < 0)[0]
             raise InputError(f"energy[{i}, {j}] is negative.", code="costs-negative")
@@ -151,9 +123,6 @@ class LinkCosts:
                 "costs times their scales (phi) are too large for numbers. Use larger units.",
                 code="costs-large",
             )
-        if labelled is not None:
-            _check_labelled(fields["labelled"], fields["eligible"])
-        _check_classes(fields["shares"], fields["class_errors"], n)
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -229,10 +198,10 @@ def checked_phi(phi: Any, *_: str) -> tuple[float, float, float]:
 
 
 def _scale(value: float) -> float:
-    number = real(value, "a scale (phi, mixing_scale)", "costs-type")
+    number = real(value, "a scale (phi)", "costs-type")
     if number < 0:
         raise InputError(
-            f"a scale (phi, mixing_scale) is {number}; it must be 0 or more.",
+            f"a scale (phi) is {number}; it must be 0 or more.",
             code="costs-negative",
         )
     return number
@@ -259,40 +228,6 @@ def _names(names: Sequence[str] | None, n: int) -> tuple[str, ...]:
             code="device-names",
         )
     return texts
-
-
-def _check_labelled(labelled: Array, eligible: Flags) -> None:
-    if (labelled < 0).any():
-        raise InputError("a count of labelled records is negative.", code="costs-negative")
-    if (labelled[eligible] <= 0).any():
-        raise InputError(
-            "a device may be a source and has no labelled record. Mark it as not eligible.",
-            code="labels-absent",
-        )
-
-
-def _check_classes(shares: Array | None, errors: Array | None, n: int) -> None:
-    if shares is None or errors is None:
-        if shares is errors:
-            return
-        raise MismatchError(
-            "one of shares and class_errors was given without the other.", code="coverage-shape"
-        )
-    classes = shares.shape[-1:]
-    if shares.shape != (n, *classes) or errors.shape != (n, n, *classes) or 0 in classes:
-        raise MismatchError(
-            f"shares have shape {shares.shape} and class_errors {errors.shape}; ({n}, C) and "
-            f"({n}, {n}, C) are needed.",
-            code="coverage-shape",
-        )
-    sound = (shares >= 0) & (shares < np.inf)
-    if not sound.all() or not ((errors >= 0) & (errors <= 1)).all():
-        raise InputError(
-            "shares or errors of classes are not finite, negative, or above 1.",
-            code="coverage-range",
-        )
-    if np.abs(shares.sum(axis=1) - 1.0).max() > 1e-6:
-        raise InputError("class shares of a device do not sum to 1.", code="coverage-range")
 
 
 def canonical_order(costs: LinkCosts) -> Indices:

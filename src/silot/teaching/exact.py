@@ -8,22 +8,15 @@ import numpy as np
 
 from ..options import Check, number
 from .costs import (
-    Array,
-    Indices,
     LinkCosts,
-    Mixing,
     NoEligibleSource,
     canonical_order,
     reordered,
     restored,
 )
 from .location import Location, Problem, locate
-from .mixing import Mixture, mixture_named
 from .plan import TOLERANCE, UNSERVED, LinkPlan, best_alpha, make_plan, unreachable
-from .tangents import Solution, listable, outer_approximation
 
-# What tangents reach in reasonable time; a gap of 0 would keep them busy until the time limit.
-DEFAULT_GAP = 1e-4
 # Relative gap below which branch and bound tells plans no more apart.
 _RESOLUTION = 1e-7
 SECONDS = Check(number(above=0).of, float, "float, above 0")
@@ -35,14 +28,13 @@ _OPTIMAL = "proven optimal: no plan has a lower objective at these costs"
 def solve_exact(
     costs: LinkCosts,
     *,
-    mixing: Mixing = "none",
     allow_unserved: float | None = None,
     time_limit: float = 60.0,
     gap: float = 0.0,
 ) -> LinkPlan:
     r"""Best sources, links and weights, with a proof.
 
-    Without mixing each target does best with one source, so the problem is facility location:
+    Each target does best with one source, so the problem is facility location:
     with :math:`y_i = 1` for a source and :math:`c_{ij} = \phi_T T_{ij} + \phi_E K_{ij}`,
 
     .. math::
@@ -53,32 +45,17 @@ def solve_exact(
     Local search finds a plan, Lagrange multipliers bound all others and leave out what no better
     plan can use, and branch and bound with multipliers decides the others.
 
-    With mixing, weights a at target j add
-
-    ========= ====================================================================
-    variance  :math:`m_j(a) = c \sqrt{\sum_i a_i^2 / n_i}`, n labelled records: few records make
-              an uncertain model, and independent errors average out
-    ========= ====================================================================
-
-    It is convex in a, and each link in use costs its energy. With up to 14 possible
-    sources, and 20 where energy leaves few supports worth a look, every set of sources and
-    every support of every target is compared, in closed form. With more, tangents bound the
-    convex part from below in a mixed-integer program, which is solved again with more of them
-    until the gap is small or time is up; it may be, with a gap of some per cent.
-
     Parameters
     ----------
     costs
         The network.
-    mixing
-        What mixing sources adds to a target's cost, as below.
     allow_unserved
         Cost of leaving a target without a model; ``None`` does not allow it. Such a target has
         ``psi`` 1, weights 0, and is listed in ``unserved``.
     time_limit
         Seconds after which the best plan so far is returned, with its bound.
     gap
-        Relative gap that is good enough; 0 asks for the optimum, and with tangents for 1e-4.
+        Relative gap that is good enough; 0 asks for the optimum.
 
     Returns
     -------
@@ -94,9 +71,7 @@ def solve_exact(
         No device may be a source (``no-eligible-source``).
     InputError
         A device that may not be a source and has no link in (``target-unreachable``); options
-        out of range; data of the mixing that were not given.
-    SolverError
-        The mixed-integer solver failed (with mixing).
+        out of range.
 
     Notes
     -----
@@ -115,14 +90,7 @@ def solve_exact(
     >>> plan = solve_exact(costs)
     >>> plan.links, plan.objective, plan.gap
     ((('0', '2', 1.0),), 8.0, 0.0)
-    >>> costs = LinkCosts(
-    ...     [0.1, 0.1, 9], [[0.2] * 3] * 3, [[0.01] * 3] * 3, labelled=[100, 100, 1]
-    ... )
-    >>> plan = solve_exact(costs, mixing="variance")
-    >>> plan.alpha[:, 2].tolist(), plan.gap
-    ([0.5, 0.5, 0.0], 0.0)
     """
-    mixture = mixture_named(mixing, costs)
     price = UNSERVED.of(allow_unserved, "allow_unserved", "option-unserved")
     SECONDS.of(time_limit, "time_limit", "option-time-limit")
     GAP.of(gap, "gap", "option-gap")
@@ -131,35 +99,24 @@ def solve_exact(
     began = time.perf_counter()
     order = canonical_order(costs)
     listed = reordered(costs, order)
-    if mixing == "none":
-        solved = _located(listed, price, time_limit, gap)
-    elif listable(listed, mixture):
-        solved = _compared(listed, mixture, price)
-    else:
-        solved = outer_approximation(
-            listed,
-            mixture,
-            price,
-            gap=gap or DEFAULT_GAP,
-            time_limit=time_limit - (time.perf_counter() - began),
-        )
-    alpha = solved.alpha
-    # Which sources are open decides everything but the weights, which have a closed form.
-    if alpha is None:
-        alpha = best_alpha(solved.psi, listed, mixing=mixing, allow_unserved=price)
+    problem = Problem.of(listed.phi[0] * listed.source, listed.links, listed.eligible, price)
+    location = locate(problem, time_limit=time_limit, gap=gap)
+    kinds = np.where(location.open, 0, 1).astype(np.int64)
+    # Which sources are open decides everything but the weights.
+    alpha = best_alpha(kinds, listed, allow_unserved=price)
     # The order of the devices that came in, so that the plan fits the caller's costs.
-    psi, alpha = restored(solved.psi, alpha, order)
+    psi, alpha = restored(kinds, alpha, order)
     return make_plan(
         psi,
         alpha,
         costs,
         method="exact",
-        status=solved.status,
-        lower_bound=solved.bound,
-        tolerance=solved.tolerance,
+        status=_status(location, gap, time_limit),
+        lower_bound=location.bound,
+        # The gap of a finished search is rounding.
+        tolerance=max(gap, _RESOLUTION if location.finished else TOLERANCE),
         seconds=time.perf_counter() - began,
-        details=solved.details,
-        mixing=mixing,
+        details={"nodes": float(location.nodes)},
         allow_unserved=price,
     )
 
@@ -177,20 +134,6 @@ def _check_servable(costs: LinkCosts) -> None:
         raise unreachable(costs.names[int(np.argmax(alone))])
 
 
-def _located(costs: LinkCosts, price: float | None, time_limit: float, gap: float) -> Solution:
-    """Solve facility location: without mixing one source is best for each target."""
-    problem = Problem.of(costs.phi[0] * costs.source, costs.links, costs.eligible, price)
-    location = locate(problem, time_limit=time_limit, gap=gap)
-    return Solution(
-        psi=np.where(location.open, 0, 1).astype(np.int64),
-        status=_status(location, gap, time_limit),
-        bound=location.bound,
-        # The gap of a finished search is rounding.
-        tolerance=max(gap, _RESOLUTION if location.finished else TOLERANCE),
-        details={"nodes": float(location.nodes)},
-    )
-
-
 def _status(location: Location, gap: float, time_limit: float) -> str:
     if location.finished:
         if gap == 0:
@@ -200,40 +143,3 @@ def _status(location: Location, gap: float, time_limit: float) -> str:
         f"stopped at the time limit of {time_limit:g} s: the plan holds every constraint, and "
         "lower_bound tells how far from the best it can be. Raise time_limit, or accept a gap"
     )
-
-
-def _compared(costs: LinkCosts, mixture: Mixture, price: float | None) -> Solution:
-    """Compute the cost of every set of sources, and take the least."""
-    may = np.flatnonzero(costs.eligible)
-    e = len(may)
-    total = np.zeros(2**e)
-    sets = np.arange(2**e)
-    for bit, i in enumerate(may):
-        total[(sets >> bit) & 1 == 1] += costs.phi[0] * costs.source[i]
-    for j in range(costs.size):
-        served = _served(costs, j, may, mixture, price)
-        own = np.flatnonzero(may == j)
-        if len(own):  # a source needs no model
-            served = np.where((sets >> own[0]) & 1 == 1, 0.0, served)
-        total += served
-    best = int(np.argmin(total))
-    psi = np.ones(costs.size, dtype=np.int64)
-    psi[may[(best >> np.arange(e)) & 1 == 1]] = 0
-    return Solution(psi, _OPTIMAL, np.inf, TOLERANCE, {"sets": float(2**e)})
-
-
-def _served(costs: LinkCosts, j: int, may: Indices, mixture: Mixture, price: float | None) -> Array:
-    """Compute the least cost of serving j, for every set of sources by mask."""
-    bits = np.flatnonzero(np.isfinite(costs.links[may, j]))
-    table = mixture.shape(costs, j, may[bits]).table()
-    cost = np.full(2 ** len(may), np.inf)
-    masks = np.zeros(len(table), dtype=np.intp)
-    for place, bit in enumerate(bits):
-        masks[1 << place : 2 << place] = masks[: 1 << place] | (1 << bit)
-    cost[masks] = table
-    if price is not None:
-        cost[0] = price
-    for bit in range(len(may)):  # what a set can do, every larger one can
-        halves = cost.reshape(-1, 2, 1 << bit)
-        np.minimum(halves[:, 1], halves[:, 0], out=halves[:, 1])
-    return cost

@@ -154,7 +154,7 @@ def terms_figure(plan: LinkPlan) -> Picture:
     terms = plan.terms
     parts = [("training at sources", terms.source), ("transfer to targets", terms.transfer)]
     parts += [("energy of links", terms.energy)]
-    parts += [("mixing of sources", terms.mixing)] if terms.mixing else []
+    parts += [("averaging", terms.averaging)] if terms.averaging else []
     parts += [("targets unserved", terms.unserved)] if plan.unserved else []
     titles, values = zip(*parts, strict=True)
     ends = np.cumsum(values)

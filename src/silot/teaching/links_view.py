@@ -105,8 +105,8 @@ def plan_rows(plan: LinkPlan, unit: str = "J") -> dict[str, str]:
         f"transfer {short_number(terms.transfer)}",
         f"energy {short_number(terms.energy)}",
     ]
-    if terms.mixing:
-        parts.append(f"mixing {short_number(terms.mixing)}")
+    if terms.averaging:
+        parts.append(f"averaging {short_number(terms.averaging)}")
     if plan.unserved:
         parts.append(f"unserved {short_number(terms.unserved)}")
     rows = {
@@ -118,7 +118,7 @@ def plan_rows(plan: LinkPlan, unit: str = "J") -> dict[str, str]:
     if plan.unserved:
         rows["unserved"] = ", ".join(plan.unserved)
     return rows | {
-        "method": f"{plan.method}, mixing {plan.mixing}, {plan.seconds:.2f} s",
+        "method": f"{plan.method}, {plan.seconds:.2f} s",
         "status": plan.status,
     }
 

@@ -9,12 +9,13 @@ has, and whose records of a class its own look like.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from ..errors import InputError, MismatchError
+from ..errors import InputError
 
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -27,128 +28,70 @@ _RIDGE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Matching:
-    """What is expected of every source at every target, class by class."""
+class Explained:
+    """The records of one device as a mixture of the classes of sources."""
 
+    origin: Array
+    """Share of each class of each source (S, C); they sum to 1, but for classes without a mean."""
     shares: Array
-    """Shape (N, C): estimated class proportions of every device's records."""
-    errors: Array
-    """Shape (N, N, C): expected error of source i on the records of class c of device j; 1 where
-    the source never saw the class."""
-    transfer: Array
-    r"""Shape (N, N): :math:`T_{ij} = \sum_c \pi_{jc} e_{ijc}`, the expected error of source i at
-    device j; 1 where i is no source."""
-    between: Array
-    """Shape (N, N): distance of the records of one class at two sources, averaged over the classes
-    both have; NaN where either is no source."""
-    excess: Array
-    """Shape (N,): the square of what the mixture leaves unexplained of each device's mean, over
-    what chance leaves of so many records (``excess``); NaN where ``records`` were not given."""
+    """Estimated class proportions (C,)."""
+    excess: float
+    """The square of what the mixture leaves unexplained, over what sampling explains."""
+    even_excess: float
+    """The same of all labelled records of the sources, in the proportions that they have."""
 
 
-def match(
-    means: npt.ArrayLike,
-    class_means: npt.ArrayLike,
-    counts: npt.ArrayLike,
-    class_errors: npt.ArrayLike,
-    *,
-    labelled: npt.ArrayLike | None = None,
-    records: npt.ArrayLike | None = None,
-) -> Matching:
-    r"""Explain every device's records by the sources' classes; expect errors from that.
+def explain_records(
+    mean: Array, records: int, class_means: Array, counts: npt.NDArray[Any], labelled: Array
+) -> Explained:
+    r"""Explain the records of a device by the classes of sources.
 
-    .. math::
-        w_j = \arg\min_{w \in \Delta} \Big|\mu_j - \sum_{kc} w_{kc} m_{kc}\Big|^2 + 10^{-3} |w|^2,
-        \quad \pi_{jc} = \sum_k w_{jkc}, \quad
-        e_{ijc} = \min\Big(1, e_{ic} + \sum_k \frac{w_{jkc}}{\pi_{jc}} d_{ik}\Big)
-
-    with :math:`d_{ik}` the root of the mean, over the classes both sources have, of the unbiased
-    squared distance of their class means.
+    .. math:: w = \arg\min_{w \in \Delta} \Big|\mu - \sum_{kc} w_{kc} m_{kc}\Big|^2
+        + 10^{-3} |w|^2, \quad \pi_c = \sum_k w_{kc}
 
     Parameters
     ----------
-    means
-        Shape (N, D): mean features of all records of every device.
+    mean, records
+        Mean features of all records of the device (D,), and of how many.
     class_means
-        Shape (N, C, D): mean features of the labelled records by class.
+        Mean features of the labelled records of every source by class (S, C, D).
     counts
-        Shape (N, C): records behind each of these means; 0 for none. A device without any is
-        no source.
-    class_errors
-        Shape (N, C): error each source expects on its own records of a class.
+        Records behind each of these means (S, C); 0 for none.
     labelled
-        Shape (N, C): labelled records of every class; by default ``counts``. A class that has
-        labelled records and no mean anywhere, for it is too small everywhere, is taken to have
-        the share at every device that it has of all labelled records.
-    records
-        Shape (N,): records behind each of the ``means``.
-
-    Returns
-    -------
-    Matching
+        Labelled records (S, C). A class that has some and no mean anywhere, for it is too small
+        everywhere, has the share that it has of all labelled records.
 
     Raises
     ------
-    InputError, MismatchError
-        Arrays that do not fit together or are not finite; no labelled class anywhere.
+    InputError
+        No mean of any class.
 
     Examples
     --------
-    >>> means = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
-    >>> labelled = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]], [[0.0] * 2] * 2]
-    >>> matching = match(means, labelled, [[9, 0], [0, 9], [0, 0]], [[0, 1], [1, 0], [1, 1]])
-    >>> matching.shares[2].round(2), matching.transfer[:, 2].round(2)
-    (array([0.5, 0.5]), array([0.5, 0.5, 1. ]))
+    >>> own = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
+    >>> counts = np.array([[9, 0], [0, 9]])
+    >>> explain_records(np.array([0.5, 0.5]), 9, own, counts, counts * 1.0).shares.round(2)
+    array([0.5, 0.5])
     """
-    mean, own = _finite(means, 2, "means"), _finite(class_means, 3, "class_means")
-    numbers = np.asarray(counts)
-    expected = _finite(class_errors, 2, "class_errors")
-    devices, classes, width = own.shape
-    shapes = (mean.shape, numbers.shape, expected.shape)
-    if shapes != ((devices, width), (devices, classes), (devices, classes)):
-        raise MismatchError(
-            f"means {mean.shape}, class_means {own.shape}, counts {numbers.shape} and "
-            f"class_errors {expected.shape} do not fit together.",
-            code="matching-shape",
-        )
-    rows, columns = np.nonzero(numbers > 0)
+    rows, columns = np.nonzero(counts > 0)
     if len(rows) == 0:
         raise InputError(
             "no device tells the mean of any class: classes are too small for so many features. "
             "Give fewer features, or more labels.",
             code="labels-absent",
         )
-    trained = numbers if labelled is None else np.asarray(labelled)
-    if trained.shape != numbers.shape or (trained < numbers).any():
-        raise MismatchError(
-            "labelled has another shape than counts, or a smaller count.", code="matching-shape"
-        )
-    between = class_distances(own, numbers)
-    own_errors = np.where(trained > 0, expected, 1.0)
-    blind = np.where((numbers > 0).any(axis=0), 0.0, trained.sum(axis=0) / trained.sum())
-    shares = np.zeros((devices, classes))
-    errors = np.ones((devices, devices, classes))
-    over = np.full(devices, np.nan)
-    sources = np.flatnonzero((numbers > 0).any(axis=1))
-    parts = own[rows, columns].T
-    for j in range(devices):
-        weights = mixture(parts, mean[j])
-        if records is not None:
-            behind = np.asarray(records)[j]
-            over[j] = excess(mean[j], behind, parts, numbers[rows, columns], weights)
-        origin = np.zeros((devices, classes))
-        origin[rows, columns] = weights
-        shares[j] = origin.sum(axis=0)
-        # A class the target does not seem to have gets the origin of all its records.
-        of_class = np.where(
-            shares[j] > 0, origin / np.where(shares[j] > 0, shares[j], 1.0), origin.sum(1)[:, None]
-        )
-        away = between[np.ix_(sources, sources)] @ of_class[sources]
-        errors[sources, j] = np.minimum(1.0, own_errors[sources] + away)
-    # Classes too small for a mean anywhere keep the share that they have of all labelled records.
-    shares = (1.0 - blind.sum()) * shares + blind
-    transfer = np.einsum("jc,ijc->ij", shares, errors)
-    return Matching(shares, errors, transfer, between, over)
+    parts, behind = class_means[rows, columns].T, counts[rows, columns]
+    weights = mixture(parts, mean)
+    origin = np.zeros(counts.shape)
+    origin[rows, columns] = weights
+    is_blind = ~(counts > 0).any(axis=0)
+    blind = np.where(is_blind, labelled.sum(axis=0) / labelled.sum(), 0.0)
+    return Explained(
+        origin=origin,
+        shares=(1.0 - blind.sum()) * origin.sum(axis=0) + blind,
+        excess=excess(mean, records, parts, behind, weights),
+        even_excess=excess(mean, records, parts, behind, behind / behind.sum()),
+    )
 
 
 def mixture(parts: Array, mean: Array) -> Array:
@@ -199,39 +142,3 @@ def _chance(means: Array, counts: npt.ArrayLike) -> Array:
     spread = np.maximum(1.0 - np.sum(means**2, axis=0), 0.0)
     # Of one record there is no telling how far its mean is off.
     return np.where(np.asarray(counts) > 1, spread / np.maximum(np.asarray(counts) - 1, 1), 1.0)
-
-
-def class_distances(class_means: Array, counts: Counts) -> Array:
-    """Distances of sources whose classes are compared one by one, (N, N).
-
-    Sources without a common class are as far apart as others are on average. Features have
-    norm 1, hence a mean of n of them is off by (1 - |mean|^2) / (n - 1), squared.
-    """
-    devices = len(class_means)
-    noise = _chance(np.moveaxis(class_means, 2, 0), counts)
-    between = np.full((devices, devices), np.nan)
-    sources = np.flatnonzero((counts > 0).any(axis=1))
-    for i in sources:
-        for k in sources[sources > i]:
-            both = (counts[i] > 0) & (counts[k] > 0)
-            if both.any():
-                squares = ((class_means[i, both] - class_means[k, both]) ** 2).sum(axis=1)
-                excess = np.maximum(squares - noise[i, both] - noise[k, both], 0.0)
-                between[i, k] = between[k, i] = float(excess.mean()) ** 0.5
-    pairs = np.ix_(sources, sources)
-    table = between[pairs]
-    upper = table[np.triu_indices(len(sources), 1)]
-    distances = upper[~np.isnan(upper)]
-    table[np.isnan(table)] = float(distances.mean()) if len(distances) else 0.0
-    np.fill_diagonal(table, 0.0)
-    between[pairs] = table
-    return between
-
-
-def _finite(values: npt.ArrayLike, ndim: int, name: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != ndim or not np.isfinite(array).all():
-        raise InputError(
-            f"{name} is no array of finite numbers with {ndim} axes.", code="matching-shape"
-        )
-    return array

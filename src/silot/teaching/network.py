@@ -132,8 +132,6 @@ class Network(_Checked):
         Share of j's records on which the models of i and j differ,
         :math:`\hat\varepsilon_j(h_j, h_i)`; ``None`` leaves the term out, as the published runs
         do.
-    mixing_scale
-        As of ``LinkCosts``.
 
     Raises
     ------
@@ -166,7 +164,6 @@ class Network(_Checked):
     unlabelled_error: float | None = Field(default=1.0, ge=0, le=1)
     minimum_labelled: int = Field(default=1, ge=1)
     disagreement: Rows | None = None
-    mixing_scale: float = Field(default=1.0, ge=0, allow_inf_nan=False)
 
     def __init__(self, /, **fields: Any) -> None:
         names = _names(fields.get("devices"))
@@ -296,8 +293,6 @@ class Network(_Checked):
             phi=self.phi,
             eligible=labelled >= self.minimum_labelled,
             names=self.names,
-            labelled=labelled,
-            mixing_scale=self.mixing_scale,
         )
 
     def _energy(self) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,8 @@ from ..errors import InputError, MismatchError
 from ..federation.answer import Array
 from ..options import Check, anything, none_or, number, option, word
 from .costs import LinkCosts, checked_phi
-from .coverage import solve_coverage
 from .federated import ModelSpec
 from .federated.modelling import Devices, Means, Trained
-from .matching import Matching
 from .network import Constants, Network
 from .plan import LinkPlan
 from .result import Divergences
@@ -40,7 +38,6 @@ class Evidence:
     spec: ModelSpec
     means: Mapping[str, Means]
     apart: Divergences | None
-    matching: Matching | None
 
     @property
     def models(self) -> dict[str, Array]:
@@ -92,9 +89,8 @@ class Costs(Links):
     """What a network costs, and how its links are chosen at these costs."""
 
     phi: Sequence[float] | None = option(
-        "Scales of source errors, target errors and energy (joule). By default (1, 5, 1), the "
-        'paper\'s; for ``"coverage"`` (0, 1, .001 a mean link): all that may are sources, and a '
-        "link must lower the expected error of a target by .001.",
+        'For ``"bound"``: scales of source errors, target errors and energy (joule). By default '
+        "(1, 5, 1), the paper's.",
         none_or(
             Check(
                 checked_phi,
@@ -120,11 +116,6 @@ class Costs(Links):
     unlabelled_error: float | None = option(
         'Of eq. 17 and 18 (``adaptation.Network``), for ``"bound"``.',
         anything("float, from 0 to 1, or None"),
-        default=1.0,
-    )
-    mixing_scale: float = option(
-        "Factor of what mixing adds, as of ``LinkCosts``.",
-        anything("float, 0 or more"),
         default=1.0,
     )
     rates: npt.ArrayLike = option(
@@ -182,7 +173,7 @@ class Costs(Links):
 
     @property
     def _bound(self) -> dict[str, Any]:
-        return self.values("constants", "delta", "unlabelled_error", "mixing_scale")
+        return self.values("constants", "delta", "unlabelled_error")
 
     def costs_of(self, evidence: Evidence, holders: tuple[str, ...]) -> LinkCosts:
         """Compute costs of the network by eq. 17 and 18, or by errors where these are estimated.
@@ -194,32 +185,18 @@ class Costs(Links):
         rows, rates = evidence.rows(self._powers_of(holders)), self.rates
         if isinstance(rates, np.ndarray):
             rates = rates[np.ix_(*[[holders.index(name) for name in names]] * 2)]
-        bound = Network(
+        costs = Network(
             devices=tuple(rows),
             divergence=2.0 * half,
             rates_mbit=rates,
             model_bits=self.model_bits or float(_BITS * evidence.spec.size),
             **self._bound,
         ).costs()
-        bound = replace(
-            bound,
-            phi=self.phi or self.default_phi(bound.energy),
+        return replace(
+            costs,
+            phi=self.phi or PHI,
             eligible=np.array([name in evidence.trained for name in names]),
         )
-        matching = evidence.matching
-        if matching is None:
-            return bound
-        return replace(
-            bound,
-            source=np.array([1.0 if row["error"] is None else row["error"] for row in rows]),
-            transfer=matching.transfer,
-            shares=matching.shares,
-            class_errors=matching.errors,
-        )
-
-    def default_phi(self, energy: Array) -> tuple[float, float, float]:
-        """Return the scales where ``phi`` is ``None``: the paper's."""
-        return PHI
 
     def _pair_costs(self, apart: Divergences | None, names: tuple[str, ...]) -> Array:
         """Return half of the divergences as errors."""
@@ -235,150 +212,59 @@ def energy_share(plan: LinkPlan, costs: LinkCosts) -> float:
     return plan.energy / total if total > 0 else 0.0
 
 
-Objective = Literal["coverage", "matched", "bound"]
-
-# What a link of mean energy must lower the expected error by.
-_LINK = 1e-3
-# Share of the energy of all links, about that of the paper's table I.
-_BUDGET = 0.275
+Objective = Literal["transfer", "bound"]
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
 
 
 class Choosing(Costs):
     """What a plan is to be good at."""
 
     objective: Objective | None = option(
-        '``"coverage"``, the default: every class of a target by a source that knows it, within '
-        '``budget`` (``adaptation.solve_coverage``). ``"matched"``: the paper\'s objective with '
-        'expected errors of ``adaptation.match`` for :math:`T_{ij}`. ``"bound"``: the paper\'s '
-        "objective with its eq. 17 and 18.",
-        none_or(word(*get_args(Objective))),
+        '``"transfer"``, the default: every device gets the mixture of least expected Brier score, '
+        "from scores of every model where there are labels (``silot.teaching.transfer``). "
+        '``"bound"``: the paper\'s objective with its eq. 17 and 18.',
+        none_or(word(*OBJECTIVES)),
         default=None,
-        brief="Every class of a target taught, errors matched, or the paper's bound. Default: "
-        "coverage, or bound with --method st-lf.",
+        brief="Mixtures of least expected error, or the paper's bound. Default: transfer, or bound "
+        "with --method st-lf.",
     )
-    budget: float | Literal["auto"] | None = option(
-        'For ``"coverage"``: largest share of the energy of all links; one link a target is '
-        'always allowed. ``None`` for no limit. ``"auto"`` is .275, about what the paper\'s plans '
-        "use, or two links a target where no more than three devices can be sources.",
-        anything("float, 'auto' or None", float),
-        default="auto",
-        brief="For coverage: share of the energy of all links. Default: 0.275, or two links a "
-        "target where three devices or fewer have labels.",
+    budget: float | None = option(
+        'For ``"transfer"``: largest share of the energy of all links; every device keeps one. '
+        "``None`` for no limit.",
+        none_or(number(above=0)),
+        default=None,
+        brief="For transfer: most energy of links, as a share of that of all. Default: no limit.",
     )
 
     def fit(self) -> None:
         super().fit()
-        self.aim.check(self)
-
-    @property
-    def aim(self) -> Aim:
-        """The objective as an object; ``"coverage"`` where none was given."""
-        return AIMS[self.objective or "coverage"]
-
-    def default_phi(self, energy: Array) -> tuple[float, float, float]:
-        return self.aim.phi(energy)
-
-    def budget_of(self, sources: int) -> float | None:
-        """Return the largest share of the energy of all links, where so many may be sources."""
-        if isinstance(self.budget, str) and self.budget != "auto":
-            raise InputError(
-                f"budget is {self.budget!r}; give a share above 0, 'auto' or None.",
-                code="option-budget",
-            )
-        if self.budget != "auto":
-            return self.budget
-        # A share of few links is less than two of them, and classes need more than one.
-        return _BUDGET if sources > 3 else min(1.0, 2.0 / sources)
-
-
-class Aim:
-    """An objective: here the paper's, with expected errors in place of bounds."""
-
-    name: ClassVar[str] = "matched"
-    estimates: ClassVar[bool] = True
-    """Whether class proportions and errors at targets are estimated."""
-    useless: ClassVar[tuple[str, ...]] = ("budget", "constants", "delta", "unlabelled_error")
-
-    def check(self, options: Choosing) -> None:
-        """Raise where options are out of range, or the objective has no use for them."""
-        for name in self.useless:
-            if getattr(options, name) not in _UNUSED[name]:
-                users = " or ".join(k for k, aim in AIMS.items() if name not in aim.useless)
+        for name in _OF_BOUND if self.by_transfer else ("budget",):
+            if getattr(self, name) not in _UNUSED[name]:
                 raise InputError(
-                    f"objective={self.name!r} has no use for {name}. Leave it out, or give "
-                    f"objective={users}.",
+                    f"objective={self.objective or 'transfer'!r} has no use for {name}. Leave it "
+                    f"out, or give objective={'bound' if self.by_transfer else 'transfer'!r}.",
                     code="option-objective",
                 )
-        self.try_out(options)
+        if not self.by_transfer:
+            # A network of two, which raises at once what the solver refuses.
+            self.solve(self.toy())
 
-    def try_out(self, options: Choosing) -> None:
-        """Solve a network of two, which raises at once what the solver refuses."""
-        self.solve(options, options.toy())
-
-    def phi(self, energy: Array) -> tuple[float, float, float]:
-        """Return the scales where ``phi`` is ``None``: the paper's."""
-        return PHI
-
-    def solve(self, options: Choosing, costs: LinkCosts) -> LinkPlan:
-        """Solve for the plan that is best at these costs."""
-        return options.solve(costs)
+    @property
+    def by_transfer(self) -> bool:
+        """Whether links follow from scores of models, and not from the paper's bound."""
+        return self.objective in (None, "transfer")
 
 
-class Coverage(Aim):
-    """Every class of a target by a source that knows it; energy counts in that of a mean link."""
-
-    name = "coverage"
-    useless = ("method", "constants", "delta", "unlabelled_error")
-
-    def check(self, options: Choosing) -> None:
-        if options.mixing != "none":
-            raise InputError(
-                "objective='coverage' has its own reason to mix sources. Leave mixing out, or give "
-                "objective='matched'.",
-                code="option-mixing",
-            )
-        super().check(options)
-
-    def try_out(self, options: Choosing) -> None:
-        toy = options.toy()
-        if options.allow_unserved is not None:
-            raise InputError(
-                "objective='coverage' serves every target. Leave allow_unserved out.",
-                code="option-unserved",
-            )
-        shares, errors = np.ones((2, 1)), np.ones((2, 2, 1))
-        solve_coverage(
-            replace(toy, shares=shares, class_errors=errors), budget=options.budget_of(2)
-        )
-
-    def phi(self, energy: Array) -> tuple[float, float, float]:
-        finite = energy[np.isfinite(energy) & ~np.eye(len(energy), dtype=bool)]
-        mean = float(finite.mean()) if len(finite) else 0.0
-        return 0.0, 1.0, _LINK / mean if mean > 0 else 0.0
-
-    def solve(self, options: Choosing, costs: LinkCosts) -> LinkPlan:
-        return solve_coverage(
-            costs,
-            budget=options.budget_of(int(costs.eligible.sum())),
-            time_limit=options.time_limit,
-            gap=options.gap,
-        )
-
-
-class Bound(Aim):
-    """The paper's objective, with its bounds."""
-
-    name = "bound"
-    estimates = False
-    useless = ("budget",)
-
-
-AIMS: dict[str, Aim] = {aim.name: aim for aim in (Coverage(), Aim(), Bound())}
-
-# Values that say nothing.
+# Options of the paper's objective alone, and values that say nothing.
+_OF_BOUND = (
+    "method", "allow_unserved", "phi", "constants", "delta", "unlabelled_error", "gap",
+)  # fmt: skip
 _UNUSED: dict[str, tuple[object, ...]] = {
     "method": ("exact",),
-    "budget": ("auto",),
+    "allow_unserved": (None,),
+    "phi": (None,),
+    "gap": (0.0,),
+    "budget": (None,),
     "constants": (None, "none"),
     "delta": (0.1,),
     "unlabelled_error": (1.0,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,7 @@ from ..errors import InputError, MismatchError
 from ..federation.result import finite, finite_rows
 from ..options import Check, none_or, number
 from ..render.shown import Shown
-from .costs import Array, LinkCosts, Mixing, NoEligibleSource, canonical_order
-from .mixing import COVERAGE, Objective, mixture_named
-from .tangents import best_weights
+from .costs import Array, LinkCosts, NoEligibleSource, canonical_order
 
 
 @dataclass(frozen=True)
@@ -28,15 +26,15 @@ class LinkTerms:
     r""":math:`\phi_T \sum_{ij} \alpha_{ij} T_{ij}`."""
     energy: float
     r""":math:`\phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0]`."""
-    mixing: float = 0.0
-    r""":math:`\phi_T` times what mixing several sources adds to the targets' costs."""
+    averaging: float = 0.0
+    """What averaging models saves, 0 or less; of transfer alone."""
     unserved: float = 0.0
     """Cost of the targets that nobody serves."""
 
     @property
     def total(self) -> float:
         """The objective."""
-        return self.source + self.transfer + self.energy + self.mixing + self.unserved
+        return self.source + self.transfer + self.energy + self.averaging + self.unserved
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,10 +46,11 @@ class LinkPlan(Shown):
     names
         Devices, in the order of all arrays.
     psi
-        Shape (N,): 0 for a source, 1 for a target.
+        Shape (N,): 0 for a device that uses its own model alone, 1 for a target.
     alpha
         Shape (N, N): ``alpha[i, j]`` is the weight of source i's model at target j. Columns of
-        served targets sum to 1, all others are 0, and only rows of sources are not 0.
+        served targets sum to 1, all others are 0. By the paper's objective only devices with
+        ``psi`` 0 send; by transfer targets may, and use their own model beside others.
     objective, terms
         The exact objective, and its parts.
     lower_bound
@@ -64,8 +63,8 @@ class LinkPlan(Shown):
         Whether the gap is within the tolerance that was asked for.
     seconds
         Time of the solver.
-    method, mixing
-        What was solved, and with which objective.
+    method
+        What was solved: the paper's objective, or ``"transfer"``.
     energy
         Energy of all links together, in the units of ``LinkCosts.energy`` (joule from
         ``Network.costs``), not multiplied by any scale.
@@ -90,7 +89,6 @@ class LinkPlan(Shown):
     optimal: bool
     seconds: float
     method: str
-    mixing: str = "none"
     energy: float = 0.0
     unserved: tuple[str, ...] = ()
     history: tuple[Mapping[str, float], ...] = ()
@@ -98,8 +96,9 @@ class LinkPlan(Shown):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Names of the devices that train."""
-        return tuple(name for name, kind in zip(self.names, self.psi, strict=True) if kind == 0)
+        """Names of the devices that train: those with their own model alone, and all that send."""
+        sends = (self.alpha > 0).any(axis=1) | (self.psi == 0)
+        return tuple(name for name, is_source in zip(self.names, sends, strict=True) if is_source)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -109,7 +108,7 @@ class LinkPlan(Shown):
     @property
     def links(self) -> tuple[tuple[str, str, float], ...]:
         """Every link as (source, target, weight)."""
-        rows, columns = np.nonzero(self.alpha)
+        rows, columns = np.nonzero(self.alpha * (1.0 - np.eye(len(self.names))))
         return tuple(
             (self.names[i], self.names[j], float(self.alpha[i, j]))
             for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
@@ -130,7 +129,7 @@ class LinkPlan(Shown):
             "objective": finite(self.objective),
             "terms": {
                 name: finite(float(getattr(self.terms, name)))
-                for name in ("source", "transfer", "energy", "mixing", "unserved")
+                for name in ("source", "transfer", "energy", "averaging", "unserved")
             },
             "lower_bound": finite(self.lower_bound),
             "gap": finite(self.gap),
@@ -138,7 +137,6 @@ class LinkPlan(Shown):
             "optimal": self.optimal,
             "seconds": self.seconds,
             "method": self.method,
-            "mixing": self.mixing,
             "energy": finite(self.energy),
             "unserved": list(self.unserved),
             "history": [dict(entry) for entry in self.history],
@@ -158,7 +156,6 @@ def terms_of(
     alpha: npt.ArrayLike,
     costs: LinkCosts,
     *,
-    mixing: Objective = "none",
     unserved_cost: float | None = None,
 ) -> LinkTerms:
     r"""Parts of the exact objective of a plan.
@@ -166,7 +163,7 @@ def terms_of(
     .. math::
 
         \phi_S \sum_i (1 - \psi_i) S_i
-        + \phi_T \sum_j \Big(\sum_i \alpha_{ij} T_{ij} + m_j(\alpha_j)\Big)
+        + \phi_T \sum_{ij} \alpha_{ij} T_{ij}
         + \phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0] + u \cdot \#\text{unserved}
 
     A link costs its energy as soon as its weight is positive, however small.
@@ -179,9 +176,6 @@ def terms_of(
         Shape (N, N): weights, row = source, column = target.
     costs
         The network.
-    mixing
-        What mixing sources adds, :math:`m_j`; ``"coverage"`` for the objective of
-        ``solve_coverage``, which has another term of transfer.
     unserved_cost
         Cost u of a target without a model; ``None`` when every target must have one.
 
@@ -192,7 +186,7 @@ def terms_of(
     Raises
     ------
     InputError, MismatchError
-        As ``check_plan``; a mixing whose data the costs do not have.
+        As ``check_plan``.
 
     Examples
     --------
@@ -200,19 +194,16 @@ def terms_of(
     >>> terms_of([0, 1], [[0, 1], [0, 0]], costs).total
     14.0
     """
-    mixture = COVERAGE if mixing == "coverage" else mixture_named(mixing)
-    mixture.check(costs)
     unserved_cost = UNSERVED.of(unserved_cost, "allow_unserved", "option-unserved")
     check_plan(psi, alpha, costs, unserved=unserved_cost is not None)
     kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)
-    moved, mixed = mixture.terms(weights, costs)
+    active = weights > 0
     source, transfer, energy = costs.phi
     unserved = int(np.sum(kinds == 1) - np.sum(weights.sum(axis=0) > 0.5))
     return LinkTerms(
         source=source * float(costs.source[kinds == 0].sum()),
-        transfer=transfer * moved,
-        energy=energy * float(costs.energy[weights > 0].sum()),
-        mixing=transfer * mixed,
+        transfer=transfer * float(weights[active] @ costs.transfer[active]),
+        energy=energy * float(costs.energy[active].sum()),
         unserved=unserved * unserved_cost if unserved_cost is not None else 0.0,
     )
 
@@ -258,11 +249,15 @@ def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
             "the plan and the costs do not list the same devices in the same order.",
             code="plan-devices",
         )
+    if plan.method == "transfer":
+        own = float(np.where(plan.psi == 0, 1.0, np.diag(plan.alpha)) @ costs.source)
+        links = plan.alpha * (1.0 - np.eye(costs.size))
+        # What averaging saves was measured at the devices, and is no cost of a link.
+        return own + float(links[links > 0] @ costs.transfer[links > 0]) + plan.terms.averaging
     return terms_of(
         plan.psi,
         plan.alpha,
         costs,
-        mixing=cast("Objective", plan.mixing),  # checked there
         unserved_cost=plan.details.get("unserved_cost"),
     ).total
 
@@ -335,12 +330,11 @@ def best_alpha(
     psi: npt.ArrayLike,
     costs: LinkCosts,
     *,
-    mixing: Mixing = "none",
     allow_unserved: float | None = None,
 ) -> Array:
     """Optimal weights for given sources: every target decides alone.
 
-    Without mixing a target takes its cheapest source, weight 1: its cost is linear in its
+    A target takes its cheapest source, weight 1: its cost is linear in its
     weights and a link's energy does not shrink with its weight, so a vertex is optimal. Among
     equally cheap sources it takes the one that comes first by cost of training, then by costs
     of links, then by name.
@@ -351,8 +345,6 @@ def best_alpha(
         Shape (N,): 0 for a source, 1 for a target.
     costs
         The network.
-    mixing
-        What mixing sources adds.
     allow_unserved
         Cost of a target without a model; a target stays without one when that is cheaper.
 
@@ -372,7 +364,6 @@ def best_alpha(
     >>> best_alpha([0, 0, 1], costs)[:, 2]
     array([0., 1., 0.])
     """
-    mixture = mixture_named(mixing, costs)
     price = UNSERVED.of(allow_unserved, "allow_unserved", "option-unserved")
     kinds = checked_roles(psi, costs)
     sources, targets = np.flatnonzero(kinds == 0), np.flatnonzero(kinds == 1)
@@ -389,16 +380,9 @@ def best_alpha(
         raise unreachable(costs.names[targets[np.argmax(np.isinf(cheapest))]])
     limit = np.inf if price is None else price
     alpha = np.zeros((costs.size, costs.size))
-    if mixing == "none":
-        served = cheapest <= limit
-        chosen = ranked[np.argmin(links[:, served], axis=0)] if served.any() else ranked[:0]
-        alpha[chosen, targets[served]] = 1.0
-        return alpha
-    for place in np.flatnonzero(np.isfinite(cheapest)):
-        able, j = ranked[np.isfinite(links[:, place])], int(targets[place])
-        weights, value = best_weights(costs, j, able, mixture)
-        if value <= limit:
-            alpha[able, j] = weights
+    served = cheapest <= limit
+    chosen = ranked[np.argmin(links[:, served], axis=0)] if served.any() else ranked[:0]
+    alpha[chosen, targets[served]] = 1.0
     return alpha
 
 
@@ -434,14 +418,13 @@ def make_plan(
     seconds: float = 0.0,
     history: tuple[Mapping[str, float], ...] = (),
     details: Mapping[str, float] | None = None,
-    mixing: Objective = "none",
     allow_unserved: float | None = None,
 ) -> LinkPlan:
     """Check a plan and compute its exact terms; weights below 1e-9 are dropped.
 
     Parameters
     ----------
-    psi, alpha, costs, mixing
+    psi, alpha, costs
         As ``terms_of``.
     method, status, seconds, history, details
         As of ``LinkPlan``.
@@ -475,7 +458,7 @@ def make_plan(
     # Restore only what dropping small weights took away: a wrong sum must stay wrong.
     near = np.abs(sums - 1.0) < costs.size * 10 * TOLERANCE
     weights[:, near] /= sums[near]
-    terms = terms_of(kinds, weights, costs, mixing=mixing, unserved_cost=allow_unserved)
+    terms = terms_of(kinds, weights, costs, unserved_cost=allow_unserved)
     bound = min(lower_bound, terms.total)
     gap = (terms.total - bound) / max(1.0, abs(terms.total))
     unserved = (kinds == 1) & (weights.sum(axis=0) < 0.5)
@@ -494,7 +477,6 @@ def make_plan(
         optimal=bool(gap <= tolerance),
         seconds=seconds,
         method=method,
-        mixing=mixing,
         energy=float(costs.energy[weights > 0].sum()),
         unserved=tuple(costs.names[j] for j in np.flatnonzero(unserved)),
         history=history,

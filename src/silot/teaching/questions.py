@@ -21,6 +21,7 @@ from ..federation.question import Array, Codes, Names, Question, Subject, regist
 from .federated import Combination, ModelSpec, Rule, probabilities, random_features, train
 from .federated.features import in_units
 from .federated.questions import AboutLabelled, AboutModel, described, effective_records, nothing
+from .federated.training import cross_predictions, initial
 
 MOST_FEATURES = 1 << 16
 # Of random features.
@@ -29,6 +30,8 @@ _MOST_ITERATIONS = 100_000
 # Classifiers in one question: devices of one network that a device is compared with.
 _MOST_CLASSIFIERS = 4096
 _LEAST_PROBABILITY = 1e-12
+# Changes of models in one question.
+_MOST_CHANGES = 4096
 MOST_LOG_ODDS = -math.log(_LEAST_PROBABILITY)
 # Rows of features held at once.
 _CHUNK = 4096
@@ -272,6 +275,131 @@ class ClassFeatures(AboutLabelled):
         return Answer({"mean": lifted.mean(axis=0), "means": means, "counts": counts})
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScoreModels(AboutModel, AboutLabelled):
+    """Score models where the records have labels, and say how far apart their predictions are.
+
+    Of V changes of S models: predictions times ``factors`` (V, S, C), of records times and plus
+    ``moves`` (V, 2, d). The holder's ``own`` model is scored by models trained without the records
+    they are tested on, as ``TrainModel`` does with the same options. ``trained`` has the labelled
+    records of every model by class (S, C).
+
+    The answer: ``counts`` (C,) of labelled records; ``errors`` (V, C, S), halved Brier scores by
+    class; ``apart`` (V, S, S), halved squared distances of predictions; ``right`` (V,), the share
+    that the mixture with ``weights`` gets right; and without a change ``wrong`` (S, C), the share
+    of mistakes among classes that model and records both have, ``outputs`` (S, C) and
+    ``by_class`` (C, S, C), means of predictions.
+
+    Level record: models single records out, answer by answer.
+    """
+
+    kind: ClassVar[str] = "score-models"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    parameters: Array
+    weights: Array
+    trained: Codes
+    factors: Array
+    moves: Array
+    own: int = -1
+    iterations: int = 100
+    passes: float = 0.0
+    batch: int = 10
+    rate: float = 0.01
+    momentum: float = 0.0
+    folds: int = 0
+    seed: int = 0
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec, models = self.spec, models_of(self.parameters)
+        size, classes, width = len(models), len(decode_classes(self.classes)), points.shape[1]
+        changes = len(self.factors)
+        _bounded(
+            spec.classes == classes
+            and self.weights.shape == (size,)
+            and self.trained.shape == (size, classes)
+            and self.factors.shape == (changes, size, classes)
+            and self.moves.shape == (changes, 2, width)
+            and 0 < changes <= _MOST_CHANGES
+            and -1 <= self.own < size
+            and bool((self.factors > 0).all() and np.isfinite(self.factors).all())
+            and bool(np.isfinite(self.moves).all() and np.isfinite(models).all())
+        )
+        records = points[weights > 0]
+        inside = np.zeros((0, width)), np.zeros(0, dtype=np.int64)
+        if labels is not None and (labels[weights > 0] != self.unlabelled).any():
+            inside = self.labelled(points, weights, labels)
+        held_out = self._held_out(spec, *inside)
+        counts = self.class_counts(inside[1])
+        arrays: dict[str, Array] = {
+            "errors": np.zeros((changes, classes, size)),
+            "apart": np.empty((changes, size, size)),
+            "right": np.zeros(changes),
+        }
+        for v in range(changes):
+            outputs = self._outputs(spec, records, v)
+            arrays["apart"][v] = _distances(outputs)
+            if v == 0:
+                arrays["outputs"] = outputs.mean(axis=1)
+            outputs = self._outputs(spec, inside[0], v, held_out)
+            off = outputs - np.eye(classes)[inside[1]]
+            for c in np.flatnonzero(counts):
+                squares = off[:, inside[1] == c] ** 2
+                arrays["errors"][v, c] = squares.sum(axis=2).mean(axis=1) / 2.0
+            if len(inside[1]):
+                mixed = np.einsum("k,knc->nc", self.weights, outputs)
+                arrays["right"][v] = float((mixed.argmax(axis=1) == inside[1]).mean())
+            if v == 0:
+                arrays |= self._by_class(outputs, inside[1], counts)
+        return Answer({**arrays, "counts": counts})
+
+    def _outputs(
+        self, spec: ModelSpec, records: Array, change: int, held_out: Array | None = None
+    ) -> Array:
+        """Predictions of every model (S, n, C), changed."""
+        scale, shift = self.moves[change]
+        moved = records * scale + shift
+        outputs = np.empty((len(self.parameters), len(records), spec.classes))
+        for k, parameters in enumerate(self.parameters if len(records) else []):
+            is_own = held_out is not None and k == self.own
+            outputs[k] = held_out if is_own else probabilities(spec, parameters, moved)
+        outputs *= self.factors[change][:, None]
+        return outputs / np.maximum(outputs.sum(axis=2, keepdims=True), _LEAST_PROBABILITY)
+
+    def _held_out(self, spec: ModelSpec, records: Array, codes: Codes) -> Array | None:
+        """Predictions of the labelled records by models trained without them, of its own model."""
+        if self.own < 0 or not min(self.folds, len(records)) > 1:
+            return None
+        return cross_predictions(
+            spec, initial(spec, self.seed), records, codes, folds=min(self.folds, len(records)),
+            iterations=self.iterations, passes=self.passes, batch=self.batch, rate=self.rate,
+            momentum=self.momentum, seed=self.seed,
+        )  # fmt: skip
+
+    def _by_class(self, outputs: Array, codes: Codes, counts: Codes) -> dict[str, Array]:
+        """Mean predictions by class, and mistakes among classes that both sides have."""
+        classes, size = len(counts), len(self.parameters)
+        means, wrong = np.zeros((classes, size, classes)), np.zeros((size, classes))
+        for c in np.flatnonzero(counts):
+            means[c] = outputs[:, codes == c].mean(axis=1)
+        for k in range(size):
+            both = np.flatnonzero((self.trained[k] > 0) & (counts > 0))
+            for c in both if len(both) > 1 else []:
+                # Shares of classes alone contradict nobody.
+                own = outputs[k][codes == c][:, both] / self.trained[k, both]
+                wrong[k, c] = float((both[own.argmax(axis=1)] != c).mean())
+        return {"by_class": means, "wrong": wrong}
+
+
+def _distances(outputs: Array) -> Array:
+    """Halved mean squared distances of the predictions of every two models (S, n, C)."""
+    size, records = outputs.shape[:2]
+    flat = outputs.reshape(size, -1)
+    products = flat @ flat.T / max(records, 1)
+    squares = np.diag(products)
+    return np.maximum(squares[:, None] + squares - 2.0 * products, 0.0) / 2.0
+
+
 def models_of(parameters: Array) -> Array:
     """Rows of parameters, or a ``WireError``."""
     if parameters.ndim != 2 or len(parameters) == 0:
@@ -287,7 +415,8 @@ def _no_rows() -> Array:
 class EvaluateCombination(AboutModel, AboutLabelled):
     """Accuracy of a combination of models (``learning.combine``) on the evaluation records.
 
-    Records of classes outside the list count as mistakes. ``factors`` is (S, C), (0, 0) for none.
+    Records of classes outside the list count as mistakes. ``factors`` is (S, C) and ``move``
+    (2, d), (0, 0) for none.
     """
 
     kind: ClassVar[str] = "evaluate-combination"
@@ -298,6 +427,7 @@ class EvaluateCombination(AboutModel, AboutLabelled):
     weights: Array
     rule: str = "output"
     factors: Array = field(default_factory=_no_rows)
+    move: Array = field(default_factory=_no_rows)
 
     def combination(self) -> Combination:
         """Return the combination the question brings along."""
@@ -307,6 +437,7 @@ class EvaluateCombination(AboutModel, AboutLabelled):
             weights=self.weights,
             rule=cast("Rule", self.rule),
             factors=self.factors if self.factors.size else None,
+            move=self.move if self.move.size else None,
         )
 
     @classmethod
@@ -314,6 +445,8 @@ class EvaluateCombination(AboutModel, AboutLabelled):
         """Ask about a combination."""
         if model.factors is not None:
             fields["factors"] = model.factors
+        if model.move is not None:
+            fields["move"] = model.move
         return cls(
             **described(model.spec),
             parameters=model.parameters,
@@ -340,4 +473,5 @@ register(
     DomainErrors,
     ClassFeatures,
     EvaluateCombination,
+    ScoreModels,
 )

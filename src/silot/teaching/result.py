@@ -177,7 +177,9 @@ class Adaptation(Billed):
         By device that trained: the error it expects on records of its own kind, on records held
         out from training unless ``folds=0``.
     shares
-        Shape (N, C): estimated class proportions of every device; ``None`` without matching.
+        Shape (N, C): estimated class proportions of every device; ``None`` with the bound.
+    contrary
+        Sources whose models contradict the labels of others, which nobody else uses.
     models
         By device that has one: its own model for a source, the combination it received for a
         target.
@@ -232,6 +234,7 @@ class Adaptation(Billed):
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     unevaluated: Mapping[str, str] = field(default_factory=dict[str, str])
     columns: tuple[str, ...] | None = None
+    contrary: tuple[str, ...] = ()
 
     @property
     def source(self) -> Array:
@@ -306,6 +309,7 @@ class Adaptation(Billed):
             "energy": finite(self.energy),
             "energy_share": finite(self.energy_share),
             "status": self.status,
+            "contrary": list(self.contrary),
             "excluded": dict(self.excluded),
             "missing": dict(self.missing),
             "unevaluated": dict(self.unevaluated),

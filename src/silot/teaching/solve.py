@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from ..distances.shared_options import seed_option
 from ..errors import InputError
 from ..options import Options, documented, none_or, option, word
-from .costs import MIXINGS, LinkCosts, Mixing
+from .costs import LinkCosts
 from .exact import GAP, SECONDS, solve_exact
 from .gp import GeometricProgram
 from .network import Network
@@ -32,13 +32,6 @@ class Links(Options):
         word(*get_args(Method)),
         default="exact",
         brief="Proven optimum, the paper's own solver, or all as published.",
-    )
-    mixing: Mixing = option(
-        'What mixing sources adds to a target\'s cost: ``"none"`` (as published; one source is '
-        'best for each target) or ``"variance"``.',
-        word(*MIXINGS),
-        default="none",
-        brief="What mixing several sources adds to the objective.",
     )
     allow_unserved: float | None = option(
         "Cost of leaving a target without a model; ``None`` does not allow it.",
@@ -69,15 +62,14 @@ class Links(Options):
                 )
             return solve_exact(
                 costs,
-                mixing=self.mixing,
                 allow_unserved=self.allow_unserved,
                 time_limit=self.time_limit,
                 gap=self.gap,
             )
-        if self.mixing != "none" or self.allow_unserved is not None:
+        if self.allow_unserved is not None:
             raise InputError(
-                f"method={self.method!r} solves the published objective only: mixing='none', and "
-                "every target is served. Use method='exact'.",
+                f"method={self.method!r} serves every target. Use method='exact', or leave "
+                "allow_unserved out.",
                 code="gp-objective",
             )
         if self.gap:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._check import Array, Index, Weights, as_exact_clouds, as_order, real
+from ._solvers import staircase
 from ._threads import cores
 from .cost import build_cost, paired_cost
 from .errors import ExtraError, InputError
@@ -34,6 +35,8 @@ from .exact import (
 from .memory import fits
 
 Counts = npt.NDArray[np.int64]
+Coupling = tuple[Index, Index, Array]
+"""Rows, columns and masses of its cells."""
 Short = npt.NDArray[np.int32]
 """Numbers of rows or columns, as the kernel takes them."""
 
@@ -62,6 +65,8 @@ _LONGEST, _SHORTEST, _LISTED = 48, 16, 16_000_000
 _LONGEST_LISTS = 4 * _LISTED
 # Points of every level to one of the next coarser one, down to a size that is solved exactly.
 _RATIO, _COARSEST = 4, 2500
+# Dimensions up to which coarse levels are means of neighbours; in more, means say little.
+_BOXED = 3
 # Random points that a sample is stratified by.
 _STRATA = 256
 # Stretches of columns that lie together, and the part of all columns that a row must be able to
@@ -282,11 +287,38 @@ def _run(clouds: Clouds, a: Array, b: Array, effort: Effort) -> ExactPlan:
         k, l = (np.full(size, even // size, np.int64) for size in (len(a), len(b)))
     else:
         k, l = as_counts(a), as_counts(b)
-    start = find_start_price(clouds, a, b, effort, np.random.default_rng(0))
+    start, coarse = find_start(clouds, a, b, effort, np.random.default_rng(0))
     run = Run(clouds, k, l, start)
     potentials = run.approach(effort)
     plan = _certify(clouds, a, b, run.cells(), potentials)
+    if effort.is_over and coarse is not None:
+        # Where time was too short for pivots, the coupling of boxes leads to a better one.
+        other = _certify(clouds, a, b, coarse.refine(a, b), potentials)
+        plan = min(plan, other, key=lambda one: one.upper_cost)
     return replace(plan, status=effort.word(plan))
+
+
+@dataclass(frozen=True, eq=False)
+class Coarse:
+    """A coupling of boxes of points."""
+
+    cells: Coupling
+    of_rows: Index
+    of_columns: Index
+
+    def refine(self, a: Array, b: Array) -> Coupling:
+        """Couple the points of boxes as their boxes are."""
+        rows, columns, mass = self.cells
+        i, cell, part = _glue(self.of_rows, a, rows, mass)
+        j, k, part = _glue(self.of_columns, b, columns[cell], part)
+        return i[k], j, part
+
+
+def _glue(of: Index, weights: Array, boxes: Index, mass: Array) -> Coupling:
+    """Share the mass of entries of boxes among their points: points, entries, masses."""
+    points, entries = np.argsort(of, kind="stable"), np.argsort(boxes, kind="stable")
+    i, k, part = staircase(weights[points], mass[entries])
+    return points[i], entries[k], part
 
 
 @dataclass(frozen=True)
@@ -330,7 +362,7 @@ class Effort:
 
 def _certify(
     clouds: Clouds, a: Array, b: Array,
-    coupling: tuple[Index, Index, Array], potentials: tuple[Array, Array],
+    coupling: Coupling, potentials: tuple[Array, Array],
 ) -> ExactPlan:  # fmt: skip
     """Bound the optimal cost by a coupling, and by potentials."""
     x, y, shift, p = clouds.x, clouds.y, clouds.shift, clouds.p
@@ -659,7 +691,7 @@ class Run:
         self._listed.least(f)
         return f, -self._price
 
-    def cells(self) -> tuple[Index, Index, Array]:
+    def cells(self) -> Coupling:
         """Return the coupling."""
         size = len(self.a) + len(self.b) - 1
         rows, columns = np.empty((2, size), np.int32)
@@ -682,46 +714,83 @@ def as_counts(weights: Array, total: int = _TOTAL) -> Counts:
     return counts
 
 
-def find_start_price(
+def find_start(
     clouds: Clouds, a: Array, b: Array, effort: Effort, rng: np.random.Generator
-) -> Array:
-    """Compute prices of the columns from the same problem on a sample, level by level."""
+) -> tuple[Array, Coarse | None]:
+    """Compute prices of the columns from the same problem of fewer points, level by level.
+
+    In few dimensions, where these are means of neighbours, a coupling of all points follows, too.
+    """
     n, m = len(a), len(b)
-    few_rows, few_columns = (
-        max(1, min(size, max(size // _RATIO, _COARSEST // 4))) for size in (n, m)
-    )
-    strata = _label_strata(clouds, rng, _STRATA)
-    rows, a = _sample(a, strata[0], few_rows, rng)
-    columns, b = _sample(b, strata[1], few_columns, rng)
-    part = clouds.part(rows, columns)
-    if len(rows) * len(columns) <= _COARSEST**2:
-        x, y, _, _ = part.near
-        f = exact_plan(x, y, a, b, p=clouds.p).potentials[0]
+    sizes = [max(1, min(size, max(size // _RATIO, _COARSEST // 4))) for size in (n, m)]
+    boxes: tuple[Index, Index] | None = None
+    if clouds.x.shape[1] <= _BOXED:
+        boxes = _halve(clouds.x, sizes[0]), _halve(clouds.y, sizes[1])
+        (x, a), (y, b) = _means(clouds.x, a, boxes[0]), _means(clouds.y, b, boxes[1])
+        part = Clouds(x, y, clouds.shift, clouds.p)
     else:
-        # A coarse level is a start, and leaves most of the time to finer ones.
-        deadline = time.monotonic() + _COARSE_TIME * effort.seconds
+        strata = _label_strata(clouds, rng, _STRATA)
+        rows, a = _sample(a, strata[0], sizes[0], rng)
+        columns, b = _sample(b, strata[1], sizes[1], rng)
+        part = clouds.part(rows, columns)
+    if len(a) * len(b) <= _COARSEST**2:
+        x, y, _, _ = part.near
+        plan = exact_plan(x, y, a, b, p=clouds.p)
+        f, cells = plan.potentials[0], (plan.rows, plan.cols, plan.mass)
+    else:
+        # A coarse level is a start, and leaves most of the time to finer ones; unless its coupling
+        # leads to one of all points.
+        share = _COARSE_TIME if boxes is None else 1.0 - _COARSE_TIME
+        deadline = time.monotonic() + share * effort.seconds
         coarse = Effort(_COARSE_GAP, min(deadline, effort.deadline))
-        run = Run(part, as_counts(a), as_counts(b), find_start_price(part, a, b, coarse, rng))
-        f = run.approach(coarse)[0]
-    return -_transform(clouds, rows, f)
+        run = Run(part, as_counts(a), as_counts(b), find_start(part, a, b, coarse, rng)[0])
+        f, cells = run.approach(coarse)[0], run.cells()
+    # Both levels are centred alike.
+    middle = clouds.y.mean(axis=0)
+    price = -_transform(clouds, (part.x - middle) - clouds.shift, f)
+    return price, None if boxes is None else Coarse(cells, *boxes)
 
 
-def _transform(clouds: Clouds, rows: Index, f: Array) -> Array:
-    """Compute ``g_j = min_i C_ij - f_i`` over these rows, rounded: prices to start from."""
-    x, y, x2, y2 = clouds.near
+def _halve(points: Array, boxes: int) -> Index:
+    """Halve points along one column after the other until there are so many boxes; their boxes."""
+    box = np.zeros(len(points), np.intp)
+    columns = np.argsort(-points.std(axis=0), kind="stable")
+    for level in range(math.ceil(math.log2(max(boxes, 2)))):
+        order = np.lexsort((points[:, columns[level % len(columns)]], box))
+        sizes = np.bincount(box)
+        first = np.cumsum(sizes) - sizes
+        above = np.empty(len(points), np.intp)
+        above[order] = np.arange(len(points)) - first[box[order]] >= (sizes[box[order]] + 1) // 2
+        box = 2 * box + above
+        # A box of one point has no second half.
+        box = np.unique(box, return_inverse=True)[1].ravel()
+    return box
+
+
+def _means(points: Array, weights: Array, box: Index) -> tuple[Array, Array]:
+    """Return the mean of the points of each box, and their mass."""
+    mass = np.bincount(box, weights).astype(np.float64)
+    sums = [np.bincount(box, weights * column) for column in points.T]
+    return np.asarray(np.stack(sums, axis=1) / mass[:, None], np.float64), mass
+
+
+def _transform(clouds: Clouds, points: Array, f: Array) -> Array:
+    """Compute ``g_j = min_i C_ij - f_i`` over centred points, rounded: prices to start from."""
+    _, y, _, y2 = clouds.near
     if y.shape[1] <= _TREE_COLUMNS:
         assert _native.kernels is not None
         least = np.empty(len(y))
-        of_rows = np.ascontiguousarray(x[rows])
+        of_rows = np.ascontiguousarray(points)
         _native.kernels.least_costs(y, of_rows, -f, clouds.p, cores(), least)
         return least
-    of_rows, of_columns = (-2.0 * x[rows]).astype(np.float32), y.astype(np.float32)
-    base = (x2[rows] if clouds.p == 1 else x2[rows] - f).astype(np.float32)
+    x, x2 = points, np.einsum("ij,ij->i", points, points)
+    of_rows, of_columns = (-2.0 * x).astype(np.float32), y.astype(np.float32)
+    base = (x2 if clouds.p == 1 else x2 - f).astype(np.float32)
     squares, single = y2[:, None].astype(np.float32), f.astype(np.float32)
     g = np.full(len(y), np.inf)
     for start in range(0, len(y), _SIDE):
         part = slice(start, start + _SIDE)
-        for first in range(0, len(rows), _SIDE):
+        for first in range(0, len(x), _SIDE):
             own = slice(first, first + _SIDE)
             tile = of_columns[part] @ of_rows[own].T
             tile += base[own]

@@ -24,6 +24,7 @@ def combine(
     *,
     rule: Rule = "output",
     factors: npt.ArrayLike | None = None,
+    move: npt.ArrayLike | None = None,
 ) -> Array:
     r"""Predict with a weighted combination of models of one architecture.
 
@@ -50,6 +51,9 @@ def combine(
         Shape (S, C): what each model's probabilities are multiplied by, class by class, before
         they are scaled to sum to 1 again and combined. The class proportions of the target over
         those a model was trained with adjust it to the target. Not for ``"parameter"``.
+    move
+        Shape (2, inputs): what columns are multiplied by, and what is added then, before models
+        see them.
 
     Returns
     -------
@@ -75,6 +79,9 @@ def combine(
     shares = np.asarray(weights, dtype=np.float64)
     records = np.asarray(points, dtype=np.float64)
     _check_weights(shares, models)
+    if move is not None:
+        scale, shift = _checked_move(move, spec)
+        records = records * scale + shift
     scales = None if factors is None else np.asarray(factors, dtype=np.float64)
     if scales is not None:
         _check_factors(scales, rule, (len(models), spec.classes))
@@ -119,6 +126,7 @@ class Combination:
     weights: Array
     rule: Rule = "output"
     factors: Array | None = None
+    move: Array | None = None
 
     def probabilities(self, points: npt.ArrayLike) -> Array:
         """Compute the probability of every class for every record, (n, C)."""
@@ -136,3 +144,13 @@ def _check_factors(factors: Array, rule: str, shape: tuple[int, int]) -> None:
             "factors apply to the outputs of each model. Use another rule than 'parameter'.",
             code="combination-factors",
         )
+
+
+def _checked_move(move: npt.ArrayLike, spec: ModelSpec) -> Array:
+    values = np.asarray(move, dtype=np.float64)
+    if values.shape != (2, spec.inputs) or not np.isfinite(values).all():
+        raise InputError(
+            f"move has shape {values.shape}; {(2, spec.inputs)} finite numbers are needed.",
+            code="combination-move",
+        )
+    return values

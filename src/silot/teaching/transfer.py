@@ -1,0 +1,276 @@
+r"""Which models to combine at a device, from scores of every model where there are labels.
+
+The Brier score of a mixture w of models is :math:`w^\top e - \tfrac12 w^\top D w`: e are the scores
+of the models (halved), to be estimated where records have no labels, and D is how far their
+predictions are apart at the device, which needs none. So averaging is worth what is measured.
+
+What a model's score is at one place says little about another: scores vary between places beyond
+what their records explain, and that variance V is part of what is minimised. A choice other than
+the even mixture is made where it is better by a standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..federation.answer import Array
+
+Counts = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.intp]
+
+# Standard errors by which one source must name another's labels worse than guessing does, and the
+# records of a class that this takes.
+_CONTRARY, _FEWEST = 2.0, 3
+# Part of the scores at sources that counts alike at every device, whomever its records resemble.
+_POOLED = 0.5
+# Records of a device that a prediction from elsewhere is worth, at least and at most.
+_STRENGTH = (2.0, 20.0)
+# Standard errors by which a choice must be better than the even mixture.
+_CAUTION = 1.0
+# Weights below this are none.
+_DUST = 0.02
+# Variance that is added to every score, and most that places may differ beyond their records.
+_FLOOR, _MOST_EXCESS = 1e-4, 10.0
+_STEPS = 3000
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScores:
+    """What one device tells of the models of S devices; of C classes."""
+
+    counts: Array
+    """Labelled records of each class (C,)."""
+    errors: Array
+    r"""Mean of :math:`|h_k - y|^2 / 2` by class (C, S)."""
+    wrong: Array
+    """Of the classes that a model and the records both have, the share it names wrong (S, C)."""
+    apart: Array
+    r"""Mean of :math:`|h_k - h_m|^2 / 2` over all records (S, S)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The mixture of a device: weights over the sources, and what is expected of it."""
+
+    weights: Array
+    expected: Array
+    """Score of each model (S,)."""
+    errors: Array
+    """Standard error of each (S,)."""
+    value: float
+    """Expected score of the mixture."""
+    spread: float
+    """Its standard error."""
+    even: float
+    """Expected score of the even mixture of the sources that are not contrary."""
+    gap: float
+    """No mixture has an expected score, variance included, that is lower by more."""
+
+
+def find_contrary(scores: Sequence[ModelScores], trained: Array) -> list[int]:
+    """Find sources whose models contradict the labels of others, among the classes both have.
+
+    Of two that contradict one another each is a suspect; who contradicts most leaves first, of
+    equals whoever has fewer labels, until no pair contradicts.
+
+    Parameters
+    ----------
+    scores
+        Of every source at its own records, in the order of the models.
+    trained
+        Labelled records by source and class (S, C).
+    """
+    size = len(scores)
+    worse = np.zeros((size, size), dtype=bool)
+    for b, item in enumerate(scores):
+        for a in range(size):
+            both = np.flatnonzero((trained[a] >= _FEWEST) & (item.counts >= _FEWEST))
+            if a == b or len(both) < 2:
+                continue
+            rate, records = item.wrong[a, both], item.counts[both]
+            noise = np.maximum(rate * (1.0 - rate), 0.25 / records) / records
+            limit = 1.0 - 1.0 / len(both) + _CONTRARY * np.sqrt(noise.sum()) / len(both)
+            worse[a, b] = rate.mean() > limit
+    pairs, labels = worse | worse.T, trained.sum(axis=1)
+    kept = list(range(size))
+    while pairs[np.ix_(kept, kept)].any():
+        load = pairs[np.ix_(kept, kept)].sum(axis=1)
+        kept.remove(max(kept, key=lambda k: (load[kept.index(k)], -labels[k])))
+    return [k for k in range(size) if k not in kept]
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What is known of the records of one device, beside its own scores."""
+
+    apart: Array
+    """Of the models at its records (S, S)."""
+    shares: Array | None = None
+    """Estimated shares of the classes (C,); those of the sources where there are none."""
+    origin: Array | None = None
+    """Whose records of a class its own resemble (S, C), summing to 1."""
+    excess: float = 1.0
+    """How far its records are from all mixtures of the sources', over what sampling explains."""
+    own: int = -1
+    """Its own model among the sources', if it has one."""
+    labels: ModelScores | None = None
+    """ModelScores at its own labelled records, its own model held out."""
+
+
+def choose_mixture(target: Target, scores: Sequence[ModelScores], kept: Sequence[int]) -> Choice:
+    """Choose the mixture of least expected Brier score at a device.
+
+    Parameters
+    ----------
+    target
+        The device.
+    scores
+        Of every source at its own records, own models held out.
+    kept
+        Sources that are not contrary to one another.
+    """
+    size = len(scores)
+    members = {*kept, *([target.own] if target.own >= 0 else [])}
+    used = [k for k in range(size) if k in members]
+    places = np.isin(np.arange(size), kept) & (np.arange(size) != target.own)
+    counts = np.stack([item.counts for item in scores]) * places[:, None]
+    if not counts.any():
+        # Its own labels are all there are.
+        counts = np.stack([item.counts for item in scores]) * (np.arange(size) == used[0])[:, None]
+    weight = _weigh_places(counts, target)
+    errors = np.stack([item.errors for item in scores])  # (S where scored, C, S models)
+    expected = np.einsum("lc,lck->k", weight, errors)
+    place = weight.sum(axis=1)
+    at = np.einsum("lc,lck->lk", weight, errors) / np.maximum(place, 1e-12)[:, None]
+    # What all models have in common at a place decides nothing.
+    off = (at - expected) - (at - expected).mean(axis=1, keepdims=True)
+    sampling = expected * (1.0 - expected) * (weight**2 / np.maximum(counts, 1.0)).sum() + _FLOOR
+    beyond = min(max(target.excess, 1.0), _MOST_EXCESS)
+    variance = beyond * np.einsum("l,lk,lm->km", place, off, off) + np.diag(sampling)
+    if target.labels is not None and target.labels.counts.any():
+        between = (place[:, None] * (at - expected) ** 2).sum(axis=0) + sampling
+        expected, variance = _learn(target.labels, expected, between)
+    apart = target.apart
+
+    def value(w: Array) -> float:
+        return float(w @ expected - 0.5 * w @ apart @ w)
+
+    grid = np.ix_(used, used)
+    weights, even = np.zeros(size), np.zeros(size)
+    weights[used], gap = minimise(expected[used], (variance - apart)[grid])
+    even[list(kept) or used] = 1.0 / len(list(kept) or used)
+    gain = value(even) - value(weights)
+    if gain < _CAUTION * np.sqrt((weights - even) @ variance @ (weights - even)):
+        weights = even
+    weights = np.where(weights < _DUST, 0.0, weights)
+    weights /= weights.sum()
+    return Choice(
+        weights=weights,
+        expected=expected,
+        errors=np.sqrt(np.diag(variance)),
+        value=value(weights),
+        spread=float(np.sqrt(weights @ variance @ weights)),
+        even=value(even),
+        gap=gap,
+    )
+
+
+def _weigh_places(counts: Array, target: Target) -> Array:
+    """Weigh the scores of each class at each source (S, C), by whom the records resemble."""
+    even = counts / np.maximum(counts.sum(axis=0), 1.0)
+    shares = counts.sum(axis=0) / counts.sum()
+    of = even
+    if target.origin is not None:
+        total = target.origin.sum(axis=0)
+        of = np.where(total > 0, target.origin / np.maximum(total, 1e-12), even) * (counts > 0)
+        of = of / np.maximum(of.sum(axis=0), 1e-12)
+    if target.shares is not None:
+        shares = target.shares
+    weight = shares * ((1.0 - _POOLED) * of + _POOLED * even)
+    total = float(weight.sum())
+    return weight / total if total > 0 else counts / counts.sum()
+
+
+def _learn(labels: ModelScores, expected: Array, between: Array) -> tuple[Array, Array]:
+    """Combine predicted scores with those at a device's own labels; their variance, too."""
+    records = float(labels.counts.sum())
+    measured = np.einsum("c,ck->k", labels.counts / records, labels.errors)
+    size = np.maximum(expected * (1.0 - expected), 1e-6)
+    strength = np.clip(size / between, *_STRENGTH)
+    # Labels that refute a prediction leave little of it.
+    is_refuted = np.abs(measured - expected) > 2.0 * np.sqrt(size / records + between)
+    strength = np.where(is_refuted, _STRENGTH[0], strength)
+    mean = (strength * expected + records * measured) / (strength + records)
+    return mean, np.diag(mean * (1.0 - mean) / (strength + records) + _FLOOR)
+
+
+def minimise(linear: Array, matrix: Array) -> tuple[Array, float]:
+    r"""Minimise :math:`w^\top l + \tfrac12 w^\top Q w` over the simplex, and bound what is left.
+
+    Projected gradients; of a convex function no point is lower by more than
+    :math:`\max_k \nabla^\top (w - e_k)` (Frank and Wolfe, 1956).
+
+    Examples
+    --------
+    >>> w, gap = minimise(np.array([1.0, 1.0]), np.diag([1.0, 3.0]))
+    >>> w.round(3), gap < 1e-6
+    (array([0.75, 0.25]), True)
+    """
+    w = np.full(len(linear), 1.0 / len(linear))
+    step = 1.0 / (float(np.abs(matrix).sum(axis=1).max()) + 1e-9)
+    gap = np.inf
+    for _ in range(_STEPS):
+        slope = linear + matrix @ w
+        gap = float(slope @ w - slope.min())
+        if gap < 1e-9:
+            break
+        w = _project(w - step * slope)
+    return w, gap
+
+
+def _project(v: Array) -> Array:
+    """Find the nearest point of the simplex (Held, Wolfe and Crowder, 1974)."""
+    ordered = np.sort(v)[::-1]
+    level = (np.cumsum(ordered) - 1.0) / np.arange(1, len(v) + 1)
+    return np.maximum(v - level[np.flatnonzero(ordered > level)[-1]], 0.0)
+
+
+def within_budget(
+    choices: Sequence[Choice], targets: Sequence[Target], energy: Array, budget: float
+) -> list[Array]:
+    """Drop links until those that remain take no more than a share of the energy of all.
+
+    Links go in the order of what the expected score rises by for their energy; each device keeps
+    one. ``energy`` is (S, N): of the link of each source to each device, 0 to itself.
+    """
+    weights = [choice.weights.copy() for choice in choices]
+    allowed = budget * float(energy.sum())
+    spent = sum(float(energy[w > 0, j].sum()) for j, w in enumerate(weights))
+
+    def without(j: int, k: int) -> tuple[float, Array]:
+        w = np.where(np.arange(len(weights[j])) == k, 0.0, weights[j])
+        w /= w.sum()
+        rise = _value(choices[j], targets[j], w) - _value(choices[j], targets[j], weights[j])
+        return rise / energy[k, j], w
+
+    while spent > allowed:
+        options = [
+            (*without(j, k), j, k)
+            for j, w in enumerate(weights)
+            if np.count_nonzero(w) > 1
+            for k in np.flatnonzero((w > 0) & (energy[:, j] > 0)).tolist()
+        ]
+        if not options:
+            break
+        _, w, j, k = min(options, key=lambda item: (item[0], item[2], item[3]))
+        spent -= float(energy[k, j])
+        weights[j] = w
+    return weights
+
+
+def _value(choice: Choice, target: Target, w: Array) -> float:
+    return float(w @ choice.expected - 0.5 * w @ target.apart @ w)
