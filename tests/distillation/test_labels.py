@@ -1,11 +1,12 @@
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot.distillation import LabelSpace
+from silot.distillation import LabelSpace, scores, sinkhorn_loss
 from silot.errors import InputError, MismatchError
 
 
@@ -106,3 +107,53 @@ def test_other_mistakes_have_codes() -> None:
         assert caught.value.code == code
     with pytest.raises(MismatchError):
         LabelSpace.preset("nli").expected([[0.5, 0.5]])
+
+
+COSTS = [[0.0, 2.0, 4.0], [2.0, 0.0, 4.0], [4.0, 4.0, 0.0]]
+
+
+def test_costs_and_coordinates_are_told_apart_by_keyword() -> None:
+    with pytest.raises(InputError) as caught:
+        LabelSpace(COSTS)
+    assert caught.value.code == "label-ambiguous"
+    by_cost, by_place = LabelSpace(cost=COSTS), LabelSpace(coordinates=COSTS)
+    assert by_cost.cost.tolist() == COSTS and by_cost.dimension == 0 and not by_cost.line
+    assert by_place.cost.tolist() != COSTS and by_place.dimension == 3
+    for space in (by_cost, by_place):
+        assert LabelSpace.from_dict(space.to_dict()) == space
+        assert hash(LabelSpace.from_dict(space.to_dict())) == hash(space)
+    assert by_cost != by_place and "by costs" in repr(by_cost)
+
+
+def test_a_tree_costs_the_steps_between_its_leaves() -> None:
+    tree = {"cat": "pet", "dog": "pet", "cow": "farm", "pet": "", "farm": ""}
+    space = LabelSpace(tree=tree)
+    assert space.names == ("cat", "dog", "cow") and space.cost.tolist() == COSTS
+    # The exact loss of two certain predictions is the cost of their labels.
+    certain = np.eye(3)
+    torch = pytest.importorskip("torch")
+    pairs = [torch.tensor(certain[rows]) for rows in ([0, 0, 1], [1, 2, 2])]
+    loss = sinkhorn_loss(*pairs, space, reduction="none")
+    np.testing.assert_allclose(np.asarray(loss), [2.0, 4.0, 4.0], atol=1e-9)
+    taken = scores(certain[[0, 1, 1]], [0, 1, 2], space)
+    assert taken.semantic_distance == pytest.approx(4.0 / 3.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({}, "label-coordinates"),
+        ({"coordinates": [0.0, 1.0], "cost": COSTS}, "label-coordinates"),
+        ({"cost": [[0.0, 1.0]]}, "label-cost"),
+        ({"cost": "near"}, "label-cost"),
+        ({"cost": [[0.0, 1.0], [2.0, 0.0]]}, "label-cost"),
+        ({"cost": [[0.0, 0.0], [0.0, 0.0]]}, "label-cost"),
+        ({"cost": [[1.0, 2.0], [2.0, 1.0]]}, "label-cost"),
+        ({"tree": {"cat": "pet", "pet": ""}}, "label-tree"),
+        ({"tree": {"a": "b", "b": "c", "c": "b", "d": "b"}}, "label-tree"),
+    ],
+)
+def test_what_places_no_labels_is_refused(arguments: dict[str, Any], code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        LabelSpace(**arguments)
+    assert caught.value.code == code

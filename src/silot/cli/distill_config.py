@@ -222,29 +222,33 @@ class Instructor(Parts):
 
 
 class Labels(_Strict):
-    """A label space: a preset, names with coordinates, or names alone."""
+    """A label space: a preset, coordinates, costs, a tree, or names alone."""
 
     preset: str | None = None
     names: tuple[str, ...] | None = None
     coordinates: tuple[float | tuple[float, ...], ...] | None = None
+    cost: tuple[tuple[float, ...], ...] | None = None
+    tree: dict[str, str] | None = None
     one_hot: bool = False
     metric: Metric = "euclidean"
     title: str = ""
 
     def space(self) -> LabelSpace:
         """Build the label space."""
-        ways = [self.preset is not None, self.coordinates is not None, self.one_hot]
-        if sum(ways) != 1:
+        placed = {"coordinates": self.coordinates, "cost": self.cost, "tree": self.tree}
+        placed = {name: value for name, value in placed.items() if value is not None}
+        if len(placed) + (self.preset is not None) + self.one_hot != 1:
             raise InputError(
-                "give one of preset, coordinates (a row for each label) and one_hot: true.",
+                "give one of preset, coordinates (a row for each label), cost, tree and "
+                "one_hot: true.",
                 code="distill-field",
             )
-        if self.coordinates is not None:
-            return LabelSpace(self.coordinates, self.names, self.metric, self.title)
+        if placed:
+            return LabelSpace(None, self.names, self.metric, self.title, **placed)
         if self.preset is not None:
             preset = LabelSpace.preset(self.preset)
             names, title = self.names or preset.names, self.title or preset.title
-            return LabelSpace(preset.coordinates, names, self.metric, title)
+            return LabelSpace(None, names, self.metric, title, coordinates=preset.coordinates)
         if self.names is None:
             raise InputError("labels without coordinates need names.", code="distill-field")
         return LabelSpace.one_hot(self.names, title=self.title)

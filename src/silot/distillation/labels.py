@@ -49,13 +49,17 @@ class LabelCodes:
 
 @dataclass(frozen=True, eq=False)
 class LabelSpace:
-    r"""Labels with coordinates, and the cost of taking one for another.
+    r"""Labels with coordinates, costs or a tree, and the cost of taking one for another.
 
     .. math:: C_{ij} = \lVert x_i - x_j \rVert
 
+    Give one of ``points`` or ``coordinates``, ``cost`` and ``tree``. Points that may as well be a
+    matrix of costs (square, symmetric, zeros on the diagonal, none negative) must be given by
+    keyword.
+
     Parameters
     ----------
-    coordinates
+    points, coordinates
         Shape (L, k), or (L,) for labels on a line; finite, L >= 2, no two labels at one place.
         The unit is the user's: costs, losses and semantic distances are in it.
     names
@@ -64,12 +68,18 @@ class LabelSpace:
         ``"euclidean"`` (the paper's) or ``"cityblock"``; the same on a line.
     title
         What the labels are about, for reports.
+    cost
+        Shape (L, L): what it costs to take one label for another, symmetric, zero on the diagonal
+        and positive elsewhere.
+    tree
+        The parent of every name: labels are those that are nobody's parent, and cost as many
+        steps as there are between them.
 
     Raises
     ------
     InputError
-        Fewer than two labels, numbers that are not finite, two labels of one name or at one
-        place, a metric silot does not know.
+        Fewer than two labels, nothing that places them, points that may be costs, numbers that
+        are not finite, two labels of one name or at one place, a metric silot does not know.
     MismatchError
         Another number of names than of labels.
 
@@ -82,6 +92,9 @@ class LabelSpace:
     >>> space = LabelSpace([[0.0, 0.0], [3.0, 4.0]], names=["calm", "angry"])
     >>> space.size, space.dimension, space.diameter
     (2, 2, 5.0)
+    >>> pets = LabelSpace(tree={"cat": "pet", "dog": "pet", "cow": "farm", "pet": "", "farm": ""})
+    >>> pets.names, pets.cost.tolist()
+    (('cat', 'dog', 'cow'), [[0.0, 2.0, 4.0], [2.0, 0.0, 4.0], [4.0, 4.0, 0.0]])
     """
 
     coordinates: Array
@@ -91,12 +104,34 @@ class LabelSpace:
 
     def __init__(
         self,
-        coordinates: npt.ArrayLike,
+        points: npt.ArrayLike | None = None,
         names: Sequence[str] | None = None,
         metric: Metric = "euclidean",
         title: str = "",
+        *,
+        coordinates: npt.ArrayLike | None = None,
+        cost: npt.ArrayLike | None = None,
+        tree: Mapping[str, str] | None = None,
     ) -> None:
-        points = _check_coordinates(coordinates)
+        if sum(item is not None for item in (points, coordinates, cost, tree)) != 1:
+            raise InputError(
+                "labels are placed by one thing. Give coordinates=, cost= or tree=.",
+                code="label-coordinates",
+            )
+        if points is not None and _may_be_costs(points):
+            raise InputError(
+                "a square, symmetric table with zeros on its diagonal arrived: coordinates, or "
+                "costs? Say coordinates=..., or cost=....",
+                code="label-ambiguous",
+            )
+        if tree is not None:
+            names, cost = _read_tree(tree)
+        costs = None if cost is None else _check_cost(cost)
+        places = coordinates if points is None else points
+        points = (
+            np.zeros((len(costs), 0)) if costs is not None
+            else _check_coordinates([] if places is None else places)
+        )  # fmt: skip
         labels = tuple(map(str, range(len(points)))) if names is None else _check_names(names)
         if len(labels) != len(points):
             raise MismatchError(
@@ -107,13 +142,13 @@ class LabelSpace:
             raise InputError(
                 f"metric {metric!r} is none of {', '.join(get_args(Metric))}.", code="label-metric"
             )
-        cost = _compute_cost(points, metric)
-        points.flags.writeable = cost.flags.writeable = False
+        matrix = _compute_cost(points, metric) if costs is None else costs
+        points.flags.writeable = matrix.flags.writeable = False
         object.__setattr__(self, "coordinates", points)
         object.__setattr__(self, "names", labels)
         object.__setattr__(self, "metric", metric)
         object.__setattr__(self, "title", str(title))
-        object.__setattr__(self, "_cost", cost)
+        object.__setattr__(self, "_cost", matrix)
 
     @classmethod
     def preset(cls, name: str) -> LabelSpace:
@@ -168,7 +203,7 @@ class LabelSpace:
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates, k."""
+        """Number of coordinates, k; 0 where costs were given."""
         return self.coordinates.shape[1]
 
     @property
@@ -294,8 +329,9 @@ class LabelSpace:
         >>> LabelSpace.from_dict(space.to_dict()) == space
         True
         """
+        places = ("coordinates", self.coordinates) if self.dimension else ("cost", self.cost)
         return {
-            "coordinates": self.coordinates.tolist(),
+            places[0]: places[1].tolist(),
             "names": list(self.names),
             "metric": self.metric,
             "title": self.title,
@@ -303,17 +339,17 @@ class LabelSpace:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LabelSpace:
-        """Read what ``to_dict`` wrote; only the coordinates are needed.
+        """Read what ``to_dict`` wrote; only the coordinates, or costs, are needed.
 
         Raises
         ------
         InputError
             Fields that are unknown or missing, or not a label space.
         """
-        other = set(values) - {"coordinates", "names", "metric", "title"}
-        if "coordinates" not in values or other:
+        other = set(values) - {"coordinates", "cost", "names", "metric", "title"}
+        if len({"coordinates", "cost"} & set(values)) != 1 or other:
             raise InputError(
-                f"a label space has coordinates, and may have names, metric and title; "
+                "a label space has coordinates or cost, and may have names, metric and title; "
                 f"{len(other)} other fields arrived.",
                 code="label-fields",
             )
@@ -323,11 +359,12 @@ class LabelSpace:
         return isinstance(other, LabelSpace) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        return hash((self.names, self.metric, self.title, self.coordinates.tobytes()))
+        return hash((self.names, self.metric, self.title, self.cost.tobytes()))
 
     def __repr__(self) -> str:
         kind = f"{self.title!r}, " if self.title else ""
-        return f"LabelSpace({kind}{self.size} labels, {self.dimension}-D, {self.metric})"
+        how = f"{self.dimension}-D, {self.metric}" if self.dimension else "by costs"
+        return f"LabelSpace({kind}{self.size} labels, {how})"
 
 
 def count_labels(labels: int | LabelSpace) -> int:
@@ -405,6 +442,68 @@ def _check_coordinates(values: npt.ArrayLike) -> Array:
             f"the coordinates of label {rows[0]} are not finite.", code="label-coordinates"
         )
     return points + 0.0  # no negative zeros: equal spaces then have equal bytes
+
+
+def _may_be_costs(values: npt.ArrayLike) -> bool:
+    """Whether a table may be meant as coordinates or as costs."""
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
+        return False
+    return bool(np.array_equal(table, table.T) and not np.diag(table).any() and (table >= 0).all())
+
+
+def _check_cost(values: npt.ArrayLike) -> Array:
+    try:
+        cost = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            "costs are not an array of numbers. Give one row per label.", code="label-cost"
+        ) from None
+    if cost.ndim != 2 or cost.shape[0] != cost.shape[1] or len(cost) < 2:
+        raise InputError(
+            f"costs of shape {cost.shape} arrived; a row and a column for each of two labels or "
+            "more are needed.",
+            code="label-cost",
+        )
+    apart = ~np.eye(len(cost), dtype=bool)
+    is_sound = np.isfinite(cost).all() and np.array_equal(cost, cost.T) and not np.diag(cost).any()
+    if not is_sound or not (cost[apart] > 0).all():
+        raise InputError(
+            "costs of labels must be finite, symmetric, 0 on the diagonal and positive elsewhere.",
+            code="label-cost",
+        )
+    return cost
+
+
+def _read_tree(tree: Mapping[str, str]) -> tuple[list[str], Array]:
+    """Read the leaves of a tree, and how many steps lie between them."""
+    parents = set(tree.values())
+    leaves = [name for name in tree if name not in parents]
+
+    def ancestors(name: str) -> list[str]:
+        path = [name]
+        while (parent := tree.get(path[-1], "")) and len(path) <= len(tree):
+            path.append(parent)
+        if len(path) > len(tree):
+            raise InputError("the parents of labels go round in a circle.", code="label-tree")
+        return [*path, ""]
+
+    paths = [ancestors(name) for name in leaves]
+    if len(leaves) < 2:
+        raise InputError(
+            f"{len(leaves)} names of the tree are nobody's parent; a label space has two labels or "
+            "more.",
+            code="label-tree",
+        )
+    cost = np.zeros((len(leaves), len(leaves)))
+    for i, one in enumerate(paths):
+        steps = {name: k for k, name in enumerate(one)}
+        for j, other in enumerate(paths):
+            cost[i, j] = min(k + steps[name] for k, name in enumerate(other) if name in steps)
+    return leaves, cost
 
 
 def _compute_cost(points: Array, metric: Metric) -> Array:

@@ -132,6 +132,9 @@ def scores(probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace
     expected = space.expected(predictions)
     # Euclidean whatever the metric of the space: the paper's semantic distance.
     off = np.linalg.norm(expected - space.coordinates[truth], axis=1)
+    if not space.dimension:
+        # Of labels without coordinates: what a prediction is expected to cost.
+        off = np.einsum("nl,nl->n", predictions, space.cost[truth])
     per_class: list[ClassScores] = []
     for code in np.flatnonzero(of_class):
         rows = truth == code

@@ -357,8 +357,9 @@ def _labels(result: Distillation) -> render.Table:
     title = f"{printable(space.title)}: " if space.title else ""
     more = f" {len(axes) - len(shown)} more axes are left out." if len(axes) > len(shown) else ""
     metric = "Euclidean" if space.metric == "euclidean" else "city block"
+    where = f"where labels lie; distances are {metric}.{more}" if axes else "labels, by costs."
     return render.Table(
-        f"{title}where labels lie; distances are {metric}.{more}",
+        f"{title}{where}",
         [render.names("label"), *(render.Column(axis, page=_plain) for axis in shown)],
         rows,
     )
