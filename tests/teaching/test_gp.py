@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import os
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evidence.stlf.stored_runs import rebuild
 from silot.errors import ExtraError, InputError, SilotError
 from silot.teaching.costs import LinkCosts, NoEligibleSource
 from silot.teaching.gp import (
@@ -25,8 +28,11 @@ from silot.teaching.gp import (
     starting_point,
 )
 from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate, terms_of
+from silot.teaching.published import PublishedSolver
 from silot.teaching.solve import links
 from tests.tiers import examples
+
+_FIELDS = ("errors", "divergences", "records", "energy")
 
 if find_spec("cvxpy") is None or find_spec("clarabel") is None:
     pytest.skip("geometric programming needs silot[gp]", allow_module_level=True)
@@ -171,9 +177,7 @@ def test_every_start_is_feasible(seed: int, size: int, start: Start, missing: bo
 def _started(
     costs: LinkCosts, start: Start, seed: int, *, missing: bool = True
 ) -> tuple[Relaxed, Point]:
-    problem = Relaxed.of(
-        costs, barred=missing, energy="fraction", epsilon_energy=0.01, epsilon_sum=0.01
-    )
+    problem = Relaxed.of(costs, barred=missing, epsilon_energy=0.01, epsilon_sum=0.01)
     return problem, starting_point(problem, costs.names, start, seed=seed)
 
 
@@ -403,23 +407,32 @@ def test_thirty_devices() -> None:
     assert (np.diff([entry["surrogate"] for entry in plan.history]) <= 0).all()
 
 
-def test_a_linear_energy_pays_weights_and_not_links() -> None:
+@pytest.mark.heavy
+def test_the_published_solver_is_not_that_of_the_printed_problem() -> None:
     energy = np.array([[0.0, 9.0, 3.0], [9.0, 0.0, 3.0], [9.0, 9.0, 0.0]])
     transfer = np.array([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [9.0, 9.0, 0.0]])
     costs = LinkCosts([0.1, 0.1, 9.0], transfer, energy, eligible=[True, True, False])
-    point = relax_gp(costs, energy="linear")
-    expected = 0.2 + (5.0 + 3.0) * point.alpha[:2, 2].sum()
-    assert point.objective == pytest.approx(expected, rel=0.05)
-    # By (14) two links of one half pay nearly twice.
-    paid = relax_gp(costs)
-    used = paid.alpha[:2, 2] / (paid.alpha[:2, 2] + 1e-2)
-    assert paid.objective == pytest.approx(0.2 + 5.0 + 3.0 * used.sum(), rel=0.05)
-    assert paid.objective > point.objective + 1.0
-    values = [entry["surrogate"] for entry in point.history]
-    assert all(b <= a + 1e-6 for a, b in itertools.pairwise(values))
+    run = PublishedSolver().run(costs)
+    assert run.psi.shape == (50, 3) and len(run.objective) == 50
+    # No target sends, weights have a floor, and sum to 1 at most.
+    assert (run.psi[-1][:, None] * run.alpha <= 1e-3 * (1 + 1e-4)).all()
+    assert (run.alpha >= 1e-3 * (1 - 1e-6)).all() and (run.alpha.sum(axis=0) <= 1 + 1e-4).all()
     plan = links(costs, method="st-lf")
-    assert plan.method == "st-lf"
-    assert len(plan.links) == 2
+    assert plan.method == "st-lf" and plan.sources == ("0", "1")
+    # A link pays by its weight: two cost no more than one.
+    assert {i for i, j, _ in plan.links} == {"0", "1"}
     with pytest.raises(InputError) as caught:
-        relax_gp(costs, energy="cubic")  # type: ignore[arg-type]
-    assert caught.value.code == "option-energy"
+        links(costs, method="st-lf", start_psi=0.0)
+    assert caught.value.code == "option-start"
+
+
+@pytest.mark.heavy
+def test_a_stored_run_of_the_authors_is_computed_again() -> None:
+    data = Path(os.environ.get("SILOT_DATA", "../shared/data")) / "stlf_runs" / "runs.npz"
+    if not data.is_file():
+        pytest.skip("the stored runs are not here")
+    with np.load(data) as stored:
+        run = {k: stored[f"005/{k}"] for k in (*_FIELDS, "psi", "alpha", "objective", "phi_e")}
+    again = rebuild({"name": "5", **run})
+    assert (again.version, again.scale, again.psi) == ("last", 0.5, True)
+    assert again.first < 1e-5 and again.alpha < 0.01 and again.objective < 1e-4

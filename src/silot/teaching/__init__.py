@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .matching import Explained, explain_records
     from .network import Constants, Device, Network
     from .plan import LinkPlan, LinkTerms, best_alpha, check_plan, evaluate, make_plan, terms_of
+    from .published import PublishedRun, PublishedSolver
     from .result import Adaptation, Divergences
     from .solve import Links, Method, links
     from .transfer import Choice, ModelScores, Target, choose_mixture, find_contrary
@@ -35,6 +36,8 @@ __all__ = [
     "ModelScores",
     "Network",
     "NoEligibleSource",
+    "PublishedRun",
+    "PublishedSolver",
     "Relaxation",
     "Target",
     "best_alpha",

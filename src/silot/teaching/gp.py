@@ -29,7 +29,6 @@ from ..options import Check, Options, count, none_or, number, option, seed, word
 from .costs import Array, Flags, Indices, LinkCosts, NoEligibleSource
 from .plan import Kinds, LinkPlan, best_alpha, make_plan, terms_of, unreachable
 
-Energy = Literal["fraction", "linear"]
 Start = Literal["paper", "symmetric", "random"]
 
 FLOOR = 1e-6
@@ -53,7 +52,6 @@ class Relaxed:
     energy: Array
     eligible: Flags
     barred: bool  # whether ``alpha + psi <= 1`` holds on every link
-    linear: bool  # whether a link pays in proportion to its weight, and not as in (14)
     epsilon_energy: float  # the constant of (14)
     epsilon_sum: float  # the constant of (75)
     unit: float
@@ -65,7 +63,6 @@ class Relaxed:
         costs: LinkCosts,
         *,
         barred: bool,
-        energy: Energy,
         epsilon_energy: float,
         epsilon_sum: float,
     ) -> Relaxed:
@@ -97,7 +94,6 @@ class Relaxed:
             energy=power / unit,
             eligible=costs.eligible,
             barred=barred,
-            linear=energy == "linear",
             epsilon_energy=epsilon_energy,
             epsilon_sum=epsilon_sum,
             unit=unit,
@@ -122,7 +118,7 @@ class Relaxed:
     def objective(self, point: Point) -> float:
         """Objective (11) with the relaxed energy, in the units that came in."""
         sent = (1.0 - point.psi)[self.rows] * point.psi[self.columns] * point.alpha
-        used = point.alpha / (1.0 if self.linear else point.alpha + self.epsilon_energy)
+        used = point.alpha / (point.alpha + self.epsilon_energy)
         paid = self.source @ (1.0 - point.psi) + self.transfer @ sent + self.energy @ used
         return self.unit * float(paid) - self.shift
 
@@ -195,7 +191,7 @@ class Surrogate:
     """
 
     def __init__(self, problem: Relaxed) -> None:
-        cp = _cvxpy()
+        cp = require_cvxpy()
         self._cp = cp
         self._problem = problem
         self._parameters: dict[str, Any] = {}
@@ -282,9 +278,9 @@ class Surrogate:
         receive = np.maximum(1.0 - psi[problem.rows], FLOOR)
         self._put("train", psi, train)
         self._put("receive", psi[problem.rows], receive)
-        # What divides alpha: alpha + epsilon as a monomial, or 1.
-        divisor = np.ones_like(alpha) if problem.linear else alpha + problem.epsilon_energy
-        weight = np.zeros_like(alpha) if problem.linear else alpha / divisor
+        # What divides alpha, as a monomial.
+        divisor = alpha + problem.epsilon_energy
+        weight = alpha / divisor
         self._parameters["energy"].value = 1.0 - weight
         self._parameters["energy constant"].value = np.log(divisor) - weight * np.log(alpha)
         self._put("above", excess, psi, constant=problem.epsilon_sum)
@@ -319,7 +315,8 @@ class Surrogate:
         return self._parameters.setdefault(f"{name} constant", self._cp.Parameter(size))
 
 
-def _cvxpy() -> Any:
+def require_cvxpy() -> Any:
+    """Import cvxpy, or say what to install."""
     # Slow to import, and needed by this solver alone.
     try:
         import clarabel  # pyright: ignore[reportMissingImports]
@@ -426,15 +423,7 @@ class GeometricProgram(Options):
 
     name = "gp"
 
-    energy: Energy = option(
-        '``"fraction"``: a link pays :math:`K_{ij} \\alpha / (\\alpha + \\epsilon_E)`, as in (14). '
-        '``"linear"``: :math:`K_{ij} \\alpha`, as in effect in the published code, whose monomial '
-        "for :math:`\\alpha + \\epsilon_E`, the constant of (14), multiplies: links cost no more "
-        "than one.",
-        word(*get_args(Energy)),
-        default="fraction",
-    )
-    epsilon_energy: float = option("That constant.", _SHARE, default=1e-2, code="option-epsilon")
+    epsilon_energy: float = option("Constant of (14).", _SHARE, default=1e-2, code="option-epsilon")
     epsilon_sum: float = option(
         ":math:`\\epsilon_C` of (75) and (76): how far a target's weights may be from ``psi``.",
         _SHARE,
@@ -489,7 +478,6 @@ class GeometricProgram(Options):
         problem = Relaxed.of(
             costs,
             barred=self.missing_constraint,
-            energy=self.energy,
             epsilon_energy=self.epsilon_energy,
             epsilon_sum=self.epsilon_sum,
         )
@@ -568,11 +556,11 @@ class GeometricProgram(Options):
         relaxation = self.relax(costs)
         psi = relaxation.psi
         kinds = np.where(costs.eligible & (psi < 0.5), 0, 1).astype(np.int64)
-        opened = _open(kinds, psi, costs)
+        opened = open_sources(kinds, psi, costs)
         best, swept = best_alpha(kinds, costs), _swept(psi, costs)
         plans: dict[Rounding, tuple[Kinds, Array]] = {
             "best-response": (kinds, best),
-            "paper": (kinds, _kept(relaxation.alpha, kinds, costs, self.epsilon_energy, best)),
+            "paper": (kinds, scale_kept(relaxation.alpha, kinds, costs, self.epsilon_energy, best)),
             "threshold": (swept, best_alpha(swept, costs)),
         }
         objectives = {name: terms_of(*plan, costs).total for name, plan in plans.items()}
@@ -600,7 +588,7 @@ class GeometricProgram(Options):
         )
 
 
-def _kept(alpha: Array, kinds: Kinds, costs: LinkCosts, smallest: float, best: Array) -> Array:
+def scale_kept(alpha: Array, kinds: Kinds, costs: LinkCosts, smallest: float, best: Array) -> Array:
     """Relaxed weights among sources and targets, made to sum to 1; the best where none is left."""
     kept = np.where(np.isfinite(costs.links), alpha * (alpha > smallest), 0.0)
     kept *= (kinds == 0)[:, None] & (kinds == 1)
@@ -608,7 +596,7 @@ def _kept(alpha: Array, kinds: Kinds, costs: LinkCosts, smallest: float, best: A
     return np.where(sums > 0, kept / np.where(sums > 0, sums, 1.0), best)
 
 
-def _open(kinds: Kinds, psi: Array, costs: LinkCosts) -> int:
+def open_sources(kinds: Kinds, psi: Array, costs: LinkCosts) -> int:
     """Make sources of the devices nearest to it until every target can be served."""
     usable = np.isfinite(costs.links)
     before = int((kinds == 0).sum())
@@ -630,7 +618,7 @@ def _swept(psi: Array, costs: LinkCosts) -> Kinds:
     best, chosen = np.inf, np.empty(0, dtype=np.int64)
     for threshold in np.unique(psi[costs.eligible]):
         kinds = np.where(costs.eligible & (psi <= threshold), 0, 1).astype(np.int64)
-        _open(kinds, psi, costs)
+        open_sources(kinds, psi, costs)
         total = terms_of(kinds, best_alpha(kinds, costs), costs).total
         if total < best:
             best, chosen = total, kinds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from ..distances.shared_options import seed_option
@@ -13,11 +12,9 @@ from .exact import GAP, SECONDS, solve_exact
 from .gp import GeometricProgram
 from .network import Network
 from .plan import UNSERVED, LinkPlan
+from .published import PublishedSolver
 
 Method = Literal["exact", "gp", "st-lf"]
-
-# The paper's published code: its energy term, and the weights of the relaxed point as they are.
-_PUBLISHED: dict[str, Any] = {"energy": "linear", "rounding": "paper"}
 
 
 class Links(Options):
@@ -27,8 +24,8 @@ class Links(Options):
 
     method: Method = option(
         '``"exact"``, or ``"gp"``: the paper\'s successive geometric programming (extra '
-        '``silot[gp]``), which proves nothing. ``"st-lf"``: the same as the published code runs '
-        'it, with ``energy="linear"`` and ``rounding="paper"``.',
+        '``silot[gp]``) on the problem that it prints, which proves nothing. ``"st-lf"``: as the '
+        "published runs were computed (``PublishedSolver``).",
         word(*get_args(Method)),
         default="exact",
         brief="Proven optimum, the paper's own solver, or all as published.",
@@ -78,17 +75,17 @@ class Links(Options):
                 "use method='exact'.",
                 code="gp-objective",
             )
-        fixed = _PUBLISHED if self.method == "st-lf" else {}
-        program = GeometricProgram(
-            **{"seed": self.seed, "time_limit": self.time_limit, **fixed, **options}
-        )
-        return replace(program.solve(costs), method=self.method)
+        if self.method == "st-lf":
+            return PublishedSolver.of(None, options).solve(costs)
+        limits = {"seed": self.seed, "time_limit": self.time_limit}
+        return GeometricProgram(**{**limits, **options}).solve(costs)
 
 
 def links(costs: LinkCosts | Network, **options: Any) -> LinkPlan:
     """Which devices train, which receive, and over which links with which weights.
 
-    With ``method="gp"`` and ``"st-lf"`` options of ``GeometricProgram`` may be given too.
+    With ``method="gp"`` options of ``GeometricProgram`` may be given too, with ``"st-lf"`` those of
+    ``PublishedSolver``.
 
     Parameters
     ----------

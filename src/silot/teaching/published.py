@@ -1,0 +1,295 @@
+r"""ST-LF as its published runs were computed: successive geometric programs, with their constants.
+
+The runs differ from the problem that the paper prints, and from ``gp``, which solves that one:
+
+- no target sends: :math:`\psi_i \alpha_{ij} \le 10^{-3}` on every link, a constraint that the paper
+  lacks and that is a monomial;
+- they start at :math:`\psi = .5`, :math:`\alpha = .01` and auxiliary variables of 100 in units of
+  cost, which is not feasible;
+- weights are at least ``1e-3``, a device may weigh its own model, one excess serves all targets,
+  and costs nothing;
+- a link pays :math:`K_{ij}` times the monomial for :math:`\alpha + \epsilon_E`, where eq. 14
+  divides;
+- devices without labels are not barred from training: their error is 1000;
+- the auxiliary variable of link (i, j) is expanded at the last one of link (j, i);
+- 50 programs are solved, whatever happens, and the last weights are the result.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import SolverError
+from ..options import Options, count, number, option
+from .costs import Array, LinkCosts
+from .gp import open_sources, require_cvxpy, scale_kept
+from .plan import LinkPlan, best_alpha, make_plan
+
+_LARGEST = 1.0 + 1e-6
+_LEAST_PSI, _LEAST_SLACK, _MOST_SLACK = 1e-6, 1e-8, 1e-4
+# Settings of the convex solver, one after the other.
+_SETTINGS: tuple[dict[str, Any], ...] = (
+    {}, {"equilibrate_enable": False}, {"max_step_fraction": 0.9},
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedRun:
+    """The points of one run, before any rounding."""
+
+    psi: Array
+    """After each program (T, N)."""
+    alpha: Array
+    """Weights after the last one (N, N)."""
+    objective: Array
+    """Of each program (T,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    psi: Array
+    alpha: Array
+    slack: float
+    train: Array
+    """Auxiliary variable of the cost of training (N,), in units of cost."""
+    receive: Array
+    """That of transfer (N, N)."""
+
+
+class PublishedSolver(Options):
+    """The solver of the published runs of ST-LF; its defaults are theirs.
+
+    Raises
+    ------
+    SolverError
+        A convex program that no setting of the solver solves.
+    ExtraError
+        cvxpy or clarabel is not installed.
+
+    Notes
+    -----
+    Wang et al., *Multi-Source to Multi-Target Decentralized Federated Domain Adaptation*, 2023,
+    eqs. 19 to 25, and the runs that its authors stored.
+
+    Examples
+    --------
+    >>> transfer = [[0, 1, 1], [2, 0, 2], [9, 9, 0]]
+    >>> costs = LinkCosts([1, 2, 9], transfer, np.ones((3, 3)), eligible=[True, True, False])
+    >>> run = PublishedSolver(iterations=20).run(costs)
+    >>> (run.psi[-1] > 0.5).tolist()
+    [False, False, True]
+    """
+
+    name = "st-lf"
+
+    iterations: int = option("Convex programs.", count(), default=50, code="option-iterations")
+    start_psi: float = option(
+        "Where psi starts.", number(above=0), default=0.5, code="option-start"
+    )
+    start_alpha: float = option(
+        "Where weights start.", number(above=0), default=0.01, code="option-start"
+    )
+    start_cost: float = option(
+        "Where auxiliary variables start, in units of cost.",
+        number(above=0),
+        default=100.0,
+        code="option-start",
+    )
+    least_alpha: float = option(
+        "Least weight of a link.", number(above=0), default=1e-3, code="option-epsilon"
+    )
+    sending: float = option(
+        "Most that psi times a weight may be.", number(above=0), default=1e-3, code="option-epsilon"
+    )
+    epsilon_energy: float = option(
+        "Constant of eq. 14.", number(above=0), default=1e-3, code="option-epsilon"
+    )
+    epsilon_sum: float = option(
+        "Constant of eqs. 75 and 76.", number(above=0), default=1e-2, code="option-epsilon"
+    )
+    unlabelled_cost: float = option(
+        "Error of a device that may not be a source.",
+        number(least=0),
+        default=1000.0,
+        code="option-unlabelled-error",
+    )
+
+    def run(self, costs: LinkCosts) -> PublishedRun:
+        """Solve all programs of a network."""
+        return self.run_arrays(*self._finite(costs), costs.phi)
+
+    def run_arrays(
+        self, source: Array, transfer: Array, energy: Array, phi: tuple[float, float, float]
+    ) -> PublishedRun:
+        """Solve all programs for positive costs (N,), (N, N), (N, N), with their diagonals."""
+        n = len(source)
+        program = _Program(self, source, transfer, energy, phi)
+        point = _Point(
+            psi=np.full(n, self.start_psi),
+            alpha=np.full((n, n), self.start_alpha),
+            slack=1e-7,
+            train=np.full(n, self.start_cost),
+            receive=np.full((n, n), self.start_cost),
+        )
+        every: list[Array] = []
+        values: list[float] = []
+        for _ in range(self.iterations):
+            point, value = program.solve_around(point)
+            every.append(point.psi)
+            values.append(value)
+        return PublishedRun(np.stack(every), point.alpha, np.array(values))
+
+    def solve(self, costs: LinkCosts) -> LinkPlan:
+        """Run, and round: psi below one half is a source, and keeps its weights.
+
+        Where nobody is, or a target cannot be reached, the device of the least psi is one, too.
+        """
+        began = time.perf_counter()
+        run = self.run(costs)
+        psi = run.psi[-1]
+        kinds = np.where(costs.eligible & (psi < 0.5), 0, 1).astype(np.int64)
+        opened = open_sources(kinds, psi, costs)
+        kept = scale_kept(run.alpha, kinds, costs, 2 * self.least_alpha, best_alpha(kinds, costs))
+        return make_plan(
+            kinds,
+            kept,
+            costs,
+            method="st-lf",
+            status=f"{self.iterations} programs as in the published runs; psi rounded at one half, "
+            "relaxed weights kept. Nothing is proven, the exact method may do better",
+            seconds=time.perf_counter() - began,
+            history=tuple({"surrogate": value} for value in run.objective.tolist()),
+            details={"relaxed_objective": float(run.objective[-1]), "opened": float(opened)},
+        )
+
+    def _finite(self, costs: LinkCosts) -> tuple[Array, Array, Array]:
+        """Costs as the runs have them: nobody is barred, and the unlabelled err most."""
+        source = np.where(costs.eligible, costs.source, costs.source + self.unlabelled_cost)
+        transfer = costs.transfer + np.where(costs.eligible, 0.0, self.unlabelled_cost)[:, None]
+        barred = ~np.isfinite(transfer) | ~np.isfinite(costs.energy)
+        transfer = np.where(barred, self.unlabelled_cost * 10.0, transfer)
+        energy = np.where(barred, 0.0, costs.energy)
+        # Logarithms need costs above 0, and a network has none of a device to itself.
+        np.fill_diagonal(transfer, 2.0 * source)
+        np.fill_diagonal(energy, np.max(energy, axis=1))
+        least = 1e-9 * float(max(source.max(), transfer.max()))
+        return np.maximum(source, least), np.maximum(transfer, least), np.maximum(energy, 1e-12)
+
+
+class _Program:
+    """One program, compiled once; around each point only parameters change.
+
+    Auxiliary variables stay: without them exponents of a million arise.
+    """
+
+    def __init__(
+        self,
+        options: PublishedSolver,
+        source: Array,
+        transfer: Array,
+        energy: Array,
+        phi: tuple[float, float, float],
+    ) -> None:
+        cp = self._cp = require_cvxpy()
+        self._options, self._source, self._transfer = options, source, transfer
+        n = len(source)
+        self._parameters: dict[str, Any] = {}
+        self._psi, self._alpha, self._slack = cp.Variable(n), cp.Variable((n, n)), cp.Variable()
+        self._train, self._receive = cp.Variable(n), cp.Variable((n, n))
+        self._value = cp.Variable()
+        psi, alpha, ones = self._psi, self._alpha, np.ones((n, 1))
+        senders, receivers = psi[:, None] @ ones.T, ones @ psi[None, :]
+        paid: list[Any] = []
+        if phi[0] > 0:
+            paid.append(self._train + np.log(phi[0] * source))
+        if phi[1] > 0:
+            sent = self._receive + receivers + alpha + np.log(phi[1] * transfer)
+            paid.append(cp.vec(sent, order="C"))
+        if phi[2] > 0:
+            power = self._monomial("energy", (n, n), alpha) + np.log(phi[2] * energy)
+            paid.append(cp.vec(power, order="C"))
+        above = self._monomial("above", (n,), psi) + self._weight("above slack", (n,)) * self._slack
+        below = cp.sum(
+            cp.multiply(self._weight("below", (n, n)), alpha), axis=0
+        ) + self._constant("below", (n,))  # fmt: skip
+        constraints = [
+            self._monomial("train", (n,), psi)
+            + cp.multiply(self._weight("train other", (n,)), self._train) >= 0,
+            self._monomial("receive", (n, n), senders)
+            + cp.multiply(self._weight("receive other", (n, n)), self._receive) >= 0,
+            cp.sum(cp.exp(cp.hstack(paid) - self._value)) <= 1,
+            ones.T @ cp.exp(alpha - ones @ above[None, :]) <= 1,
+            cp.exp(psi - below) + cp.exp(self._slack - below) <= 1,
+            ones.T @ cp.exp(alpha) <= _LARGEST,
+            alpha + senders <= np.log(options.sending),
+            alpha <= 0, alpha >= np.log(options.least_alpha),
+            psi <= np.log(_LARGEST), psi >= np.log(_LEAST_PSI),
+            self._slack <= np.log(_MOST_SLACK), self._slack >= np.log(_LEAST_SLACK),
+        ]  # fmt: skip
+        self._problem = cp.Problem(cp.Minimize(self._value), constraints)
+
+    def _weight(self, name: str, shape: tuple[int, ...]) -> Any:
+        return self._parameters.setdefault(name, self._cp.Parameter(shape, nonneg=True))
+
+    def _constant(self, name: str, shape: tuple[int, ...]) -> Any:
+        return self._parameters.setdefault(f"{name} constant", self._cp.Parameter(shape))
+
+    def _monomial(self, name: str, shape: tuple[int, ...], log: Any) -> Any:
+        return self._cp.multiply(self._weight(name, shape), log) + self._constant(name, shape)
+
+    def solve_around(self, point: _Point) -> tuple[_Point, float]:
+        """Solve the program whose sums are monomials around a point (eq. 25)."""
+        psi, alpha = point.psi, point.alpha
+        self._expand("train", psi, point.train / self._source)
+        # As published: the auxiliary variables of the links the other way round.
+        received = point.receive.T / (alpha * self._transfer)
+        self._expand("receive", np.repeat(psi[:, None], len(psi), axis=1), received)
+        total = alpha + self._options.epsilon_energy
+        weight = alpha / total
+        self._set("energy", weight, np.log(total) - weight * np.log(alpha))
+        total = point.slack + psi + self._options.epsilon_sum
+        used = psi * np.log(psi) + point.slack * np.log(point.slack)
+        self._set("above", psi / total, np.log(total) - used / total)
+        self._parameters["above slack"].value = point.slack / total
+        total = alpha.sum(axis=0) + self._options.epsilon_sum
+        weight = alpha / total
+        self._set("below", weight, np.log(total) - (weight * np.log(alpha)).sum(axis=0))
+        self._solve()
+        psi, alpha = np.exp(self._psi.value), np.exp(self._alpha.value)
+        train = self._source * np.exp(self._train.value)
+        receive = self._transfer * alpha * np.exp(self._receive.value)
+        slack = float(np.exp(self._slack.value))
+        return _Point(psi, alpha, slack, train, receive), float(np.exp(self._value.value))
+
+    def _expand(self, name: str, first: Array, second: Array) -> None:
+        weight = first / (first + second)
+        other = 1.0 - weight
+        self._set(name, weight, -weight * np.log(weight) - other * np.log(other))
+        self._parameters[f"{name} other"].value = other
+
+    def _set(self, name: str, weight: Array, constant: Array) -> None:
+        if name in self._parameters:
+            self._parameters[name].value = weight
+            self._parameters[f"{name} constant"].value = constant
+
+    def _solve(self) -> None:
+        for setting in _SETTINGS:
+            with warnings.catch_warnings():
+                # An inaccurate optimum is one, as it was for the authors.
+                warnings.simplefilter("ignore")
+                try:
+                    self._problem.solve(solver=self._cp.CLARABEL, enforce_dpp=True, **setting)
+                except self._cp.SolverError:
+                    continue
+            if self._problem.status in (self._cp.OPTIMAL, self._cp.OPTIMAL_INACCURATE):
+                return
+        raise SolverError(
+            "no setting of the convex solver solved a program of the published method. Costs of "
+            "very different sizes can do this: take the exact method.",
+            code="gp-solver",
+        )
