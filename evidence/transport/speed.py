@@ -70,7 +70,7 @@ BOUNDED = (
 )
 LARGEST = (*BOUNDED, ("normal", 1_000_000, 2, False))
 # Marginal error of entropic plans, and the sweeps after which a peer is given up.
-TOLERANCE, SWEEPS = 1e-5, 20_000
+TOLERANCE, SWEEPS = 1e-5, 2_000
 
 Problem = tuple[str, int, int, int, bool]
 

@@ -44,6 +44,9 @@ _CLEARLY, _TINY = 1.645, 1e-300
 _FLOOR = 1e-6
 # Deviations of the noise under which values count as equal.
 _BLUR = 0.1
+# Records of the target that must lie beyond all of the source, or the scale of a column, for units
+# to be what differs.
+_BEYOND, _NARROW = 0.05, 0.4
 # Less spread than this part of the values is rounding.
 _FLAT = 1e-12
 
@@ -233,11 +236,20 @@ def explain_target(
     for name in _CHANGES:
         change = _fit(name, clear.x, clear.labels, clear.y)
         step = clear.step(name, change)
+        if name == "units" and not _leaves_range(clear.x, clear.y, change):
+            # A choice among the source's own records explains it as well.
+            step = replace(step, explains=False)
         steps.append(clear.check(step) if step.explains else step)
         if steps[-1].helps:
             return name, tuple(steps), replace(change, offset=change.offset * unit)
     is_explained = any(step.explains for step in steps)
     return "unproven" if is_explained else "unexplained", tuple(steps), here
+
+
+def _leaves_range(x: Array, y: Array, change: Changed) -> bool:
+    """Whether a column of the target has values that the source has none of, or is far narrower."""
+    beyond = (y < x.min(axis=0)) | (y > x.max(axis=0))
+    return bool((beyond.mean(axis=0) > _BEYOND).any() or (change.scale < _NARROW).any())
 
 
 def _plan(x: Array, labels: Any, y: Array, change: Changed) -> ExactPlan:
