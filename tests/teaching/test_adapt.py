@@ -645,3 +645,15 @@ def test_options_are_given_by_name_or_as_one_object() -> None:
         with pytest.raises(InputError) as caught:
             silot.adapt(devices, **wrong)
         assert caught.value.code == "option-object"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_source_of_noise_is_named_and_not_used(seed: int) -> None:
+    *sources, target = _clouds(seed, [200, 200, 200, 300])
+    rng = np.random.default_rng(seed)
+    assert sources[2].labels is not None
+    noise = Measure(sources[2].points, labels=rng.permutation(sources[2].labels))
+    devices = {"a": sources[0], "b": sources[1], "noise": noise, "t": Measure(target.points)}
+    found = silot.adapt(devices, evaluation={"t": target}, model="logistic", seed=seed)
+    assert {i for i, target, _ in found.plan.links if target == "t"} == {"a", "b"}
+    assert "not used by others: noise" in found.status

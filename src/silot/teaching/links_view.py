@@ -140,7 +140,7 @@ def plan_summary(
 ) -> tuple[list[str], list[str]]:
     """Return the plan in a few sentences, and warnings."""
     sources, targets = len(plan.sources), len(plan.targets)
-    links = int((plan.alpha > 0).sum())
+    links = len(plan.links)
     train = listed([printable(name) for name in plan.sources], 6) if sources else "none"
     sentences = [
         f"Of {count(len(plan.names), 'device')}, {count(sources, 'device')} "
@@ -156,14 +156,20 @@ def plan_summary(
             f"{percent(plan.energy / everything)} of what all links to these targets would take."
         )
     cost = f"The plan costs {number(plan.objective)}"
-    if plan.optimal:
+    if plan.method == "transfer":
+        sentences.append(
+            f"Expected Brier scores, halved, sum to {number(plan.objective)}: an estimate, by "
+            "which every device gets the best mixture."
+        )
+    elif plan.optimal:
         sentences.append(f"{cost}, and it is proven that no plan costs less.")
     elif np.isfinite(plan.lower_bound):
         bound = number(plan.lower_bound)
         sentences.append(f"{cost}; no plan costs less than {bound} (gap {gap(plan)}).")
     else:
         sentences.append(f"{cost}; how much less another plan could cost is not known.")
-    warnings = [] if plan.optimal else [f"Not proven optimal: {printable(plan.status, 400)}"]
+    is_proven = plan.optimal or plan.method == "transfer"
+    warnings = [] if is_proven else [f"Not proven optimal: {printable(plan.status, 400)}"]
     if plan.unserved:
         unserved = listed([printable(name) for name in plan.unserved])
         verb = "is" if len(plan.unserved) == 1 else "are"
@@ -316,8 +322,8 @@ def _links_table(
             plan.names[j],
             plan.names[i],
             render.Cell(float(plan.alpha[i, j]), float(plan.alpha[i, j])),
-            float(costs.transfer[i, j]),
-            float(costs.energy[i, j]),
+            float(costs.source[i] if i == j else costs.transfer[i, j]),
+            float(costs.energy[i, j]) if i != j else 0.0,
         )
         for j in range(len(plan.names))
         for i in (
@@ -354,7 +360,7 @@ def _devices_table(
             value(devices.errors, k),
             devices.accuracies.get(plan.names[k], ""),
             float(costs.source[k]) if costs.eligible[k] else None,
-            (plan.alpha[k] > 0).sum() + (plan.alpha[:, k] > 0).sum(),
+            (plan.sent[k] > 0).sum() + (plan.sent[:, k] > 0).sum(),
         )
         for k in order
     ]
@@ -374,6 +380,8 @@ def role(plan: LinkPlan, k: int) -> str:
     """Return what a device does."""
     if plan.psi[k] == 0:
         return "source"
+    if plan.names[k] in plan.sources:
+        return "both"
     return "target, unserved" if plan.names[k] in plan.unserved else "target"
 
 

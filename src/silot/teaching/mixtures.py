@@ -20,7 +20,15 @@ from .federated.spec import ModelSpec
 from .matching import Explained, explain_records, mixture
 from .plan import LinkPlan, LinkTerms
 from .questions import ScoreModels
-from .transfer import Choice, ModelScores, Target, choose_mixture, find_contrary, within_budget
+from .transfer import (
+    Choice,
+    ModelScores,
+    Target,
+    choose_mixture,
+    find_contrary,
+    find_weak,
+    within_budget,
+)
 
 # Sources whose models are scored: of more, those with most labels.
 _MOST_SOURCES = 32
@@ -79,6 +87,7 @@ class Mixtures:
 
     sources: tuple[str, ...]
     contrary: tuple[str, ...]
+    weak: tuple[str, ...]
     choices: Mapping[str, Choice]
     changes: Mapping[str, Change]
     targets: Mapping[str, Target]
@@ -100,6 +109,7 @@ class Mixtures:
         moved = [name for name, change in self.changes.items() if change.move is not None]
         parts = (
             ("; contrary, and not used by others: ", self.contrary),
+            ("; no better than naming class shares, and not used by others: ", self.weak),
             ("; models adjusted to class shares at ", adjusted),
             ("; columns moved to those of the sources at ", moved),
             ("; no scores from ", [f"{k} ({v})" for k, v in sorted(self.failed.items())]),
@@ -121,6 +131,7 @@ class Mixing:
     unlabelled: str
     prior: str
     contrary: list[int] = field(default_factory=list[int])
+    weak: list[int] = field(default_factory=list[int])
     scored: dict[str, Scored] = field(default_factory=dict[str, Scored])
     won: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -139,8 +150,8 @@ class Mixing:
 
     @property
     def kept(self) -> list[int]:
-        """Sources that are not contrary."""
-        return [k for k in range(len(self.sources)) if k not in self.contrary]
+        """Sources that others use: neither contrary nor weak."""
+        return [k for k in range(len(self.sources)) if k not in (*self.contrary, *self.weak)]
 
     def run(self) -> Steps[Mixtures]:
         """Score, try, choose."""
@@ -148,6 +159,7 @@ class Mixing:
         self.scored, failed = yield from self.ask(names, {name: [Change()] for name in names})
         scores = [self._scores(name) for name in self.sources]
         self.contrary = find_contrary(scores, self.counts)
+        self.weak = find_weak(scores, self.contrary)
         if len(self.kept) > 2:
             yield from self.try_changes()
         explained = {name: self.explain_device(name, self.kept) for name in names}
@@ -182,6 +194,7 @@ class Mixing:
         return Mixtures(
             sources=self.sources,
             contrary=tuple(self.sources[k] for k in self.contrary),
+            weak=tuple(self.sources[k] for k in self.weak),
             choices=choices,
             changes=proposed,
             targets=targets,

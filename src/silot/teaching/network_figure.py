@@ -37,8 +37,8 @@ class Layout:
 
     @property
     def order(self) -> list[int]:
-        """Sources, then targets."""
-        return [*self.sources, *self.targets]
+        """Sources, then targets; a device that is both comes once."""
+        return list(dict.fromkeys([*self.sources, *self.targets]))
 
     @property
     def rows(self) -> int:
@@ -57,9 +57,9 @@ def layout(plan: LinkPlan) -> Layout:
     Each side in turn is sorted by the mean place of what it is linked to; the best of all orders
     seen is kept. Devices without links come last.
     """
-    sources = [k for k, kind in enumerate(plan.psi.tolist()) if kind == 0]
+    sources = [k for k, name in enumerate(plan.names) if name in plan.sources]
     targets = [k for k, kind in enumerate(plan.psi.tolist()) if kind == 1]
-    weights = plan.alpha[np.ix_(sources, targets)]
+    weights = plan.sent[np.ix_(sources, targets)]
     # The order given, those without links last.
     senders = np.argsort(weights.sum(axis=1) == 0, kind="stable")
     receivers = np.argsort(weights.sum(axis=0) == 0, kind="stable")
@@ -139,7 +139,7 @@ class _Drawing:
 
     plan: LinkPlan
     placed: Layout
-    recipes: Mapping[int, str]
+    recipes: Mapping[tuple[int, int], str]
 
     @property
     def _step(self) -> float:
@@ -157,22 +157,29 @@ class _Drawing:
     @cached_property
     def _ends(self) -> tuple[float, float]:
         """Where sources and targets stand."""
-        return self._room(self.placed.sources), WIDTH - self._room(self.placed.targets)
+        return self._room(0, self.placed.sources), WIDTH - self._room(1, self.placed.targets)
 
-    def _room(self, devices: Sequence[int]) -> float:
+    def _room(self, side: int, devices: Sequence[int]) -> float:
         """Return the width of the words beside devices."""
         size = self._size
         widths = [0.62 * size / 72 * len(label(self.plan.names[k])) for k in devices]
-        widths += [0.62 * (size - 1.5) / 72 * len(self.recipes.get(k, "")) for k in devices]
+        widths += [0.62 * (size - 1.5) / 72 * len(self.recipes.get((side, k), "")) for k in devices]
         return max([*widths, 0.9]) + 0.2
 
     @cached_property
-    def _heights(self) -> dict[int, float]:
-        """Where devices stand, from the bottom up."""
+    def _heights(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Where sources and targets stand, from the bottom up; a device may be both."""
+
+        def stand(devices: Sequence[int], places: Sequence[float]) -> dict[int, float]:
+            top = self.height - 0.45
+            pairs = zip(devices, places, strict=True)
+            return {k: top - self._step * (place + 0.5) for k, place in pairs}
+
         placed = self.placed
-        places = dict(zip(placed.sources, placed.source_heights, strict=True))
-        places |= dict(zip(placed.targets, placed.target_heights, strict=True))
-        return {k: self.height - 0.45 - self._step * (place + 0.5) for k, place in places.items()}
+        return (
+            stand(placed.sources, placed.source_heights),
+            stand(placed.targets, placed.target_heights),
+        )
 
     def draw(self, figure: Figure) -> None:
         """Draw it."""
@@ -183,14 +190,14 @@ class _Drawing:
         axes.set_axis_off()
         colours = {device: COLOURS[k % 7] for k, device in enumerate(self.placed.sources)}
         for i, colour in colours.items():
-            for j in np.flatnonzero(self.plan.alpha[i]).tolist():
-                heights = self._heights[i], self._heights[j]
+            for j in np.flatnonzero(self.plan.sent[i]).tolist():
+                heights = self._heights[0][i], self._heights[1][j]
                 _link(axes, self._ends, heights, float(self.plan.alpha[i, j]), colour)
         for i, colour in colours.items():
-            self._device(axes, i, "s", colour, colour)
+            self._device(axes, 0, i, "s", colour, colour)
         for j in self.placed.targets:
             left_out = self.plan.names[j] in self.plan.unserved
-            self._device(axes, j, *(("D", GREY) if left_out else ("o", DARK)))
+            self._device(axes, 1, j, *(("D", GREY) if left_out else ("o", DARK)))
         for x, text, side in (
             (self._ends[0], count(len(self.placed.sources), "source"), "right"),
             (self._ends[1], count(len(self.placed.targets), "target"), "left"),
@@ -198,9 +205,10 @@ class _Drawing:
             top = self.height - 0.22
             axes.text(x, top, text, ha=side, va="center", fontsize=10, weight="bold")
 
-    def _device(self, axes: Axes, k: int, marker: str, edge: str, fill: str = "white") -> None:
-        source = self.plan.psi[k] == 0
-        x, y = self._ends[0 if source else 1], self._heights[k]
+    def _device(
+        self, axes: Axes, side: int, k: int, marker: str, edge: str, fill: str = "white"
+    ) -> None:
+        x, y = self._ends[side], self._heights[side][k]
         axes.plot(
             x,
             y,
@@ -211,8 +219,8 @@ class _Drawing:
             markersize=self._size,
             zorder=3,
         )
-        name, recipe = label(self.plan.names[k]), self.recipes.get(k, "")
-        _words(axes, x, y, name, recipe, self._size, source)
+        name, recipe = label(self.plan.names[k]), self.recipes.get((side, k), "")
+        _words(axes, x, y, name, recipe, self._size, side == 0)
 
 
 def _in_words(plan: LinkPlan, placed: Layout) -> str:
@@ -240,26 +248,31 @@ def _caption(plan: LinkPlan, placed: Layout) -> str:
     return " ".join(notes)
 
 
-def _recipes(plan: LinkPlan, energy: Array, placed: Layout, unit: str) -> dict[int, str]:
-    """Return what each device sends or combines, in a few words."""
-    recipes: dict[int, str] = {}
+def _recipes(
+    plan: LinkPlan, energy: Array, placed: Layout, unit: str
+) -> dict[tuple[int, int], str]:
+    """Return what each device sends (0) or combines (1), in a few words."""
+    recipes: dict[tuple[int, int], str] = {}
 
     def spent(sources: Any, targets: Any) -> str:
         return f"{float(energy[sources, targets].sum()):.3g} {unit}".strip()
 
     for i in placed.sources:
-        receivers = np.flatnonzero(plan.alpha[i])
+        receivers = np.flatnonzero(plan.sent[i])
         total = f"{count(len(receivers), 'link')}, {spent(i, receivers)}"
-        recipes[i] = total if len(receivers) else "no link"
+        recipes[0, i] = total if len(receivers) else "no link"
     for j in placed.targets:
         senders = np.flatnonzero(plan.alpha[:, j])
         if not len(senders):
-            recipes[j] = "nobody serves it"
+            recipes[1, j] = "nobody serves it"
             continue
-        parts = [f"{label(plan.names[i])} {plan.alpha[i, j]:.2f}" for i in senders]
-        recipes[j] = f"{' + '.join(parts)}, {spent(senders, j)}"
-        if len(recipes[j]) > _LONGEST_RECIPE:
-            recipes[j] = f"from {count(len(senders), 'source')}, {spent(senders, j)}"
+        parts = [
+            f"{'own' if i == j else label(plan.names[i])} {plan.alpha[i, j]:.2f}" for i in senders
+        ]
+        others = senders[senders != j]
+        recipes[1, j] = f"{' + '.join(parts)}, {spent(others, j)}"
+        if len(recipes[1, j]) > _LONGEST_RECIPE:
+            recipes[1, j] = f"from {count(len(senders), 'source')}, {spent(others, j)}"
     return recipes
 
 

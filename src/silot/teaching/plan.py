@@ -97,7 +97,7 @@ class LinkPlan(Shown):
     @property
     def sources(self) -> tuple[str, ...]:
         """Names of the devices that train: those with their own model alone, and all that send."""
-        sends = (self.alpha > 0).any(axis=1) | (self.psi == 0)
+        sends = (self.sent > 0).any(axis=1) | (self.psi == 0)
         return tuple(name for name, is_source in zip(self.names, sends, strict=True) if is_source)
 
     @property
@@ -106,9 +106,14 @@ class LinkPlan(Shown):
         return tuple(name for name, kind in zip(self.names, self.psi, strict=True) if kind == 1)
 
     @property
+    def sent(self) -> Array:
+        """Shape (N, N): ``alpha`` without the weights of devices' own models."""
+        return self.alpha * (1.0 - np.eye(len(self.names)))
+
+    @property
     def links(self) -> tuple[tuple[str, str, float], ...]:
         """Every link as (source, target, weight)."""
-        rows, columns = np.nonzero(self.alpha * (1.0 - np.eye(len(self.names))))
+        rows, columns = np.nonzero(self.sent)
         return tuple(
             (self.names[i], self.names[j], float(self.alpha[i, j]))
             for i, j in zip(rows.tolist(), columns.tolist(), strict=True)

@@ -25,6 +25,8 @@ Indices = npt.NDArray[np.intp]
 # Standard errors by which one source must name another's labels worse than guessing does, and the
 # records of a class that this takes.
 _CONTRARY, _FEWEST = 2.0, 3
+# Part of the score of class shares by which a model must be better than they are.
+_LITTLE = 0.05
 # Part of the scores at sources that counts alike at every device, whomever its records resemble.
 _POOLED = 0.5
 # Records of a device that a prediction from elsewhere is worth, at least and at most.
@@ -101,6 +103,27 @@ def find_contrary(scores: Sequence[ModelScores], trained: Array) -> list[int]:
         load = pairs[np.ix_(kept, kept)].sum(axis=1)
         kept.remove(max(kept, key=lambda k: (load[kept.index(k)], -labels[k])))
     return [k for k in range(size) if k not in kept]
+
+
+def find_weak(scores: Sequence[ModelScores], contrary: Sequence[int]) -> list[int]:
+    """Find sources whose models score no better than class shares do, at home and elsewhere.
+
+    None where nobody else would remain.
+    """
+    sources = [k for k in range(len(scores)) if k not in contrary]
+
+    def excess(model: int, places: Sequence[int]) -> float:
+        counts = np.sum([scores[place].counts for place in places], axis=0)
+        errors = [scores[place].counts @ scores[place].errors[:, model] for place in places]
+        shares = counts / max(float(counts.sum()), 1.0)
+        guessed = (1.0 - _LITTLE) * (1.0 - float(shares @ shares)) / 2.0
+        return float(sum(errors)) / max(float(counts.sum()), 1.0) - guessed
+
+    weak = [
+        k for k in sources
+        if excess(k, [k]) >= 0.0 and excess(k, [j for j in sources if j != k] or [k]) >= 0.0
+    ]  # fmt: skip
+    return weak if len(weak) < len(sources) else []
 
 
 @dataclass(frozen=True, eq=False)
