@@ -319,14 +319,15 @@ CASES = {
         "sketch-period",
     ),
     **{f"links {name}": Case(linked(name), LINKS[name]) for name in DIVERGENCES},
-    "adapt": Case(adapted(budget=0.9), f"{TRAINING} class-features", labels=0),
+    "adapt": Case(adapted(budget=0.9), f"{TRAINING} class-features score-models", labels=0),
     "adapt some labels": Case(
-        adapted(), "class-features count-labelled spread train-model", labels=40
+        adapted(),
+        "class-features count-labelled evaluate-combination score-models spread train-model",
+        labels=40,
     ),
     "adapt bound": Case(
-        adapted(objective="bound", mixing="variance"), TRAINING, labels=0
+        adapted(objective="bound"), TRAINING, labels=0
     ),
-    "adapt matched": Case(adapted(objective="matched"), f"{TRAINING} class-features", labels=0),
     "distill": Case(distilled(noise=64), "describe-teacher predict", needs="torch"),
     "distill shared": Case(
         distilled(noise=64, shared=True), "describe-teacher predict predict-noise", needs="torch"

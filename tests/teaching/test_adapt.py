@@ -107,7 +107,7 @@ def test_targets_learn_what_no_single_source_knows() -> None:
     assert found.accuracies.keys() == set(NAMES)
     values = [value for value in found.accuracies.values() if value is not None]
     assert found.accuracy == pytest.approx(np.mean(values))
-    assert "that is an estimate, off by" in found.plan.status
+    assert "these scores are estimates, off by" in found.plan.status
 
 
 def test_a_plan_keeps_its_rules_and_its_budget() -> None:
@@ -118,7 +118,7 @@ def test_a_plan_keeps_its_rules_and_its_budget() -> None:
     assert found.energy <= 0.3 * possible + 1e-9 < free.energy
     sums = found.plan.alpha.sum(axis=0)
     np.testing.assert_allclose(sums, found.plan.psi, atol=1e-12)
-    assert free.plan.optimal and not found.plan.optimal
+    assert found.plan.lower_bound <= free.plan.lower_bound + 1e-9 <= found.plan.objective + 1.0
     # 24 dBm at 74 Mbit/s for the model as it travels, or for the bits of an option.
     assert found.link_energy[0, 1] == pytest.approx(10**-0.6 * 64 * SPEC.size / 74e6)
     heavy = run(budget=0.3, model_bits=1e9)
@@ -525,7 +525,7 @@ def test_a_status_says_what_is_not_there() -> None:
     assert "no target has evaluation records" in silot.adapt(some, model="logistic").status
     known = silot.adapt(some, model="logistic", evaluation={"c": full["b"]}).status
     assert "evaluation" not in known
-    assert "that is an estimate" in known
+    assert "these scores are estimates" in known
 
 
 def test_a_source_that_only_guesses_is_named() -> None:

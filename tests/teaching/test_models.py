@@ -21,7 +21,7 @@ from silot.teaching.federated import (
     train,
 )
 from silot.teaching.federated.questions import CountLabelled, TrainModel
-from silot.teaching.questions import ClassFeatures, EvaluateCombination
+from silot.teaching.questions import ClassFeatures, EvaluateCombination, ScoreModels
 
 SPEC = ModelSpec("logistic", (2,), 2)
 CLASSES = encode_classes(["a", "b"])
@@ -59,6 +59,15 @@ QUESTIONS: list[Question] = [
     TrainModel(model=TEXT, classes=CLASSES, start=np.zeros(3), folds=2),
     ClassFeatures(classes=CLASSES, features=8, bandwidth=1.0),
     EvaluateCombination.about(combination(factors=np.ones((2, 2))), classes=CLASSES),
+    ScoreModels(
+        model=TEXT,
+        classes=CLASSES,
+        parameters=np.zeros((2, 3)),
+        weights=np.full(2, 0.5),
+        trained=np.ones((2, 2), dtype=np.int64),
+        factors=np.ones((1, 2, 2)),
+        moves=np.array([[[1.0], [0.0]]]),
+    ),
 ]
 
 

@@ -41,6 +41,7 @@ KINDS = {
     "blurred by noise",
     "release-predictions": "what the site's model predicts, blurred by noise",
     "score-records": "one score for every record: how far it is from the asker's own data",
+    "score-models": "how well trained models predict the labels here, and where they disagree",
     "screen-records": "one score for every record: how suspect it is",
     "secure-distance": "how far the records are from another site's, computed under encryption, "
     "as one number",

@@ -426,18 +426,19 @@ def plan_of(
     links = alpha * (1.0 - np.eye(len(names)))
     moved = float((links[links > 0] * transfer[links > 0]).sum())
     terms = LinkTerms(source=float(own.sum()), transfer=moved, energy=0.0, averaging=saved)
-    gap = sum(choice.gap for choice in order)
+    bound = min(sum(choice.least for choice in order), terms.total)
+    gap = (terms.total - bound) / max(1.0, abs(terms.total))
     spread = float(np.sqrt(np.mean([choice.spread**2 for choice in order])))
     status = (
-        f"least expected Brier score at every device, within {gap:.1g}; that is an estimate, off "
-        f"by {spread:.2g} (one standard error) in the mean"
+        "by expected Brier scores: at every device the even mixture, unless another is better by a "
+        f"standard error; these scores are estimates, off by {spread:.2g} in the mean"
     )
     if budget is not None:
         status += f"; links dropped to at most {budget:.0%} of the energy of all"
     plan = LinkPlan(
         names=costs.names, psi=psi, alpha=alpha, objective=terms.total, terms=terms,
-        lower_bound=terms.total - gap, gap=gap / max(1.0, abs(terms.total)), status=status,
-        optimal=budget is None and gap < 1e-3, seconds=0.0, method="transfer",
+        lower_bound=bound, gap=gap, status=status, optimal=gap < 1e-3, seconds=0.0,
+        method="transfer",
         energy=float(costs.energy[links > 0].sum()),
     )  # fmt: skip
     finite = np.where(np.isfinite(transfer), transfer, 1.0)

@@ -69,8 +69,8 @@ class Choice:
     """Its standard error."""
     even: float
     """Expected score of the even mixture of the sources that are not contrary."""
-    gap: float
-    """No mixture has an expected score, variance included, that is lower by more."""
+    least: float
+    """No mixture of these models has a lower expected score, errors of estimates left aside."""
 
 
 def find_contrary(scores: Sequence[ModelScores], trained: Array) -> list[int]:
@@ -184,7 +184,9 @@ def choose_mixture(target: Target, scores: Sequence[ModelScores], kept: Sequence
 
     grid = np.ix_(used, used)
     weights, even = np.zeros(size), np.zeros(size)
-    weights[used], gap = minimise(expected[used], (variance - apart)[grid])
+    weights[used], _ = minimise(expected[used], (variance - apart)[grid])
+    best, gap = minimise(expected[used], -apart[grid])
+    least = float(best @ expected[used] - 0.5 * best @ apart[grid] @ best) - gap
     even[list(kept) or used] = 1.0 / len(list(kept) or used)
     gain = value(even) - value(weights)
     if gain < _CAUTION * np.sqrt((weights - even) @ variance @ (weights - even)):
@@ -198,7 +200,7 @@ def choose_mixture(target: Target, scores: Sequence[ModelScores], kept: Sequence
         value=value(weights),
         spread=float(np.sqrt(weights @ variance @ weights)),
         even=value(even),
-        gap=gap,
+        least=least,
     )
 
 
