@@ -662,3 +662,24 @@ def test_a_source_of_noise_is_named_and_not_used() -> None:
         assert is_used != ("not used by others: noise" in found.status)
     # Once in a while noise is right by chance, and its model does some good.
     assert named >= 3
+
+
+def test_barred_links_carry_no_model_and_scores_of_nobody_leave_the_even_mixture() -> None:
+    *sources, target = _clouds(0, [200, 200, 300])
+    parties = {
+        name: Holder(measure, Policy.open(), Ledger())
+        for name, measure in zip("abt", [*sources, Measure(target.points)], strict=True)
+    }
+    rates = np.full((3, 3), 74.0)
+    rates[0, 2] = 0.0
+    options: dict[str, Any] = {"model": "logistic", "classes": ["no", "yes"]}
+    found = LocalFederation(parties).run(Adapt(rates=rates, **options).protocol("abt"))
+    assert {i for i, target, _ in found.plan.links if target == "t"} == {"b"}
+    assert np.isfinite(found.energy)
+    rates[1, 2] = 0.0
+    found = LocalFederation(parties).run(Adapt(rates=rates, **options).protocol("abt"))
+    assert found.plan.unserved == ("t",) and "t" not in found.models
+    silent = {name: Broken(party, ScoreModels) for name, party in parties.items()}
+    found = LocalFederation(silent).run(Adapt(**options).protocol("abt"))
+    weights = {i: weight for i, target, weight in found.plan.links if target == "t"}
+    assert weights == {"a": 0.5, "b": 0.5}

@@ -28,7 +28,7 @@ from ..federation.question import Answerer
 from ..options import Check, anything, count, none_or, number, option, part, word
 from ..privacy.accounting import scale_for
 from ..privacy.summary import Reading
-from .costs import NoEligibleSource
+from .costs import LinkCosts, NoEligibleSource
 from .divergences import DIVERGENCES, Divergence, divergence_of
 from .federated import RULES, Combination, ModelSpec, Rule
 from .federated.features import effective_columns
@@ -611,7 +611,7 @@ class Adapt(Combining, Choosing, Features, Learning):
         models, mixtures = evidence.models, None
         costs = self.costs_of(evidence, holders)
         if self.by_transfer:
-            mixtures = yield from self.mix(evidence)
+            mixtures = yield from self.mix(evidence, costs)
             plan, costs = plan_of(mixtures, costs, self.budget)
         else:
             plan = self.solve(costs)
@@ -646,7 +646,7 @@ class Adapt(Combining, Choosing, Features, Learning):
             unevaluated=unevaluated,
         )
 
-    def mix(self, evidence: Evidence) -> Steps[Mixtures]:
+    def mix(self, evidence: Evidence, costs: LinkCosts) -> Steps[Mixtures]:
         """Ask devices to score models, and choose a mixture for each."""
         training = self.values("iterations", "passes", "batch", "rate", "momentum", "seed")
         mixing = Mixing(
@@ -658,6 +658,10 @@ class Adapt(Combining, Choosing, Features, Learning):
             training={**training, "folds": settled(self.folds)},
             unlabelled=self.unlabelled,
             prior=settled(self.prior),
+            reaches=lambda source, target: bool(
+                source == target
+                or np.isfinite(costs.energy[costs.names.index(source), costs.names.index(target)])
+            ),
         )
         return (yield from mixing.run())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -130,6 +130,8 @@ class Mixing:
     """Options of the training, by which own models are held out."""
     unlabelled: str
     prior: str
+    reaches: Callable[[str, str], bool]
+    """Whether a model may go from one device to another."""
     contrary: list[int] = field(default_factory=list[int])
     weak: list[int] = field(default_factory=list[int])
     scored: dict[str, Scored] = field(default_factory=dict[str, Scored])
@@ -190,7 +192,8 @@ class Mixing:
                 elsewhere[k].scores(place) if place >= 0 and k in elsewhere else self._scores(k)
                 for k in self.sources
             ]
-            choices[name] = choose_mixture(targets[name], usual, self.kept)
+            reachable = [k for k in self.kept if self.reaches(self.sources[k], name)]
+            choices[name] = choose_mixture(targets[name], usual, reachable)
         return Mixtures(
             sources=self.sources,
             contrary=tuple(self.sources[k] for k in self.contrary),
@@ -440,6 +443,7 @@ def plan_of(
         lower_bound=bound, gap=gap, status=status, optimal=gap < 1e-3, seconds=0.0,
         method="transfer",
         energy=float(costs.energy[links > 0].sum()),
+        unserved=tuple(k for k, w in zip(names, weights, strict=True) if not w.any()),
     )  # fmt: skip
     finite = np.where(np.isfinite(transfer), transfer, 1.0)
     source = np.array([finite[j, j] for j in range(len(names))])

@@ -25,6 +25,8 @@ Indices = npt.NDArray[np.intp]
 # Standard errors by which one source must name another's labels worse than guessing does, and the
 # records of a class that this takes.
 _CONTRARY, _FEWEST = 2.0, 3
+# Score of a model of which nothing is known.
+_UNKNOWN = 0.5
 # Part of the score of class shares by which a model must be better than they are.
 _LITTLE = 0.05
 # Part of the scores at sources that counts alike at every device, whomever its records resemble.
@@ -161,9 +163,14 @@ def choose_mixture(target: Target, scores: Sequence[ModelScores], kept: Sequence
     used = [k for k in range(size) if k in members]
     places = np.isin(np.arange(size), kept) & (np.arange(size) != target.own)
     counts = np.stack([item.counts for item in scores]) * places[:, None]
-    if not counts.any():
+    if used and not counts.any():
         # Its own labels are all there are.
         counts = np.stack([item.counts for item in scores]) * (np.arange(size) == used[0])[:, None]
+    if not used or not counts.any():
+        # Nobody scored any model, or no model may come here: all that may count alike.
+        weights = np.isin(np.arange(size), used) / max(len(used), 1)
+        unknown = np.full(size, _UNKNOWN)
+        return Choice(weights, unknown, unknown, _UNKNOWN, _UNKNOWN, _UNKNOWN, 0.0)
     weight = _weigh_places(counts, target)
     errors = np.stack([item.errors for item in scores])  # (S where scored, C, S models)
     expected = np.einsum("lc,lck->k", weight, errors)
