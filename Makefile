@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 SECURE := .venv-secure
+TOOLS := .venv-deploy
 BIN := $(VENV)/bin
 TRANSPORT := packages/silot-transport
-CODE := conftest.py src tests packages evidence examples reference docs/gallery docs/tutorials
+CODE := conftest.py src tests packages deploy evidence examples reference docs/gallery
 KERNELS = $(BIN)/cmake -S $(TRANSPORT)/native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 # How deep the suite goes: commit, merge or nightly (tests/tiers.py has the table).
@@ -13,7 +14,7 @@ TIER := commit
 EACH = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(1)/bin/python -m pytest --tier $(TIER) --numprocesses auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
-.PHONY: demo demo-sites docs test nightly slow speed sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit
+.PHONY: demo demo-sites docs test nightly slow speed sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit charts images wheels previous
 
 demo: $(VENV)/.installed
 	$(BIN)/silot demo
@@ -27,7 +28,7 @@ test: lint types contracts unit
 
 # What commits and merges thin out or leave out, with other examples every night.
 nightly: TIER := nightly
-nightly: lint types contracts unit slow secure sites sites-nightly sites-secure docs sanitize demo-sites
+nightly: lint types contracts unit slow secure sites sites-nightly sites-secure docs sanitize demo-sites charts images wheels previous
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(CODE)
@@ -71,6 +72,24 @@ secure: $(SECURE)/.installed
 sites-secure: $(SECURE)/.installed
 	$(SECURE)/bin/python -m pytest --tier $(TIER) -m real tests/sites/secure
 
+# The chart, the compose file and the Containerfile, by the tools that know their formats.
+charts: $(VENV)/.dev $(TOOLS)/.installed
+	PATH=$(abspath $(TOOLS))/bin:$$PATH $(BIN)/python -m pytest -m 'not nightly' tests/deploy
+
+# The image of the last commit, run as a server, three sites and an asker. Without Docker it needs
+# root and apt.
+images: $(VENV)/.dev $(TOOLS)/.installed
+	deploy/build
+	PATH=$(abspath $(TOOLS))/bin:$$PATH $(BIN)/python -m pytest --tier nightly -m nightly tests/deploy
+
+# Wheels of both packages by way of their source distributions, in dist, and the demo from them.
+wheels: $(VENV)/.dev $(TOOLS)/.installed
+	deploy/wheels $(TOOLS)/bin/python
+
+# What the previous tagged version wrote is read.
+previous: $(VENV)/.dev
+	$(BIN)/python -m pytest --tier nightly -rs tests/test_previous.py
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m evidence speed
 
@@ -112,8 +131,14 @@ $(VENV)/.sites: pyproject.toml constraints.txt $(VENV)/.installed
 	$(PIP) install --constraint constraints.txt --editable $(TRANSPORT) --editable '.[nvflare,privacy]'
 	touch $@
 
+$(TOOLS)/.installed: deploy/requirements.txt deploy/install-tools
+	PYTHON=$(PYTHON) deploy/install-tools $(TOOLS)
+	touch $@
+
 $(VENV)/.dev: pyproject.toml constraints.txt requirements-dev.txt $(VENV)/.installed
 	$(PIP) install --constraint constraints.txt --requirement requirements-dev.txt
+# Its script alone is used; what it needs drives a browser of its own.
+	$(PIP) install --no-deps --constraint constraints.txt axe-playwright-python
 	touch $@
 
 $(VENV)/.docs: constraints.txt requirements-docs.txt $(VENV)/.installed
@@ -121,4 +146,4 @@ $(VENV)/.docs: constraints.txt requirements-docs.txt $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(SECURE) build/site $(TRANSPORT)/src/silot_transport/_kernels.* silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SECURE) $(TOOLS) build/site dist $(TRANSPORT)/src/silot_transport/_kernels.* silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis

@@ -1,8 +1,13 @@
 """Measure again: ``python -m evidence [PAPER [FIGURE ...]] [--data DIR] [--full | --quick]``.
 
-Without a paper, papers and their figures are listed. ``python -m evidence fedwad`` runs all of a
-paper, ``python -m evidence fedwad figure-2`` one of its figures, ``python -m evidence all``
-everything but ``speed``. What is compared with a paper is written to ``docs/results``.
+``python -m evidence fedwad`` runs all of a paper, ``python -m evidence fedwad figure-2`` one of its
+figures, ``python -m evidence all`` everything but ``speed``. What is compared with a paper is
+written to ``docs/results``.
+
+``list``, or nothing, shows every numbered figure and table of the five papers: when it was made,
+how long it took, whether the code it measures has changed since, or that it is missing.
+``judge PAPER FIGURE ...`` computes the verdicts of pages anew from their rows, and ``index`` writes
+``docs/results/index.md`` from the verdicts of all pages.
 """
 
 from __future__ import annotations
@@ -11,11 +16,14 @@ import argparse
 import ast
 import importlib
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 from evidence.common import DATA_VARIABLE, DEFAULT_DATA, RESULTS, Context, MissingError
+from evidence.pages import listing, loaded_code, read_pages, summarised, write_code
 
 HOUSE = Path(__file__).parent
 # Folders of what figures share: they have no figure of their own.
@@ -40,54 +48,129 @@ def main(arguments: list[str] | None = None) -> int:
     """List what there is, or run what is named and write its pages."""
     there = figures()
     parser = argparse.ArgumentParser(prog="python -m evidence", description=__doc__)
-    parser.add_argument("paper", nargs="?", help=f"one of {', '.join(there)}; or all")
+    parser.add_argument(
+        "paper", nargs="?", default="list", help=f"{', '.join(there)}; all, list, judge or index"
+    )
     parser.add_argument("figures", nargs="*", metavar="figure", help="all when none is named")
     parser.add_argument("--data", help=f"data folder (else ${DATA_VARIABLE}, else {DEFAULT_DATA})")
-    parser.add_argument("--full", action="store_true", help="the papers' sizes; takes hours")
-    parser.add_argument(
-        "--quick", action="store_true", help="a look, where a figure has one; no page is written"
-    )
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--full", action="store_true", help="the papers' sizes; takes hours")
+    sizes.add_argument("--quick", action="store_true", help="a minute at most; no page is written")
     options = parser.parse_args(arguments)
-    if options.paper is None:
+    paper, named = options.paper, options.figures
+    if paper in ("all", "list", "index") and named:
+        parser.error(f"{paper} takes no figure: it is about all of every paper")
+    if paper == "list":
         _list(there)
         return 0
-    if options.paper == "all" and options.figures:
-        parser.error("all takes no figure: all of every paper is run")
-    if options.paper == "all":
-        papers = [paper for paper in there if paper != "speed"]
-    elif options.paper in there:
-        papers = [options.paper]
-    else:
-        parser.error(f"there is no paper {options.paper!r}; there are {', '.join(there)}, and all")
+    if paper == "index":
+        (RESULTS / "index.md").write_text(summarised(read_pages()), encoding="utf-8")
+        return 0
+    if paper == "judge":
+        if not named:
+            parser.error("judge takes a paper, and figures of it")
+        paper, *named = named
+    elif paper == "all":
+        pairs = [(each, figure) for each in there if each != "speed" for figure in there[each]]
+        return _run_each(pairs, _flags(options))
+    if paper not in there:
+        parser.error(f"there is no paper {paper!r}; there are {', '.join(there)}, and all")
+    for figure in named:
+        if figure not in there[paper]:
+            known = ", ".join(there[paper])
+            parser.error(f"{paper} has no figure {figure!r}; it has {known}")
+    names = named or list(there[paper])
+    if options.paper == "judge":
+        for figure in names:
+            _judge(paper, figure)
+        return 0
+    if len(names) > 1:
+        return _run_each([(paper, figure) for figure in names], _flags(options))
     data = Path(options.data or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA)
-    for paper in papers:
-        for figure in options.figures:
-            if figure not in there[paper]:
-                known = ", ".join(there[paper])
-                parser.error(f"{paper} has no figure {figure!r}; it has {known}")
-        for figure in options.figures or there[paper]:
-            _run(Context(paper, figure, data, options.full, options.quick))
+    _run(Context(paper, names[0], data, options.full, options.quick))
     return 0
 
 
+def _flags(options: argparse.Namespace) -> list[str]:
+    words = [f"--{name}" for name in ("full", "quick") if getattr(options, name)]
+    return [*words, *(["--data", options.data] if options.data else [])]
+
+
+def _run_each(pairs: list[tuple[str, str]], flags: list[str]) -> int:
+    """Run each in a process of its own: a page names the code that it alone imported."""
+    for paper, figure in pairs:
+        command = [sys.executable, "-m", "evidence", paper, figure, *flags]
+        if code := subprocess.run(command, check=False).returncode:
+            return code
+    return 0
+
+
+def module(paper: str, figure: str) -> ModuleType:
+    """Import the module of a figure."""
+    return importlib.import_module(f"evidence.{paper}.{figure.replace('-', '_')}")
+
+
+def quick_sizes(path: Path) -> bool:
+    """Whether a file, or a helper that it imports, has a ``QUICK``: constants for ``--quick``."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    names = {target.id for node in body if isinstance(node, ast.Assign)
+             for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
+    helpers = [
+        path.with_name(f"{node.module.rpartition('.')[2]}.py")
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith(f"evidence.{path.parent.name}._")
+    ]
+    return "QUICK" in names or any(quick_sizes(each) for each in helpers)
+
+
+def shrink() -> None:
+    """Give constants of what is imported the values that their module's ``QUICK`` has for them."""
+    for name, each in list(sys.modules.items()):
+        if name.startswith("evidence.") and (quick := getattr(each, "QUICK", None)):
+            if unknown := quick.keys() - vars(each).keys():
+                raise LookupError(f"{name} has no {', '.join(sorted(unknown))} for its QUICK")
+            vars(each).update(quick)
+
+
 def _list(there: dict[str, dict[str, Path]]) -> None:
-    for paper, files in there.items():
-        print(f"{paper}: {summary(HOUSE / paper / '__init__.py')}")
-        for figure, path in files.items():
-            print(f"  {figure:<20} {summary(path)}")
+    others = [
+        (f"{paper}-{figure}", summary(path))
+        for paper, files in there.items()
+        for figure, path in files.items()
+    ]
+    slow = [
+        f"{paper} {figure}"
+        for paper, files in there.items()
+        for figure, path in files.items()
+        if not quick_sizes(path)
+    ]
+    print("\n".join(listing(read_pages(), others)))
+    print(f"without quick sizes: {', '.join(slow)}")
+
+
+def _judge(paper: str, figure: str) -> None:
+    judged = getattr(module(paper, figure), "judged", None)
+    page = read_pages().get(f"{paper}-{figure}")
+    if judged is None or page is None:
+        print(f"{paper} {figure}: no page whose rows give its verdicts")
+        return
+    (RESULTS / f"{page.name}.md").write_text(page.rejudged(judged(page.tables)), encoding="utf-8")
 
 
 def _run(context: Context) -> None:
-    module = importlib.import_module(f"evidence.{context.paper}.{context.figure.replace('-', '_')}")
+    run = module(context.paper, context.figure).run
+    if context.quick:
+        shrink()
     begun = time.monotonic()
     try:
-        report = module.run(context)
+        report = run(context)
     except MissingError as missing:
         print(f"{context.name}: skipped, {missing}")
         return
     seconds = time.monotonic() - begun
     if report is not None:
-        text = report.markdown(context, seconds)
+        text = report.markdown(context, seconds, write_code(loaded_code()))
         if not context.quick:
             (RESULTS / f"{context.name}.md").write_text(text, encoding="utf-8")
         print(text, flush=True)

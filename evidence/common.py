@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float64]
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Verdict = Literal["matched", "partly", "not matched"]
+Verdict = Literal["matched", "partly", "not matched", "not testable here"]
 Numbers = dict[str, float]
 T = TypeVar("T")
 
@@ -30,6 +30,8 @@ T = TypeVar("T")
 WALK: dict[str, Any] = {"method": "fedwad", "interpolation": "barycentric"}
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+# What stands where a paper's number would, for claims of ours; or "(a wish)" behind a number.
+OURS = ("a wish", "none", "not in the paper", "not compared", "not stated", "not claimed")
 DATA_VARIABLE = "SILOT_DATA"
 # Relative to the repository's root, where the command is run.
 DEFAULT_DATA = "../shared/data"
@@ -52,7 +54,8 @@ class Context:
     full
         Whether to use the paper's sizes as far as sensible, instead of minutes on two cores.
     quick
-        Whether seconds must do, where a figure has such sizes; its page is not written.
+        Whether seconds must do: constants of a module that its ``QUICK`` names have the values
+        it has for them. No page is written.
     """
 
     paper: str
@@ -66,8 +69,8 @@ class Context:
         """Name of the page."""
         return f"{self.paper}-{self.figure}"
 
-    def size(self, sizes: tuple[T, T]) -> T:
-        """The first of two sizes (or ranges of seeds), or the second with ``--full``."""
+    def size(self, sizes: Sequence[T]) -> T:
+        """The first of two sizes (or ranges of seeds), the second with ``--full``."""
         return sizes[self.full]
 
     def say(self, message: str) -> None:
@@ -206,8 +209,8 @@ class Report:
     claims: list[Judged] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
 
-    def markdown(self, context: Context, seconds: float) -> str:
-        """Write the report as Markdown."""
+    def markdown(self, context: Context, seconds: float, code: str) -> str:
+        """Write the report as Markdown, with the digests of the code that made it."""
         flag = " --full" if context.full else ""
         made = (
             f"Made by `python -m evidence {context.paper} {context.figure}{flag}` on "
@@ -219,21 +222,29 @@ class Report:
             f"# {self.title}",
             self.about,
             made,
-            *self._verdicts(),
+            *([verdicts_table([claim.row for claim in self.claims])] if self.claims else []),
             "## Set-up",
             "\n".join(f"- {line}" for line in self.setup),
             "## Numbers",
             *(table.markdown() for table in self.tables),
+            code,
         ]
         return "\n\n".join(parts) + "\n"
 
-    def _verdicts(self) -> list[str]:
-        if not self.claims:
-            return []
-        columns = ["claim", "paper", "here", "verdict", "why"]
-        rows = [claim.row for claim in self.claims]
-        caption = "What the paper says against what was found."
-        return ["## Verdicts", Table(caption, columns, rows).markdown()]
+
+def verdicts_table(rows: Sequence[Sequence[str]]) -> str:
+    """Write the section of verdicts: claim, paper, here, verdict and why."""
+    columns = ["claim", "paper", "here", "verdict", "why"]
+    caption = "What the paper says against what was found."
+    return "## Verdicts\n\n" + Table(caption, columns, rows).markdown()
+
+
+def pick(tables: Sequence[Table], *names: str) -> list[dict[str, str]]:
+    """Rows of the first table that has all of these columns, by column."""
+    for table in tables:
+        if set(names) <= set(table.columns):
+            return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    raise LookupError(f"no table has the columns {', '.join(names)}")
 
 
 def verdict(holds: bool, *, partly: bool = False) -> Verdict:

@@ -157,12 +157,12 @@ def sketches() -> Iterator[Case]:
                     holders, v, method="sketch", map="sketch", why=True, shapley=True, **o
                 ),
             )
-    yield "sketches", lambda: silot.sketches(holders, own, public=public)
+    yield "sketches", lambda: silot.api.sketches(holders, own, public=public)
     yield (
         "sketches without public records",
-        lambda: silot.sketches(holders, public_mean=[0.0, 0.0], public_scale=2.0).matrix(),
+        lambda: silot.api.sketches(holders, public_mean=[0.0, 0.0], public_scale=2.0).matrix(),
     )
-    yield "clusters", lambda: silot.cluster(silot.sketches(holders, public=public), k=2)
+    yield "clusters", lambda: silot.cluster(silot.api.sketches(holders, public=public), k=2)
 
 
 def values() -> Iterator[Case]:
@@ -228,14 +228,14 @@ def teaching() -> Iterator[Case]:
         )
     rng = np.random.default_rng(61)
     n = 7
-    costs = silot.LinkCosts(
+    costs = silot.teaching.LinkCosts(
         source=rng.uniform(0.1, 1.0, n),
         transfer=rng.uniform(0.1, 2.0, (n, n)),
         energy=rng.uniform(0.0, 0.3, (n, n)),
         eligible=np.arange(n) < 5,
     )
     for options in ({}, {"method": "gp"}, {"allow_unserved": 0.3}):
-        yield f"links {options}", lambda o=options: silot.links(costs, **o)
+        yield f"links {options}", lambda o=options: silot.teaching.links(costs, **o)
 
 
 def audits() -> Iterator[Case]:
@@ -255,10 +255,10 @@ def audits() -> Iterator[Case]:
 
             yield f"audit {options} as {who}", case
     holder = silot.Measure(cloud(72, 40), labels=kinds(cloud(72, 40)))
-    yield "audit of a policy", lambda: silot.audit_policy(silot.Policy(), holder, draws=50)
+    yield "audit of a policy", lambda: silot.audits.audit_policy(silot.Policy(), holder, draws=50)
     yield (
         "audit of an open policy",
-        lambda: silot.audit_policy(silot.Policy.open(), holder, draws=50),
+        lambda: silot.audits.audit_policy(silot.Policy.open(), holder, draws=50),
     )
 
 
@@ -268,7 +268,7 @@ def distillation() -> Iterator[Case]:
     import torch
 
     x = cloud(80, 120, 4)
-    space = silot.LabelSpace.preset("sentiment-5")
+    space = silot.distillation.LabelSpace.preset("sentiment-5")
     size = len(space.names)
 
     def teacher(column: int) -> Callable[[Any], Any]:
@@ -304,7 +304,7 @@ def faults() -> Iterator[Case]:
         "barycenter": (silot.barycenter, ({"a": x, "b": x},)),
         "records": (silot.value_records, (x, x)),
         "adapt": (silot.adapt, ({"a": x, "b": x},)),
-        "sketches": (silot.sketches, ({"a": x, "b": x},)),
+        "sketches": (silot.api.sketches, ({"a": x, "b": x},)),
     }
     wrong: tuple[dict[str, Any], ...] = (
         {"seed": -1}, {"seed": 0.5}, {"p": 3}, {"support": 0}, {"rounds": 0}, {"method": "nope"},
@@ -335,12 +335,12 @@ distance a.npz missing.npz
 distance a.npz b.npz -m nope
 distance a.npz b.npz --support 3
 distance a.npz b.npz -m fedwad --rounds 3 --transcript t.silot
-matrix a.npz b.npz c.npz
-matrix a.npz b.npz c.npz -m trianglewad --json
-matrix a.npz b.npz c.npz -m sketch --public p.npz
-pooled a.npz b.npz --buyer c.npz
-pooled a.npz b.npz --buyer c.npz --hidden --json
-pooled a.npz b.npz --buyer c.npz --shares weights --p 1
+distance matrix a.npz b.npz c.npz
+distance matrix a.npz b.npz c.npz -m trianglewad --json
+distance matrix a.npz b.npz c.npz -m sketch --public p.npz
+distance pooled a.npz b.npz --buyer c.npz
+distance pooled a.npz b.npz --buyer c.npz --hidden --json
+distance pooled a.npz b.npz --buyer c.npz --shares weights --p 1
 value a.npz b.npz c.npz --validation v.npz --report r.html
 value a.npz b.npz c.npz --validation v.npz --labels --why --map direct --shapley --report r.html
 value a.npz b.npz c.npz --support 20 --rounds 5 --json
@@ -352,38 +352,39 @@ records a.npz --validation v.npz --json
 records a.npz --validation v.npz -m published --t 0.5 --report r.html
 records a.npz --validation v.npz -m private --public p.npz --labels
 records a.npz --validation a.npz
-barycenter a.npz b.npz c.npz --support 15 --rounds 4 --out q.npz
-barycenter a.npz b.npz -m sketch --public p.npz --json
-methods
-audit t.silot --truth a.npz --truth b.npz --report r.html
-audit t.silot --as a --truth b.npz --json
-audit --policy policy.yml --data a.npz --draws 50 --report r.html
-policy explain policy.yml
-links network.yml
-links network.yml --report r.html
-links network.yml --method gp
-adapt d0.npz d1.npz d2.npz --model logistic --iterations 40 --report r.html
-adapt d0.npz d1.npz d2.npz --model logistic --iterations 40 --json
+distance barycenter a.npz b.npz c.npz --support 15 --rounds 4 --out q.npz
+distance barycenter a.npz b.npz -m sketch --public p.npz --json
+privacy methods
+privacy audit t.silot --truth a.npz --truth b.npz --report r.html
+privacy audit t.silot --as a --truth b.npz --json
+privacy audit --policy policy.yml --data a.npz --draws 50 --report r.html
+privacy policy policy.yml
+train links network.yml
+train links network.yml --report r.html
+train links network.yml --method gp
+train adapt d0.npz d1.npz d2.npz --model logistic --iterations 40 --report r.html
+train adapt d0.npz d1.npz d2.npz --model logistic --iterations 40 --json
 distance a.csv b.csv --columns f0,f1 --weight-column f2
-matrix a.csv b.csv c.csv --columns f0,f1,f2
+distance matrix a.csv b.csv c.csv --columns f0,f1,f2
 distance a.npz b.npz -m sketch --public p.npz --ledgers ledgers
-ledger show ledgers/a.ledger
-ledger verify ledgers/a.ledger
+privacy ledger show ledgers/a.ledger
+privacy ledger verify ledgers/a.ledger
 --help
 distance --help
-matrix --help
-pooled --help
+distance pair --help
+distance matrix --help
+distance pooled --help
 value --help
 records --help
-barycenter --help
-audit --help
-links --help
-adapt --help
-distill --help
-ledger --help
-policy --help
-secure --help
-secure-keys --help
+distance barycenter --help
+privacy audit --help
+train links --help
+train adapt --help
+train distill --help
+privacy ledger --help
+privacy policy --help
+distance secure --help
+distance secure-keys --help
 --version
 """
 

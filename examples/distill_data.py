@@ -1,4 +1,4 @@
-"""Made-up reviews for ``silot distill``: hotels, films and meals, each with stars of its own.
+"""Made-up reviews for ``silot train distill``: hotels, films and meals, each with stars of its own.
 
 ``python -m examples.distill_data FOLDER`` writes the files that ``distill.yml`` names, and
 ``distill.yml`` itself. Nobody wrote these reviews: words are drawn by chance, so the same folder

@@ -27,7 +27,10 @@ level: record
 privacy_epsilon: 1
 """
 _SILOT = str(Path(sys.executable).with_name("silot"))
-PATIENCE = 180.0
+# Seconds without progress after which something hangs: a machine may be busy with other work.
+PATIENCE = 1800.0
+# What the command line ends with where it is typed wrong: no waiting helps.
+USAGE = 2
 _PATHS = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 
 
@@ -36,6 +39,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
         # Kept beside the rest, so that all goes with the folder.
         self.environment = os.environ | {
             "SILOT_STATE": str(folder / "state"), "COLUMNS": "80", "PYTHONPATH": _PATHS,
@@ -54,16 +58,21 @@ class Desk:
         return done.stdout
 
     def ready(self, kit: str) -> None:
-        """Wait until all sites answer."""
-        print(f"\n$ silot deploy check {kit}", flush=True)
-        end = time.monotonic() + PATIENCE
-        while (
-            done := self._run([_SILOT, "deploy", "check", kit])
-        ).returncode and time.monotonic() < end:
+        """Wait until all sites answer, as long as their processes run and more of them answer."""
+        words = ("project", "check", kit)
+        print(f"\n$ silot {' '.join(words)}", flush=True)
+        most, end = -1, time.monotonic() + PATIENCE
+        while (done := self._run([_SILOT, *words])).returncode:
+            if done.returncode == USAGE:
+                sys.exit(done.stdout + done.stderr)
+            dead = [name for name, process in self.processes.items() if process.poll() is not None]
+            answers = done.stdout.count("silot ")
+            if answers > most:
+                most, end = answers, time.monotonic() + PATIENCE
+            if dead or time.monotonic() > end:
+                sys.exit(f"the sites did not come up; ended: {', '.join(dead) or 'none'}")
             time.sleep(0.2)
-        print(done.stdout.rstrip() or done.stderr.rstrip(), flush=True)
-        if done.returncode:
-            sys.exit("the sites did not come up")
+        print(done.stdout.rstrip(), flush=True)
 
     def start(self, stack: ExitStack, *words: str) -> None:
         """Start a process that stays, in a group of its own, and end it with the stack."""
@@ -72,6 +81,7 @@ class Desk:
             [_SILOT, *words], cwd=self.folder, env=self.environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
+        self.processes[" ".join(words)] = process
         stack.callback(_end, process)
 
     def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -88,16 +98,16 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True)
     desk = Desk(folder.resolve())
     port = _free_port()
-    desk.type("deploy", "init", "project.yml")
+    desk.type("project", "init", "project.yml")
     plan = folder / "project.yml"
     lines = plan.read_text().splitlines()
     fields = {"name:": "name: wards", "host:": "host: localhost", "port:": f"port: {port}"}
     plan.write_text("\n".join(fields.get(line.split(" ")[0], line) for line in lines) + "\n")
-    desk.type("deploy", "provision", "project.yml")
+    desk.type("project", "provision", "project.yml")
     for name in SITES:
         desk.type("site", "request", name, show=name == "north")
     desk.type("site", "request", "analyst", "--asker")
-    desk.type("deploy", "sign", "wards", *(f"{name}.request" for name in (*SITES, "analyst")))
+    desk.type("project", "sign", "wards", *(f"{name}.request" for name in (*SITES, "analyst")))
     _write_data(folder)
     for name in SITES:
         desk.type(
@@ -106,7 +116,7 @@ def main(folder: Path) -> None:
         )  # fmt: skip
     desk.type("site", "join", "analyst", "analyst.signed")
     with ExitStack() as stack:
-        desk.start(stack, "deploy", "run", "wards/server")
+        desk.start(stack, "project", "serve", "wards/server")
         for name in SITES:
             desk.start(stack, "site", "run", name)
         desk.ready("analyst")
@@ -124,9 +134,9 @@ def _ask(desk: Desk) -> None:
     desk.type("site", "inbox", "--kit", "south")
     (question,) = json.loads(desk.type("site", "inbox", "--kit", "south", "--json", show=False))
     desk.type("site", "approve", question["id"], "--kit", "south", "--for", "1h")
-    waiting = [each for each in json.loads(desk.type("runs", "--json", show=False))
+    waiting = [each for each in json.loads(desk.type("project", "runs", "--json", show=False))
                if each["state"].startswith("waiting")]  # fmt: skip
-    desk.type("resume", waiting[0]["run"])
+    desk.type("project", "resume", waiting[0]["run"])
     desk.type("site", "log", "--kit", "south")
 
 
@@ -161,4 +171,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
+    # So that what was started ends too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "silot-sites"))

@@ -27,7 +27,7 @@ _LOG = logging.getLogger("mkdocs.hooks")
 SHOWN = ("examples",)
 BESIDE = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 # Where notebooks are, and where they are put once they ran.
-NOTEBOOKS, RAN = ("gallery", "tutorials"), ROOT / "build" / "notebooks"
+NOTEBOOKS, RAN = ("gallery",), ROOT / "build" / "notebooks"
 _LINK = re.compile(r"\]\((?:\.\./)+((?:examples|LICENSE|[A-Z]+\.md)[^)#]*)(#[^)]*)?\)")
 
 

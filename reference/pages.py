@@ -16,7 +16,7 @@ import typer
 from pydantic import BaseModel
 
 import silot
-from silot import METHODS
+from silot.api import METHODS
 from silot.cli.app import EPILOG, build
 from silot.data.reading import Schema
 from silot.data.site import Site
@@ -26,7 +26,6 @@ from silot.options import declared
 from silot.sites.kit import Project
 from silot.sites.secure.method import Secure
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 # How an object of the API is shown.
 _OBJECT = "    options:\n      heading_level: {level}\n      show_root_heading: true\n"
 
@@ -36,7 +35,6 @@ def pages() -> dict[str, str]:
     made: dict[str, str] = {}
     for maker in (api, commands, methods, schema, policy, project, errors):
         made |= maker()
-    made["results/index.md"] = results()
     return made
 
 
@@ -126,7 +124,7 @@ def api() -> dict[str, str]:
     raised = (
         f"::: silot.errors.{name}\n{_OBJECT.format(level=2)}"
         for name, kind in vars(silot.errors).items()
-        if inspect.isclass(kind) and issubclass(kind, silot.SilotError)
+        if inspect.isclass(kind) and issubclass(kind, silot.errors.SilotError)
     )
     made["reference/api/package-errors.md"] = (
         f"# silot.errors\n\n{summary(silot.errors)} "
@@ -231,7 +229,7 @@ def _default(item: Any) -> str:
 
 def methods() -> dict[str, str]:
     """What every distance method sends, needs, guarantees and discloses, and its options."""
-    parts = ["# Methods\n\nThe same is printed by `silot methods`.\n"]
+    parts = ["# Methods\n\nThe same is printed by `silot privacy methods`.\n"]
     every = {**METHODS, Secure.name: Secure} if "secure" not in METHODS else dict(METHODS)
     for method in every.values():
         parts.append(f"## {method.name}\n\n{summary(method)}\n")
@@ -262,8 +260,8 @@ def schema() -> dict[str, str]:
 def policy() -> dict[str, str]:
     """Fields of a policy."""
     text = (
-        "# Policy\n\nFields of `policy.yml`. [What one does](../disclosure.md#a-holders-policy); "
-        "`silot policy explain` says what askers could learn under one.\n\n"
+        "# Policy\n\nFields of `policy.yml`. [What one does](../privacy.md#a-sites-policy); "
+        "`silot privacy policy` says what askers could learn under one.\n\n"
     )
     return {"reference/policy.md": text + _fields(Policy)}
 
@@ -376,7 +374,7 @@ def errors() -> dict[str, str]:
         text = (
             f"# {code}\n\n{what.rstrip('.')}.\n\n**What to do.** {cure or what}\n\n{status}{kind} "
             "Where a holder told it, the error is a `HolderError` or one of its kinds.\n\n"
-            f"On the command line: `silot help {code}`. [All codes](index.md).\n"
+            f"On the command line: `silot doctor {code}`. [All codes](index.md).\n"
         )
         made[f"reference/errors/{code}.md"] = text
         rows.setdefault(said.kind, []).append((f"[`{code}`]({code}.md)", said.words))
@@ -387,42 +385,6 @@ def errors() -> dict[str, str]:
         parts.append(f"## {kind}{status}\n\n{table(('code', 'meaning'), sorted(every))}")
     made["reference/errors/index.md"] = (
         "# Error codes\n\nEvery error has a code between brackets. It is stable: programs may rely "
-        "on it. `silot help CODE` prints the same words.\n\n" + "\n".join(parts)
+        "on it. `silot doctor CODE` prints the same words.\n\n" + "\n".join(parts)
     )
     return made
-
-
-# Results.
-
-
-def results() -> str:
-    """What was reproduced, with how many verdicts of each kind."""
-    rows = []
-    for path in sorted(RESULTS.glob("*.md")):
-        if path.name == "index.md":
-            continue
-        text = path.read_text(encoding="utf-8")
-        title = text.splitlines()[0].removeprefix("# ")
-        counts = verdicts(text)
-        told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
-        rows.append((f"[{title}]({path.name})", told))
-    return (
-        "# Results\n\nEvery table and figure of the papers that was reproduced, beside theirs, and "
-        "what was measured of silot. A page names the command that made it. Verdicts say whether "
-        "a claim was found to hold here.\n\n" + table(("page", "verdicts"), rows)
-    )
-
-
-def verdicts(text: str) -> dict[str, int]:
-    """How often each verdict stands in the table of a page."""
-    _, _, rest = text.partition("## Verdicts")
-    rows = re.findall(r"^\|(.+)\|$", rest.split("\n## ")[0], flags=re.MULTILINE)
-    fields = [[part.strip() for part in re.split(r"(?<!\\)\|", row)] for row in rows]
-    if not fields or "verdict" not in fields[0]:
-        return {}
-    place = fields[0].index("verdict")
-    counts: dict[str, int] = {}
-    for row in fields[2:]:
-        word = re.sub(r"[*_`]", "", row[place])
-        counts[word] = counts.get(word, 0) + 1
-    return counts

@@ -1,7 +1,6 @@
 """Holders of tests that say what they like."""
 
-from silot import Holder
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, Question
 from silot.federation.answer import encode_reply
 from silot.federation.question import decode_question
 

@@ -21,10 +21,10 @@ import pytest
 from typer.testing import CliRunner
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.cli.app import build
 from silot.distances import FedWaD, methods
-from silot.federation import Answer, Failure, question
+from silot.federation import Answer, Failure, Holder, LocalFederation, question
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.federation.run import RUNTIMES, Reply
@@ -75,7 +75,7 @@ def gaussian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     for name, x in HOLDERS.items():
         np.savez(f"{name}.npz", X=x)
-    before = dict(silot.METHODS)
+    before = dict(silot.api.METHODS)
     __import__("gaussian_method")
     yield
     methods.METHODS.clear()
@@ -85,7 +85,7 @@ def gaussian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def run(command: str) -> str:
     words = command.split()
-    done = CliRunner().invoke(build(words[0]), words, catch_exceptions=False)
+    done = CliRunner().invoke(build(*words), words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -96,16 +96,16 @@ def test_python_has_it() -> None:
     found = silot.distance(x, y, method="gaussian")
     assert 0 < found.lower <= exact and found.disclosure == "statistics"
     assert silot.distance(x, y, method="gaussian", slack=0.5).value == found.value / 2
-    with pytest.raises(silot.SilotError, match="option-slack"):
+    with pytest.raises(silot.errors.SilotError, match="option-slack"):
         silot.distance(x, y, method="gaussian", slack=-1)
-    with pytest.raises(silot.SilotError, match="option-unknown"):
+    with pytest.raises(silot.errors.SilotError, match="option-unknown"):
         silot.distance(x, y, method="gaussian", support=3)
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
-    with pytest.raises(silot.SilotError, match="two distance methods are called 'direct'"):
+    with pytest.raises(silot.errors.SilotError, match="two distance methods are called 'direct'"):
         type("Other", (methods.Pairwise,), {"name": "direct"})
-    assert silot.METHODS["direct"].__name__ == "Direct"
+    assert silot.api.METHODS["direct"].__name__ == "Direct"
 
 
 def test_matrix_and_worth_have_it() -> None:
@@ -121,10 +121,12 @@ def test_the_command_line_has_it(tmp_path: Path) -> None:
     shown = run("distance a.npz b.npz -m gaussian --slack 0.25 --json")
     both = HOLDERS["a"], HOLDERS["b"]
     assert json.loads(shown)["value"] == silot.distance(*both, method="gaussian", slack=0.25).value
-    assert "--slack" in run("distance --help") and "--slack" in run("matrix --help")
-    assert "gaussian" in run("matrix a.npz b.npz c.npz -m gaussian")
-    assert "mean and covariance" in run("methods")
-    names = [method["name"] for method in json.loads(run("methods --json"))]
+    assert "--slack" in run("distance pair --help-all") and "--slack" in run(
+        "distance matrix --help-all"
+    )
+    assert "gaussian" in run("distance matrix a.npz b.npz c.npz -m gaussian")
+    assert "mean and covariance" in run("privacy methods")
+    names = [method["name"] for method in json.loads(run("privacy methods --json"))]
     assert names.index("trianglewad") < names.index("gaussian") < names.index("secure")
     run("value a.npz b.npz --validation c.npz -m gaussian --report r.html")
     assert "Method: gaussian" in (tmp_path / "r.html").read_text()
@@ -230,7 +232,7 @@ def test_a_runtime_is_one_class_that_carries_messages(monkeypatch: pytest.Monkey
     protocol = FedWaD(rounds=2, support=8).between("a", "b")
     there = run_protocol(protocol, HOLDERS, runtime="posted")
     here = LocalFederation(HOLDERS).run(protocol)
-    assert (there.value, there.bill.rounds) == (here.value, here.bill.rounds)
+    assert (there.value, there.cost.rounds) == (here.value, here.cost.rounds)
     assert there.bytes_sent == here.bytes_sent
 
 
@@ -239,7 +241,7 @@ def test_a_runtime_is_one_class_that_carries_messages(monkeypatch: pytest.Monkey
     ("file", "function", "shown_in"),
     [
         ("distances/view.py", "distance_content", "distance"),
-        ("federation/view.py", "cost_content", "distance matrix worth barycenter coreset plan"),
+        ("federation/view.py", "cost_content", "distance matrix worth barycenter coreset"),
     ],
 )
 def test_a_section_is_one_function_in_one_file(
@@ -263,7 +265,7 @@ holders = {"a": x, "b": x + 1}
 made = {
     "distance": silot.distance(x, x + 1), "matrix": silot.distance_matrix(holders),
     "worth": silot.value_holders(holders, x), "barycenter": silot.barycenter(holders, rounds=2),
-    "coreset": silot.coreset(holders, 4, rounds=2), "plan": silot.plan(holders, x),
+    "coreset": silot.coreset(holders, 4, rounds=2),
 }
 print(*[name for name, each in made.items() if "Added by one function" in render(each)])
 """

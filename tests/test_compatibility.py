@@ -11,15 +11,16 @@ from types import ModuleType
 
 import pytest
 
-from silot import Schema, Transcript
-from silot.data import schema
+from silot import Schema
+from silot.data import checkpoint, schema
 from silot.distances.questions import Moments
-from silot.distillation import checkpoint
 from silot.errors import SilotError, explanations
-from silot.federation import message, question, sealed, transcript
+from silot.federation import Transcript, message, question, sealed, transcript
 from silot.privacy import Ledger, ledger_file
+from silot.sites import trail
 
 from .federation.test_sealed import KEY, example
+from .sites.test_trail import kit as trail_kit
 
 pytestmark = pytest.mark.all_cases
 
@@ -47,7 +48,7 @@ def ledger(path: Path) -> None:
     stamped = ledger_file.VERSION
     with pytest.MonkeyPatch.context() as today:
         # Making one opens it again.
-        today.setattr(ledger_file, "VERSION", 2)
+        today.setattr(ledger_file, "VERSION", 3)
         Ledger(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {stamped}")
@@ -60,6 +61,11 @@ def ledger_read(path: Path) -> None:
 def schema_written(path: Path) -> None:
     text = Schema.of(FIELDS).text()
     path.with_suffix(".yml").write_text(text.replace("version: 1", f"version: {schema.VERSION}"))
+
+
+def trail_written(path: Path) -> None:
+    with Ledger() as ledger:
+        trail.export_trail(ledger, trail_kit(), path, "json", 0, 0)
 
 
 def checkpoint_read(path: Path) -> None:
@@ -78,6 +84,7 @@ FORMATS: dict[str, tuple[ModuleType, str, Callable[[Path], object], Callable[[Pa
         transcript, "_VERSION",
         lambda path: Transcript("direct", {}, ()).save(path), Transcript.load,
     ),
+    "exported trails": (trail, "VERSION", trail_written, trail.verify_trail),
     "checkpoints of distillation": (
         checkpoint, "_VERSION",
         lambda path: checkpoint.save(path, "kind", "mark", {}, {}), checkpoint_read,

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import silot
-from silot import Holder, LocalFederation, Measure, Own, Policy
+from silot import Measure, Policy
 from silot.api.report import render
 from silot.errors import InputError, MismatchError, SilotError
+from silot.federation import Holder, LocalFederation, Own
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question, encode_question
 from silot.options import declared
@@ -52,10 +53,10 @@ WANTS: dict[str, dict[str, Any]] = {
 }
 # Methods that compare holders with data of the asker, and no two holders with one another.
 OWN = {"private"}
-ALL = [name for name in silot.METHODS if find_spec(WANTS.get(name, {}).get("extra", "numpy"))]
+ALL = [name for name in silot.api.METHODS if find_spec(WANTS.get(name, {}).get("extra", "numpy"))]
 # A secure computation takes seconds, and data of a public scale: tests/secure has its bounds.
 CERTIFIED = [name for name in ALL if WANTS.get(name, {}).get("certified", True)]
-ASKING = [name for name in ALL if silot.METHODS[name].asks]
+ASKING = [name for name in ALL if silot.api.METHODS[name].asks]
 PAIRED = [name for name in ASKING if name not in OWN]
 X, Y = RNG.normal(size=(1400, 2)), RNG.normal((1.0, 0.0), size=(1200, 2))
 
@@ -66,21 +67,21 @@ def sides(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return X[:size], Y[: size - 10]
 
 
-def distance(name: str, *sides: Any, **options: Any) -> silot.Distance:
+def distance(name: str, *sides: Any, **options: Any) -> silot.distances.Distance:
     options = WANTS.get(name, {}).get("options", {}) | options
     if name in OWN:
         x, y = map(Measure.of, sides)
-        protocol = silot.METHODS[name](**options).between("a", own=Own(y))
+        protocol = silot.api.METHODS[name](**options).between("a", own=Own(y))
         return LocalFederation({"a": x}).run(protocol)
     return silot.distance(*sides, method=name, **options)
 
 
 @cache
-def once(name: str) -> silot.Distance:
+def once(name: str) -> silot.distances.Distance:
     return distance(name, *sides(name))
 
 
-def timeless(result: silot.Distance) -> dict[str, Any]:
+def timeless(result: silot.distances.Distance) -> dict[str, Any]:
     """A result but for its clock."""
     return replace(result, seconds=0.0).to_dict()
 
@@ -90,7 +91,7 @@ def timeless(result: silot.Distance) -> dict[str, Any]:
 def test_value_lies_between_its_bounds_and_the_result_says_what_it_is(name: str) -> None:
     result = once(name)
     assert 0 <= result.lower <= result.value <= result.upper
-    assert result.status and result.disclosure == str(silot.METHODS[name].disclosure)
+    assert result.status and result.disclosure == str(silot.api.METHODS[name].disclosure)
     assert result.rounds >= 1 and result.bytes_received > 0 and result.seconds >= 0
 
 
@@ -165,7 +166,7 @@ def test_bad_options_are_coded_errors(name: str) -> None:
         with pytest.raises(InputError) as caught:
             distance(name, *sides(name), **options)
         assert caught.value.code == code
-    for item in declared(silot.METHODS[name]):
+    for item in declared(silot.api.METHODS[name]):
         if item.flag and item.check.kind in (int, float):
             with pytest.raises(InputError) as caught:
                 distance(name, *sides(name), **{item.name: "many"})
@@ -174,7 +175,7 @@ def test_bad_options_are_coded_errors(name: str) -> None:
 
 @pytest.mark.parametrize("name", ASKING)
 def test_a_policy_that_forbids_is_obeyed_and_said(name: str) -> None:
-    kind = silot.METHODS[name]
+    kind = silot.api.METHODS[name]
     x, y = sides(name)
     ledgers = {"a": Ledger(), "b": Ledger()}
     shut = {
@@ -182,7 +183,7 @@ def test_a_policy_that_forbids_is_obeyed_and_said(name: str) -> None:
         for side, data in (("a", x), ("b", y))
     }
     against = {"own": Own(Measure(y))} if name in OWN else {"b": "b"}
-    protocol = kind.build("a", **against, **WANTS.get(name, {}).get("options", {}))
+    protocol = kind(**WANTS.get(name, {}).get("options", {})).between("a", **against)
     with pytest.raises(SilotError) as caught:
         LocalFederation(shut).run(protocol)
     assert caught.value.code in ("policy-question", "policy-level", "holder-refused")
@@ -204,7 +205,7 @@ def test_all_that_travelled_is_read_back_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_options_make_an_object_and_an_object_says_its_options(name: str) -> None:
-    kind = silot.METHODS[name]
+    kind = silot.api.METHODS[name]
     chosen = kind(seed=7, **WANTS.get(name, {}).get("options", {}))
     assert chosen.values().keys() == set(kind.options)
     same = kind(**chosen.chosen())

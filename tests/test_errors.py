@@ -52,6 +52,15 @@ def test_a_code_stands_under_the_exception_it_is_raised_with(raised: dict[str, s
         )
 
 
+def test_each_code_has_one_nature_and_no_other_is_listed() -> None:
+    listed = [code for codes in errors._table()["nature"].values() for code in codes]
+    assert len(set(listed)) == len(listed) and set(listed) <= set(explanations())
+    assert {said.nature for said in explanations().values()} == set(errors.NATURES)
+    # Whoever refuses or waits for a person is not asked again by itself.
+    for said in explanations().values():
+        assert said.nature != "passes" or said.kind not in ("RefusedError", "WaitingError")
+
+
 def test_words_say_what_it_is_and_what_to_do() -> None:
     for code, said in explanations().items():
         assert re.search(r"[.:;,] .*\.$", said.words), code
@@ -59,7 +68,7 @@ def test_words_say_what_it_is_and_what_to_do() -> None:
 
 
 def test_help_prints_the_words_the_status_and_the_page() -> None:
-    done = RUNNER.invoke(build("help"), ["help", "measure-nan"])
+    done = RUNNER.invoke(build("doctor"), ["doctor", "measure-nan"])
     assert done.exit_code == 0
     printed = " ".join(done.output.split())
     assert explain("measure-nan").words in printed

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -38,6 +43,9 @@ from silot.options import (
 from silot.records.gradients import RecordGradients
 from silot.records.suspects import CountBroken
 from silot.records.validation import RecordScreening
+
+from . import house, keywords
+from .house import modules
 
 pytestmark = pytest.mark.all_cases
 
@@ -171,7 +179,7 @@ def test_a_method_as_an_object_gives_what_its_name_gives(kind: type[Any]) -> Non
 )
 def test_a_computation_over_holders_is_a_class_of_options(kind: type[Any]) -> None:
     with pytest.raises(InputError) as caught:
-        kind.build("a", own=silot.Own([[0.0]]), nope=1)
+        kind(nope=1)
     assert caught.value.code == "option-unknown"
     text = kind.__doc__ or ""
     assert all(f"\n{name} : " in text for name in kind.options)
@@ -199,11 +207,11 @@ def test_unknown_options_of_every_call_are_coded_errors() -> None:
         lambda: silot.value_holders({"a": x}, x, embedding="full"),
         lambda: silot.barycenter({"a": x}, nope=1),
         lambda: silot.coreset({"a": x}, nope=1),
-        lambda: silot.plan({"a": x}, x, nope=1),
+        lambda: silot.compare({"a": x}, x, nope=1),
         lambda: silot.value_records(x, x, nope=1),
         lambda: silot.value_records(x, x, method="published", fdr=0.1),
         lambda: silot.adapt({"a": x, "b": x}, nope=1),
-        lambda: silot.sketches({"a": x, "b": x}, why=True),
+        lambda: silot.api.sketches({"a": x, "b": x}, why=True),
     )
     for call in calls:
         with pytest.raises(InputError) as caught:
@@ -270,3 +278,62 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from leaves(child, f"{name} {typed}")
     if not inner:
         yield name, command
+
+
+def public_functions() -> Iterator[tuple[str, Any]]:
+    """List every function that silot or one of its packages has in its ``__all__``."""
+    for name, module in modules().items():
+        if module.path.name == "__init__.py" and name.startswith("silot"):
+            package = importlib.import_module(name)
+            names = getattr(package, "__all__", ())
+            yield from ((f"{name}.{word}", getattr(package, word)) for word in names)
+
+
+def test_an_editor_knows_the_options_of_every_public_function() -> None:
+    untyped = {
+        name
+        for name, item in public_functions()
+        if inspect.isfunction(item)
+        for kind in [inspect.getfullargspec(inspect.unwrap(item)).varkw]
+        if kind and item.__annotations__.get(kind) in ("Any", "object", Any, object, None)
+    }
+    # Columns of a table of results: whatever a column shows.
+    assert {name for name in untyped if not name.startswith("silot.render.")} == set()
+
+
+def test_what_an_editor_knows_is_what_classes_declare() -> None:
+    assert keywords.PATH.read_text(encoding="utf-8") == keywords.written(), (
+        "run python -m tests.keywords"
+    )
+
+
+def test_every_distance_method_has_its_options_where_a_distance_is_computed() -> None:
+    kinds, without = silot.distance.takes  # type: ignore[attr-defined]
+    assert without >= {"embedding"}
+    assert {kind.name for kind in kinds if kind.name} >= silot.api.METHODS.keys() & {
+        kind.name for kind in silot.api.METHODS.values() if kind.__module__.startswith("silot.")
+    }
+
+
+def test_a_misspelt_option_is_an_error_in_an_editor(tmp_path: Path) -> None:
+    """Every function that takes options is called with one that nothing has."""
+    takers = list(keywords.functions())
+    assert len(takers) >= 18
+    lines = [
+        f"from {item.__module__} import {item.__name__} as f{k}; f{k}(*a, misspelt=1)"
+        for k, item in enumerate(takers)
+    ]
+    (tmp_path / "calls.py").write_text("\n".join(["from typing import Any", "a: Any = ()", *lines]))
+    paths = [str(path.parent) for path in house.PACKAGES]
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": paths}))
+    run = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--outputjson", "-p", str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )
+    refused = {
+        item["range"]["start"]["line"]
+        for item in json.loads(run.stdout)["generalDiagnostics"]
+        if 'No parameter named "misspelt"' in item["message"]
+    }
+    assert refused == {k + 2 for k in range(len(takers))}

@@ -43,7 +43,7 @@ PARSER, RUNNER = doctest.DocTestParser(), doctest.DocTestRunner()
 PRELUDES = {
     "distillation.md": (
         "python -m examples.distill_data again",
-        "silot distill again/distill.yml --save model.npz",
+        "silot train distill again/distill.yml --save model.npz",
     )
 }
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
@@ -84,12 +84,13 @@ LISTS = [
     for line in fence.text.splitlines()
     if fence.kind == "" and re.match(r"(silot|python -m|make) ", line)
 ]
-# The tutorial has two machines, and a test of its own.
-SESSIONS = [
-    fence for fence in FENCES if fence.text.startswith("$ ") and fence.page != "tutorial.md"
-]
+# Commands on two machines, named by the fence, have a test of their own.
+MACHINES = ("text hospitals", "text coordinator")
+SESSIONS = [fence for fence in FENCES if fence.text.startswith("$ ") and fence.kind not in MACHINES]
 # Lines in a row of what `silot demo` prints.
 DEMO = [fence for fence in FENCES if fence.kind == "text demo"]
+# Lines in a row of what another command prints, which the fence names.
+EXCERPTS = [fence for fence in FENCES if fence.kind.startswith("text silot ")]
 
 # With whom a site, or an asker, computes.
 LINKS = [fence for fence in FENCES if fence.kind == "yaml" and "listen:" in fence.text]
@@ -182,10 +183,10 @@ def test_alike_tells_other_words_other_numbers_and_other_counts_apart() -> None:
 def test_the_pages_have_what_is_looked_for() -> None:
     assert len(CODE) >= 10 and len(LISTS) >= 18 and len(SESSIONS) >= 9 and len(policies()) == 1
     # Every other block is a tree of the house, the demo's output or a policy.
-    seen = {*CODE, *SESSIONS, *DEMO, *LINKS, *(listed for listed, _ in LISTS)}
+    seen = {*CODE, *SESSIONS, *DEMO, *EXCERPTS, *LINKS, *(listed for listed, _ in LISTS)}
     others = [fence for fence in FENCES if fence not in seen]
     # Commands over sites have tests of their own, on sites in this process and on real ones.
-    elsewhere = {"architecture.md", "privacy.md", "tutorial.md", "sites.md", "deploy.md"}
+    elsewhere = {"architecture.md", "privacy.md", "releases.md", "sites.md", "deploy.md"}
     assert {fence.page for fence in others} <= elsewhere
 
 
@@ -268,10 +269,22 @@ def test_the_demo_prints_what_the_pages_show(desk: Path) -> None:
     printed = at_desk(desk, "silot demo").stdout.splitlines()
     assert len(DEMO) >= 3
     for fence in DEMO:
-        lines = fence.text.splitlines()
-        starts = [k for k, line in enumerate(printed) if line.split() == lines[0].split()]
-        assert starts, (str(fence), printed)
-        assert_alike("\n".join(printed[starts[0] :][: len(lines)]), fence.text)
+        assert_within(printed, fence)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fence", EXCERPTS, ids=str)
+def test_commands_print_what_the_pages_show_of_them(fence: Fence, desk: Path) -> None:
+    done = at_desk(desk, fence.kind.removeprefix("text "))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_within(done.stdout.splitlines(), fence)
+
+
+def assert_within(printed: list[str], fence: Fence) -> None:
+    lines = fence.text.splitlines()
+    starts = [k for k, line in enumerate(printed) if line.split() == lines[0].split()]
+    assert starts, (str(fence), printed)
+    assert_alike("\n".join(printed[starts[0] :][: len(lines)]), fence.text)
 
 
 def test_the_policy_shown_is_the_default_one_with_its_level() -> None:
@@ -300,7 +313,7 @@ def commands() -> dict[str, set[str]]:
 
     def walk(command: Any, name: str) -> None:
         options = {word for item in command.params for word in (*item.opts, *item.secondary_opts)}
-        listed[name] = options | {"--help", "--version"}
+        listed[name] = options | {"--help", "--help-all", "--version"}
         for word, child in getattr(command, "commands", {}).items():
             walk(child, f"{name} {word}")
 
@@ -308,25 +321,68 @@ def commands() -> dict[str, set[str]]:
     return listed
 
 
+# Options of evidence, and of programs of others.
+_OF_OTHERS = {"--full", "--quick", "--data", "--processes", "--build-arg", "--set"}
+
+
 def test_commands_and_options_named_in_sentences_exist() -> None:
     known = commands()
     options = set().union(*known.values())
     for page, span in sorted(spans()):
         words = span.split()
-        if words[0] == "silot" and len(words) > 1:
-            group = [f"silot {word}" for word in words[1].split("|")]
-            named = words[1].startswith("-") or words[1] == "COMMAND"
-            assert named or all(name in known for name in group), (page, span)
-        elif span.startswith("python -m evidence "):
+        if span.startswith("python -m evidence "):
             paper, *named = [word for word in words[3:] if not word.startswith("--")]
-            assert set(named) <= set(figures()[paper]), (page, span)
+            known_figures = figures() | {key: {} for key in ("list", "index")}
+            assert set(named) <= set(known_figures[paper]), (page, span)
         elif span.startswith("python -m "):
             assert find_spec(words[2]) is not None, (page, span)
             continue
-        elif not span.startswith("--"):
+        elif not span.startswith(("--", "silot ")):
             continue
         for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", span):
-            assert option in options | {"--full", "--data", "--processes"}, (page, span)
+            assert option in options | _OF_OTHERS, (page, span)
+
+
+def calls() -> Iterator[tuple[str, str]]:
+    """What the repository says to type: by file, the words after `silot`."""
+    folders = ("src", "docs", "examples", "deploy", "reference", "evidence")
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*"))]
+    kinds = {".md", ".py", ".toml", ".yml", ".yaml", ".tpl", ".jinja", ".json", ".txt"}
+    for path in [*sorted(ROOT.glob("*.md")), *files]:
+        if path.suffix not in kinds or path.name == "CHANGELOG.md":
+            continue
+        file = path.relative_to(ROOT).as_posix()
+        # A text of Python may go on in the next literal.
+        text = re.sub(r"(?<=\S) ?\"\n\s*f?\"", " ", path.read_text(encoding="utf-8"))
+        # What a command prints as the next one to type begins a text, or follows a colon.
+        is_printing = file.startswith(("src/silot/cli/", "src/silot/api/", "examples/"))
+        before = r"`|\$ |: |\"" if is_printing else r"`|\$ "
+        found = re.findall(rf"(?:{before})silot ([a-z][^`\n]*)", text)
+        if path.suffix == ".md":
+            blocks = "\n".join(fence.text for fence in fences(path))
+            found += re.findall(r"^ *silot (.*)", blocks, re.M)
+        for call in found:
+            yield file, call.replace("\\|", "|")
+
+
+def test_every_command_that_is_named_exists() -> None:
+    root: Any = typer.main.get_command(app)
+    named = set[str]()
+    for file, call in calls():
+        item, words = root, call.split()
+        while words and hasattr(item, "commands"):
+            names = [re.sub(r"[^a-z-]+$", "", word) for word in words[0].split("|")]
+            if not all(name in item.commands for name in names):
+                # A file for the command of a group that may be left out, an option, or a sign.
+                assert item.default or not re.match("[a-z]", words[0]), (file, call)
+                item = item.commands.get(item.default)
+                break
+            item, words = item.commands[names[0]], words[1:]
+        options = {word for param in getattr(item, "params", ()) for word in param.opts}
+        flags = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", " ".join(words))) - {"--help"}
+        assert flags <= options or hasattr(item, "commands") or item is None, (file, call)
+        named.add(file.partition("/")[0])
+    assert named >= {"README.md", "src", "docs", "examples", "deploy", "reference", "evidence"}
 
 
 def test_names_in_sentences_exist() -> None:

@@ -15,6 +15,7 @@ import silot
 from reference import pages as made
 from reference.links import broken
 from reference.notebooks import described, led
+from silot._version import RELEASE
 from silot.cli.app import build
 from silot.data.reading import Schema
 from silot.data.site import Site
@@ -79,7 +80,7 @@ def test_every_command_flag_and_default_is_there(pages: dict[str, str]) -> None:
 
 def test_every_method_and_its_options_are_there(pages: dict[str, str]) -> None:
     text = pages["reference/methods.md"]
-    for name, method in silot.METHODS.items():
+    for name, method in silot.api.METHODS.items():
         assert f"\n## {name}\n" in text
         part = text.split(f"\n## {name}\n")[1]
         assert made.cell(method.sends) in part
@@ -105,15 +106,6 @@ def test_every_code_has_a_page(pages: dict[str, str]) -> None:
         cure = said.words.split(". ", 1)[-1]
         assert cure in pages[f"reference/errors/{code}.md"]
         assert f"({code}.md)" in pages["reference/errors/index.md"]
-
-
-def test_every_result_is_listed_with_its_verdicts(pages: dict[str, str]) -> None:
-    text = pages["results/index.md"]
-    for path in (ROOT / "docs" / "results").glob("*.md"):
-        assert f"]({path.name})" in text
-    assert made.verdicts("## Verdicts\n\n| claim | verdict |\n|---|---|\n| a | matched |\n") == {
-        "matched": 1
-    }
 
 
 def test_links_of_made_pages_lead_somewhere(pages: dict[str, str]) -> None:
@@ -177,10 +169,30 @@ def test_links_of_a_built_site_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_versions_are_one() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    transport = ROOT / "packages" / "silot-transport" / "pyproject.toml"
+    version = tomllib.loads(transport.read_text())["project"]["version"]
+    needs = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert version == RELEASE and f"silot-transport=={version}" in needs
+    chart = yaml.safe_load((ROOT / "deploy" / "chart" / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == version
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
     heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert heading is not None and heading[1] == version
+
+
+def test_the_conda_recipe_needs_what_the_packages_need() -> None:
+    recipe = yaml.safe_load((ROOT / "deploy" / "conda" / "recipe.yaml").read_text())
+    assert recipe["context"]["version"] == RELEASE
+    folders = {"silot": ROOT, "silot-transport": ROOT / "packages" / "silot-transport"}
+    for output in recipe["outputs"]:
+        project = tomllib.loads(
+            (folders[output["package"]["name"]] / "pyproject.toml").read_text()
+        )["project"]
+        needs = {f"python{project['requires-python']}", *project["dependencies"]}
+        run = {line.replace(" ", "") for line in output["requirements"]["run"]}
+        # Its name is another there.
+        named = {line.replace("msgpack-python", "msgpack") for line in run}
+        assert named == {line.replace(f"=={RELEASE}", "==${{version}}") for line in needs}
 
 
 def test_a_release_is_checked_before_it_is_published() -> None:

@@ -1,4 +1,4 @@
-"""The tutorial: its commands run on two machines that share release files alone."""
+"""The walk-through of releases: its commands run on two machines that share files alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import pytest
 from examples import hospitals
 from tests.test_pages import ROOT, at_desk, fences
 
-PAGE = ROOT / "docs" / "tutorial.md"
+PAGE = ROOT / "docs" / "releases.md"
 MACHINES = ("hospitals", "coordinator")
 
 
 def steps() -> list[tuple[str, str, str]]:
     """Machine, command and what it prints."""
     found: list[tuple[str, str, str]] = []
-    for fence in fences(PAGE):
+    kinds = {f"text {machine}" for machine in MACHINES}
+    for fence in (each for each in fences(PAGE) if each.kind in kinds):
         command, _, printed = fence.text.partition("\n")
         found.append((fence.kind.removeprefix("text "), command.removeprefix("$ "), printed))
     return found
@@ -32,7 +33,7 @@ def words(text: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
-def test_the_tutorial_goes_from_raw_tables_to_a_ranking_by_files_alone(tmp_path: Path) -> None:
+def test_the_page_goes_from_raw_tables_to_a_ranking_by_files_alone(tmp_path: Path) -> None:
     hospitals.main(tmp_path)
     site, registry = (tmp_path / machine for machine in MACHINES)
     done: list[str] = []

@@ -2,7 +2,7 @@
 # # A market of sellers
 #
 # **Six sellers offer records of tumours: whose are worth most to a buyer who has 80 of the right
-# kind?** Two honest sellers and one that sells a copy of the first cannot be told apart at this
+# kind?** Two honest sellers and one that sells a copy of the first cannot be distinguished at this
 # size; noise and missing classes come last. And a copy pays: under every rule that divides a sum
 # among sellers, the first and its copy together get more than the first alone (shares below).
 
@@ -45,8 +45,8 @@ assert by_name["first"].ranks[1] >= 3
 
 # %% [markdown]
 # `mislabelled` has a quarter of its labels wrong and is not ranked last: 80 records are too few
-# for its rank to be told from those of the honest. A rank is a range (`1-4`) where
-# sampling noise leaves the order open. [Screening records](03_images.py) is the tool that finds the wrong labels.
+# for a rank below the honest ones. A rank is a range (`1-4`) where
+# sampling noise leaves the order open. [Screening records](01_images.py) finds the wrong labels.
 #
 # ## Does a copy pay?
 #
@@ -93,8 +93,8 @@ right.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# Shapley shares grow least, for what a seller *adds* to the others shrinks when a copy appears. What
-# no splitting changes is `explained`, each holder's own number.
+# Shapley shares grow least, because what a seller *adds* to the others shrinks when a copy appears.
+# No splitting changes `explained`, each site's own number.
 
 # %%
 print(
@@ -108,7 +108,7 @@ assert abs(by_name["first"].explained - original.explained) < 1e-9
 
 # %% [markdown]
 # **Disclosed.** Distances alone are level `statistics`, and every seller saw the buyer's records.
-# Shapley values ask sellers for every record (level `record`); with `method="sketch"` they come
-# from one differentially private release each.
+# Shapley values request every record of the sellers (level `record`); with `method="sketch"` they
+# come from one differentially private release each.
 #
-# **More**: [what the numbers mean](../value.md). **Next**: [mislabelled images](03_images.py).
+# **More**: [what the numbers mean](../value.md). **Next**: [drift of a site](03_drift.py).

@@ -1,13 +1,15 @@
-"""Long searches for records behind messages, which ``silot audit`` leaves out.
+"""Long searches for records behind messages, which ``silot privacy audit`` leaves out.
 
-``silot audit`` has the attacks that decide: those that compute records from messages at once. The
-attacks here take means of several records apart, or undo merges, and may take minutes for one run:
+``silot privacy audit`` has the attacks that decide: those that compute records from messages at
+once. The attacks here take means of several records apart, or undo merges, and may take minutes
+for one run:
 
 - ``joint-rounds``: means of all rounds together, by an integer programme over their mixtures.
 - ``shared-cells``: cells of two records or more, by how cells of rounds overlap, or where the
   records of a cell can lie.
 - ``undone-merges``: a holder of FedWaD takes its own interpolant out of the next reference.
-- ``cellwise-projection``: the projection of ``silot audit``, ended cell by cell of the plan.
+- ``cellwise-projection``: the projection of ``silot privacy audit``, ended cell by cell of the
+  plan.
 - ``distance-balls``: the attack of *Private Wasserstein Distance*, app. D.1. It guesses a
   distribution and not records, so that its failure proves nothing.
 
@@ -45,7 +47,9 @@ SEARCHES: Mapping[str, Callable[[Case], Finding]] = {
 _MOST_RECORDS = 1000
 
 
-def audit(transcript: Transcript, viewpoint: str = "coordinator", **options: Any) -> silot.Audit:
+def audit(
+    transcript: Transcript, viewpoint: str = "coordinator", **options: Any
+) -> silot.audits.Audit:
     """Run the attacks of ``silot.audit`` and those of this folder; ``options`` are its options."""
     return silot.audit(transcript, viewpoint, attacks={**ATTACKS, **SEARCHES}, **options)
 

@@ -70,8 +70,8 @@ def wasserstein_ball(
 
     Notes
     -----
-    *Private Wasserstein Distance*, sec. 3.2 and app. D.1. It finds a law, not records: that it
-    fails proves nothing.
+    *Private Wasserstein Distance*, sec. 3.2 and app. D.1. It finds a distribution, not records:
+    that it fails proves nothing.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def wasserstein_ball(
 def distance_balls(case: Case) -> Guess:
     """The same for the distances to all references that were told."""
     if not case.view.is_central:
-        raise InapplicableError("distances of the other party are not told to a holder")
+        raise InapplicableError("distances of the other party are not stated to a holder")
     told = told_distances(case.view, case.target)
     if not told or case.records is None:
         raise InapplicableError("no distances to known references were told")

@@ -48,7 +48,7 @@ def _group(case: Case, cells: Sequence[Interpolant], told: int) -> tuple[Array, 
         return line, np.full(records, True), True
     known, proven, others = records_among(rounds, records, equal=uniform)
     if not uniform or proven > records:
-        # Weights were not told: nothing can be encoded again.
+        # Weights were not stated: nothing can be encoded again.
         rows = known if len(known) else rounds[0].means
         return rows, np.zeros(len(rows), dtype=bool), False
     if not proven:

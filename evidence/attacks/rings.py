@@ -94,7 +94,7 @@ class _Begun:
     kept: Array
 
     def first(self, there: Region, mean: Array) -> tuple[Array, float] | None:
-        """Where the chain's first record is if this one is there, and what share of its law.
+        """Locate the first record of a chain from this one, with its share of the distribution.
 
         Half the difference of the records of a cell has a normal law, unless the ring closes.
         """

@@ -187,6 +187,6 @@ def _lasting(found: Sequence[Interpolant]) -> Guess:
         return Guess(whole, note=note)
     return Guess(
         means[best],
-        note="an atom is the mean of the records that go to it; their number is not told to "
+        note="an atom is the mean of the records that go to it; their number is not stated to "
         "this side",
     )

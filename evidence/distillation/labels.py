@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evidence.common import Claim, Context, Judged, Report, Table, spread, verdict
-from evidence.distillation._setting import ALL, BEFORE, EXACT, ONE_HOT, PLAIN, SETTINGS
+from evidence.distillation._setting import ALL, BEFORE, EXACT, LOOK, ONE_HOT, PLAIN, SETTINGS
 from evidence.distillation._tables import LEVEL, Rows, against, holm, seeds_of, values, workers
 from evidence.distillation._texts import TASKS
 
@@ -23,6 +23,7 @@ EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0)
 SMALL = 0.03
 # What two losses that should give the same may differ by.
 SAME = 0.005
+QUICK = {"EPSILONS": EPSILONS[1::3], "SETTINGS": LOOK}
 
 
 def run(context: Context) -> Report:

@@ -68,6 +68,9 @@ class Scores:
         return _gain(self.fitted[classifier, of], self.fitted[classifier, than])
 
 
+QUICK = {"SEEDS": (1,)}
+
+
 def run(context: Context) -> Report:
     """Measure."""
     seeds = context.size(SEEDS)

@@ -19,6 +19,7 @@ RECORDS = (1000, 5000)  # as usual, and with --full
 TIMES = (1, 2, 3)
 COPIES = (0, 10, 100, 1000)
 METHODS: tuple[...] = ("target", "trianglewad", "fedbary")
+QUICK = {"RECORDS": (200,)}
 
 
 def run(context: Context) -> Report:

@@ -11,7 +11,7 @@ from silot import Measure
 
 DIMENSION, PUBLIC = 32, 2000
 PAIRS = ((0, 1), (2, 3), (4, 5), (6, 7), (8, 9))
-STRUCTURES = ("strong", "none", "one law")
+STRUCTURES = ("strong", "none", "same")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Pictures:
         """Holders by name, no record twice, and the true group of each.
 
         ``strong``: five groups of random size, two holders or more each, a pair of classes a group.
-        ``none``: a pair of the ten classes drawn for each. ``one law``: all classes at all.
+        ``none``: a pair of the ten classes drawn for each. ``same``: all classes at all.
         """
         rng = stream(seed, 20, STRUCTURES.index(structure), holders)
         truth = [0] * holders

@@ -85,6 +85,15 @@ def _taken(rows: list[int], count: int) -> list[int]:
     return taken
 
 
+QUICK = {
+    "SEEDS": 1,
+    "DATA": DATA[:1],
+    "HOLDERS": HOLDERS[:1],
+    "SIZES": SIZES[:2],
+    "EPSILONS": EPSILONS[-1:],
+}
+
+
 def run(context: Context) -> Report:
     """Measure modes, accuracy by holders and by points, and what privacy costs."""
     data = {name: records_of(context, name) for name in DATA}
@@ -166,8 +175,8 @@ def run(context: Context) -> Report:
             NEEDED.judged(
                 f"{100 * min(gaps):+.1f} to {100 * max(gaps):+.1f} points of accuracy",
                 verdict(min(gaps) > 0, partly=max(gaps) > 0),
-                f"{PUBLIC} labelled public records of the holders' law are a classifier by "
-                "themselves. A private coreset is for where those have no labels to trust, or "
+                f"{PUBLIC} labelled public records of the holders' distribution are a classifier "
+                "by themselves. A private coreset is for where those have no labels to trust, or "
                 "another distribution, or a few points are wanted.",
             ),
         ],

@@ -39,6 +39,9 @@ def clouds(dimension: int, gap: float, sizes: tuple[int, int], *key: int) -> tup
     return x, y
 
 
+QUICK = {"DRAWS": (1,)}
+
+
 def run(context: Context) -> Report:
     """Reproduce the figure."""
     draws = context.size(DRAWS)

@@ -103,6 +103,7 @@ def _settings(small: int, large: int) -> tuple[Setting, ...]:
 
 SMALL = Sizes(1000, 16, 2, _settings(300, 1000))
 FULL = Sizes(5000, 28, 1, _settings(1000, 5000))
+QUICK = {"SMALL": Sizes(200, 16, 1, _settings(60, 200))}
 
 
 def run(context: Context) -> Report:
@@ -114,7 +115,7 @@ def run(context: Context) -> Report:
     longest = 0
     for draw in range(sizes.draws):
         for pair in combinations_with_replacement(DATASETS, 2):
-            x, y = _couple(stored, pair, draw, sizes)
+            x, y = couple(stored, pair, draw, sizes)
             truth = exact(x, y, labels=True).value
             truths.setdefault(pair, []).append(truth)
             for column in columns:
@@ -160,7 +161,7 @@ def run(context: Context) -> Report:
     )
 
 
-def _couple(
+def couple(
     stored: dict[str, tuple[Images, Labels]], pair: Pair, draw: int, sizes: Sizes
 ) -> tuple[Measure, Measure]:
     """Records of both datasets; disjoint ones when they are the same."""

@@ -20,19 +20,20 @@ from sklearn.linear_model import LogisticRegression
 import silot
 from evidence.attacks import audit, shares_determined
 from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, Verdict, stream
-from silot import LocalFederation, Measure, Own
+from silot import Measure
 from silot.distances.pooled import pooled
 from silot.distances.worth.contributions import contributions
 from silot.distances.worth.fedbary import fedbary
 from silot.distillation.protocol import distill
 from silot.distillation.teacher import Teacher
+from silot.federation import LocalFederation, Own
 from silot.records.validation import records
 from silot.teaching.divergences import divergences
 
 # Records a holder, as usual and with --full; of tables that nothing was tuned on.
 RECORDS, HELD_OUT = (80, 300), (64, 80)
 
-Run = Callable[[Array, Array], silot.federation.Billed]
+Run = Callable[[Array, Array], silot.federation.RunResult]
 
 
 @dataclass(frozen=True)
@@ -49,21 +50,21 @@ def _federation(a: Array, b: Array) -> LocalFederation:
     return LocalFederation({"x": a, "y": b})
 
 
-def _pooled(a: Array, b: Array, hidden: bool) -> silot.federation.Billed:
+def _pooled(a: Array, b: Array, hidden: bool) -> silot.federation.RunResult:
     buyer = Own(Measure(0.5 * (a + b)))
     return _federation(a, b).run(pooled(["x", "y"], own=buyer, hidden=hidden, seed=3))
 
 
-def _target(a: Array, b: Array) -> silot.federation.Billed:
+def _target(a: Array, b: Array) -> silot.federation.RunResult:
     return LocalFederation({"x": a}).run(contributions(["x"], own=Own(Measure(b))))
 
 
-def _records(a: Array, b: Array) -> silot.federation.Billed:
+def _records(a: Array, b: Array) -> silot.federation.RunResult:
     return LocalFederation({"x": a}).run(records("x", own=Own(Measure(b))))
 
 
-def _sketch(a: Array, b: Array) -> silot.federation.Billed:
-    # Another draw of the same law as public sample would do; here a shifted, noisy copy.
+def _sketch(a: Array, b: Array) -> silot.federation.RunResult:
+    # Another draw of the same distribution as public sample would do; here a shifted, noisy copy.
     rng = stream(1, 72)
     public = np.vstack([a, b]) + rng.normal(scale=0.5 * np.vstack([a, b]).std(axis=0))
     return silot.distance(a, b, method="sketch", public=public, privacy_epsilon=4.0)
@@ -108,6 +109,9 @@ def _data(size: int) -> dict[str, tuple[Array, Array]]:
     return found
 
 
+QUICK = {"HELD_OUT": (32,)}
+
+
 def run(context: Context) -> Report:
     """Audit every method on three datasets."""
     data = _data(context.size(RECORDS))
@@ -128,9 +132,9 @@ def run(context: Context) -> Report:
         "Share of holder x's records that the best attack recovers exactly, and in brackets the "
         "share that is re-identified, against its chance level.",
         [f"Sizes: {sizes} records by features a holder, seed 0.",
-         "Attacks are those of `silot audit`, which find all that the methods give away at 100 %, "
-         "but for FedWaD seen by the other holder, and the longer searches of `evidence/attacks`; "
-         "what they do not recover is not proven safe."],
+         "Attacks are those of `silot privacy audit`, which find all that the methods give away at "
+         "100 %, but for FedWaD seen by the other holder, and the longer searches of "
+         "`evidence/attacks`; what they do not recover is not proven safe."],
         tables=[
             Table("Recovered from one run", columns, rows),
             Table(
@@ -232,7 +236,7 @@ def _member_rows(context: Context) -> list[list[str]]:
 
 def _runs(
     points: Array, labels: np.ndarray, x: np.ndarray, y: np.ndarray, out: np.ndarray
-) -> Iterator[tuple[str, silot.federation.Billed, str]]:
+) -> Iterator[tuple[str, silot.federation.RunResult, str]]:
     """Runs of methods that send no rows, and the attack on each."""
     fed = _federation(points[x], points[y])
     for method, attack in (("mmd", "feature-membership"), ("classifier", "parameter-membership")):
@@ -271,13 +275,13 @@ def _claim(text: str, cells: list[str], why: str) -> Judged:
     return Claim(text, "hidden").judged(f"recovered: {', '.join(cells)}", verdict, why)
 
 
-def _truth(result: silot.federation.Billed, a: Array, b: Array) -> dict[str, Array]:
+def _truth(result: silot.federation.RunResult, a: Array, b: Array) -> dict[str, Array]:
     assert result.transcript is not None
     names = {entry.holder for entry in result.transcript.entries}
     return {name: data for name, data in (("x", a), ("y", b)) if name in names}
 
 
-def _best(audited: silot.Audit) -> str:
+def _best(audited: silot.audits.Audit) -> str:
     tried = [k for k in audited.attacks if k.target == "x" and k.exact_rate is not None]
     if not tried:
         return "no attack applies"

@@ -1,4 +1,4 @@
-"""How often ``silot watch`` raises an alarm, where nothing changed and where something did."""
+"""How often ``silot release watch`` raises an alarm, with a change and without one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 from scipy.stats import beta
 
 from evidence.common import Array, Claim, Context, Judged, Report, Table, columns, stream, verdict
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.distances.sketches.drift import LEVEL, Drift, measure_drift
 from silot.distances.sketches.result import Sketches
 from silot.distances.sketches.sketch import Sketching
+from silot.federation import Holder, LocalFederation
 from silot.privacy import Ledger
 
 RECORDS, PUBLIC, EPSILON = 2000, 800, 1.0
@@ -67,9 +68,9 @@ def run(context: Context) -> Report:
     with ProcessPoolExecutor(WORKERS) as pool:
         found = list(pool.map(partial(_measured, context), range(len(SOURCES))))
     return Report(
-        title="Drift: how often `silot watch` raises an alarm",
-        about="`silot watch` of two releases of one site: of records of one law, and of a law that "
-        "changed in between. An alarm is a p-value of 5 % or less.",
+        title="Drift: how often `silot release watch` raises an alarm",
+        about="`silot release watch` of two releases of one site: of records from the same "
+        "distribution, and from one that changed in between. An alarm is a p-value of 5 % or less.",
         setup=[
             f"{RECORDS} records a release, epsilon {EPSILON:g}, delta 1e-5, {PUBLIC} public "
             "records; records and public records are drawn from one table without overlap between "
@@ -151,7 +152,7 @@ def _smallest(found: list[Rates]) -> Judged:
 def _named(found: list[Rates]) -> list[Judged]:
     what = "one column by 0.2 deviations"
     alarms = [each.since[0] for rates in found for each in rates.moved[what] if each.drifted]
-    first = [each.verdict.drivers[:1] == ("column 0",) for each in alarms]
+    first = [each.test.drivers[:1] == ("column 0",) for each in alarms]
     if not first:
         return []
     share = 100.0 * float(np.mean(first))
@@ -206,3 +207,4 @@ SOURCES: tuple[tuple[str, Source], ...] = (
     ("a ward, 5 columns", _ward),
     ("credit_default, 6 columns", _credit),
 )
+QUICK = {"STILL": 2, "MOVED": 1, "SOURCES": SOURCES[:2], "RECORDS": 500}

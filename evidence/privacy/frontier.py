@@ -13,10 +13,11 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 import silot
 from evidence.attacks import audit
 from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, stream, verdict
-from silot import LocalFederation, Measure, Own
+from silot import Measure
 from silot.distances.questions import Interpolate
 from silot.distances.worth.contributions import contributions
 from silot.errors import ExtraError, InputError
+from silot.federation import LocalFederation, Own
 from silot_transport import exact_plan, interpolate
 
 DIRECT = Claim(
@@ -27,6 +28,7 @@ ONE_ATOM = Claim("TriangleWad with a reference of one atom", "")
 UNIFORM_T = Claim("FedWaD with the published uniform t against t often near 0", "")
 
 SPLITS = (3, 5)  # as usual, and with --full
+MOST = 100
 _DEFAULT = "fedwad, S = n, t often near 0 (default)"
 _UNIFORM = "fedwad, S = n, t uniform (published)"
 _PARAMETERS = (0.001, 0.01, 0.03, 0.1, 0.3, 0.5)
@@ -53,7 +55,7 @@ class Outcome:
     """Value a run found, with all that its coordinator saw of holder x."""
 
     value: float
-    run: silot.federation.Billed
+    run: silot.federation.RunResult
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ CASES = (
     Case("sketch, epsilon 10", "sketch", lambda data: _sketch(data, 10.0)),
     Case("secure", "scalar", lambda data: _distance(data, "secure", scale=data.scale)),
 )  # fmt: skip
+QUICK = {"SPLITS": (1,), "MOST": 25}
 
 
 def run(context: Context) -> Report:
@@ -183,7 +186,7 @@ def run(context: Context) -> Report:
             f"Records by features a holder: {', '.join(sizes.values())}; standardised, holders "
             f"differ in their classes; mean of {len(seeds)} splits (secure: 1).",
             "error: |value / exact - 1| of the value the method reports.",
-            "recovered: share of x's records that `silot audit` and the searches of "
+            "recovered: share of x's records that `silot privacy audit` and the searches of "
             "`evidence/attacks` find exactly in the messages.",
             "identified: share of x's records that are, of all records of the data set, nearest to "
             "a point that x sent or the audit guessed; in brackets for as many points of the "
@@ -296,7 +299,7 @@ def _data(seed: int) -> list[Data]:
         rng = stream(seed, k, 140)
         spread = table.data.std(axis=0)
         points = (table.data - table.data.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        size = min(100, len(points) // 3)
+        size = min(MOST, len(points) // 3)
         order = rng.permutation(len(points))[: max(3 * size, min(len(points), 700))]
         public, private = order[2 * size :], order[: 2 * size]
         # Most of the first classes at x, most of the last at y.

@@ -36,6 +36,9 @@ def _block(block: int) -> list[list[Movement]]:
         ]
 
 
+QUICK = {"PAIRS": (500,)}
+
+
 def run(context: Context) -> Report:
     """Draw pairs until as many as wanted were loaded."""
     wanted = context.size(PAIRS)

@@ -49,6 +49,9 @@ class Outcome:
     held: tuple[bool, bool]
 
 
+QUICK = {"SEEDS": (1,), "BUDGETS": BUDGETS[:2]}
+
+
 def run(context: Context) -> Report:
     """Screen with and without privacy."""
     seeds = context.size(SEEDS)
@@ -89,8 +92,8 @@ def run(context: Context) -> Report:
             "apart, noise of one standard deviation in every column.",
             "digits: 590 public, validation and holder's records, 64 features, 10 classes. "
             "clusters: 1000 of each, 8 features, 3 classes.",
-            "the same: all three of one law. other shares: half of the classes are four times as "
-            "likely to be drawn among public records.",
+            "the same: all three with the same distribution. other shares: half of the classes are "
+            "four times as likely to be drawn among public records.",
             "validation data `no`: public records are trusted as they are, and not weighted.",
             f"delta = 1e-5; means of {seeds} draws. Noise has no seed, so figures vary a little.",
         ],
@@ -109,7 +112,8 @@ def run(context: Context) -> Report:
         tables=[
             Table(
                 "Errors are means of |estimate / truth - 1|; held: intervals with the truth.",
-                ["data", "public law", "epsilon", "validation data", "AUC labels", "AUC features",
+                ["data", "public distribution",
+                 "epsilon", "validation data", "AUC labels", "AUC features",
                  "error labels", "error features", "held labels", "held features"],
                 rows,
             )

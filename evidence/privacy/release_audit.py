@@ -35,7 +35,7 @@ SPENDS = Claim(
 _DELTA, _RISK = 1e-5, 0.01
 RUNS = (2_000, 20_000)  # as usual, and with --full
 _EPSILONS = (1.0, 4.0)
-# By name: what a summary has beside the sizes; a sketch is asked as `silot.sketches` does.
+# By name: what a summary has beside the sizes; a sketch is asked as `silot.api.sketches` does.
 _KINDS: dict[str, tuple[str, ...]] = {
     "sketch": (), "sizes": (), "features": ("features",), "distance": ("distance",), "all": BLOCKS,
 }  # fmt: skip
@@ -50,6 +50,9 @@ class Neighbours:
     with_: Path
     options: dict[str, str]
     public: Measure
+
+
+QUICK = {"RUNS": (200,)}
 
 
 def run(context: Context) -> Report:
@@ -73,10 +76,10 @@ def run(context: Context) -> Report:
             held.append(is_held)
             context.say(" | ".join(row))
     about = (
-        "A holder is asked, as bytes, all that `silot.sketches` asks (a count and a sketch), and "
-        "summaries: the sizes alone, with random features, with the distance to a target, and all "
-        "of them at once, by class where the data have labels. Holders of two files that differ in "
-        "one record answer again and again with a new ledger. Whoever "
+        "A holder is asked, as bytes, all that `silot.api.sketches` asks (a count and a sketch), "
+        "and summaries: the sizes alone, with random features, with the distance to a target, and "
+        "all of them at once, by class where the data have labels. Holders of two files that "
+        "differ in one record answer again and again with a new ledger. Whoever "
         "knows both files and all replies' likelihood ratio tells them apart as well as anybody "
         "can; 99 % bounds on hits and false alarms bound from below what was spent."
     )

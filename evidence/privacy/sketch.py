@@ -34,11 +34,14 @@ PAIRS = 15
 
 @dataclass(frozen=True)
 class Case:
-    """Holders and a public sample of their pooled law."""
+    """Holders and a public sample of their pooled distribution."""
 
     name: str
     holders: list[Array]
     public: Array
+
+
+QUICK = {"BUDGETS": BUDGETS[2:3], "RELEASES": 1}
 
 
 def run(context: Context) -> Report:
@@ -64,7 +67,7 @@ def run(context: Context) -> Report:
         about=f"`silot.distance_matrix(..., method='sketch')` between {HOLDERS} holders, one "
         f"release each, against exact distances of the same records, on {PAIRS} of the pairs.",
         setup=[
-            f"{PUBLIC} public records of the pooled law that no holder has; delta = 1e-5.",
+            f"{PUBLIC} public records of the pooled distribution that no holder has; delta = 1e-5.",
             f"Mean of {RELEASES} releases; noise has no seed, so figures vary a little.",
             "mixtures: eight Gaussian classes, each holder with shares of its own (Dirichlet 1/2). "
             "shifts: one normal law, moved by up to three of its standard deviations. noise: "

@@ -19,7 +19,7 @@ from silot_transport import cost_matrix, plan_from_cost
 RECORDS, PUBLIC, RELEASES = 1000, 400, 20
 WORKERS = 4
 BUDGETS = (1.0, 4.0)
-KINDS = ("same law", "shifted", "other classes")
+KINDS = ("same distribution", "shifted", "other classes")
 # What lies between the two holders of the second kind, in standard deviations of all features.
 SHIFT = 0.4
 
@@ -68,15 +68,15 @@ def run(context: Context) -> Report:
     rows = [row for part in parts for row in part]
     return Report(
         title="The sketch: whether intervals cover, and estimates beat counts",
-        about=f"`silot.sketches(...).distance(a, b)` on 20 data sets that nothing was tuned on: "
-        f"{RELEASES} releases of two holders of the same law, of one moved, and of other classes, "
-        "against the exact W2 of the same records.",
+        about=f"`silot.api.sketches(...).distance(a, b)` on 20 data sets that nothing was tuned "
+        f"on: {RELEASES} releases of two holders of one distribution, of one moved, and of other "
+        "classes, against the exact W2 of the same records.",
         setup=[
             f"{PUBLIC} public records and {RECORDS} a holder, or a fifth, and half of the rest, of "
             "a smaller table; delta 1e-5; tables standardised, images, texts and words on "
             "principal components of as many other public records (on components of its own, a "
-            "sample is wider than other records of its law, which bent the intervals of a first "
-            "run).",
+            "sample is wider than other records of its distribution, which bent the intervals of a "
+            "first run).",
             f"shifted: by {SHIFT} times the public standard deviation of all features together, in "
             "a random direction. other classes: each holder has half of the classes.",
             "counts: W2 of the two releases' noisy counts alone, between the cells' centres. "
@@ -117,7 +117,7 @@ def _releases(name: str, setting: Setting, epsilon: float) -> list[Row]:
         for k in range(RELEASES)
     }
     size = min(len(points) for points in copies.values())
-    found = silot.sketches(copies, public=setting.public, privacy_epsilon=epsilon, size=size)
+    found = silot.api.sketches(copies, public=setting.public, privacy_epsilon=epsilon, size=size)
     book = found.book
     assert isinstance(book, DecodedSketches)
     before = replace(book, calibration=None, _distances={})
@@ -378,3 +378,4 @@ _SOURCES: tuple[Callable[[Context], Source], ...] = (
     _texts("amazon_multidomain", "domain", 16),
     _words,
 )  # fmt: skip
+QUICK = {"RELEASES": 2, "_SOURCES": _SOURCES[-3:]}

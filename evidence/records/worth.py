@@ -35,12 +35,15 @@ _LARGEST, _TEST = 200, 1500
 PEERS = ("data-OOB", "forest on validation", "kNN-Shapley")
 OURS = ("rank", "share of wrong labels", "distance")
 KINDS = ("labels, equal sizes", "labels, mixed sizes", "features, equal sizes")
+# How many tables are run: all.
+TABLES = None
+QUICK = {"TABLES": 1}
 
 
 def run(context: Context) -> Report:
     """Measure Spearman correlations."""
     by_table: dict[str, Array] = {}
-    for k, pool in enumerate(_pools(context)):
+    for k, pool in enumerate(_pools(context)[:TABLES]):
         runs = [
             [_order(pool, kind, stream(96, k, i, seed)) for i, kind in enumerate(KINDS)]
             for seed in range(context.size(SEEDS))

@@ -1,4 +1,4 @@
-"""What sites are compared with: the engine's own messages, of the same size, server to sites."""
+"""What sites are compared with: the engine's own messages, of the same size, on the same way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 from silot.sites.engine import CHANNEL
 from silot.sites.flare import ServerComponent, SiteComponent
 
-ECHO, TIME = "echo", "time"
+ECHO, RELAY, TIME = "echo", "relay", "time"
 
 
 class EchoAtSite(SiteComponent):
@@ -42,7 +42,7 @@ class EchoAtServer(ServerComponent):
 
             def ask(name: str) -> int:
                 reply = cell.send_request(
-                    channel=CHANNEL, topic=ECHO, target=name, timeout=30.0,
+                    channel=CHANNEL, topic=ECHO, target=name, timeout=120.0,
                     request=new_cell_message({}, size),
                 )  # fmt: skip
                 return len(reply.payload)
@@ -55,7 +55,16 @@ class EchoAtServer(ServerComponent):
                     seconds.append(time.perf_counter() - began)
             return make_reply(ReturnCode.OK, "", json.dumps(seconds).encode())
 
+        def relays(message: Any) -> Any:
+            asked = json.loads(bytes(message.payload))
+            reply = cell.send_request(
+                channel=CHANNEL, topic=ECHO, target=asked["name"], timeout=120.0,
+                request=new_cell_message({}, str(asked["size"]).encode()),
+            )  # fmt: skip
+            return make_reply(ReturnCode.OK, "", reply.payload)
+
         cell.register_request_cb(channel=CHANNEL, topic=TIME, cb=times)
+        cell.register_request_cb(channel=CHANNEL, topic=RELAY, cb=relays)
 
 
 def _echo(message: Any) -> Any:

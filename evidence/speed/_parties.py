@@ -10,7 +10,7 @@ from pathlib import Path
 from evidence.common import MissingError
 
 ROLES = ("a", "b", "third")
-COMMAND = [sys.executable, "-c", "from silot.cli import main; main()", "secure"]
+COMMAND = [sys.executable, "-c", "from silot.cli import main; main()", "distance", "secure"]
 
 
 def need_engine() -> None:

@@ -10,15 +10,19 @@ from rich.console import Console
 from rich.table import Table
 
 
-def medians(runs: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def medians(
+    runs: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Median seconds of each alternative; they run in turn, so that drift hits all alike."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(repeats + 1):
         for name, run in runs.items():
-            began = time.perf_counter()
+            began = clock()
             run()
             if turn > 0:  # the first turn warms caches up
-                seconds[name].append(time.perf_counter() - began)
+                seconds[name].append(clock() - began)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 

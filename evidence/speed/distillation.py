@@ -26,6 +26,7 @@ EPSILON = 0.1
 # towards exact transport; then at one epsilon.
 TO_EXACT = ((0.05, 0.5), (0.001, 0.95), (0.001, 0.99))
 AT_EPSILON = ((EPSILON, 0.5), (EPSILON, 0.95), (EPSILON, 0.99), (EPSILON, 0.997))
+QUICK = {"BATCH": 64, "LABELS": (5,), "PROBLEMS": 64, "REPEATS": 1}
 
 
 def run(context: Context) -> None:

@@ -48,6 +48,7 @@ LARGER = (
     Problem("clusters", 100_000),
     Problem("normal", 1_000_000, d=8),
 )
+QUICK = {"PROBLEMS": (Problem("normal", 2000), Problem("clusters", 2000))}
 
 
 def run(context: Context) -> None:

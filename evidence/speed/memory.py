@@ -16,6 +16,7 @@ from silot import transport, value_holders
 SIZE = 5000
 # Of valuation: holders, their records, and features.
 HOLDERS, RECORDS, FEATURES = 100, 500, 784
+QUICK = {"SIZE": 500, "HOLDERS": 5, "RECORDS": 100, "FEATURES": 20}
 
 
 def run(context: Context) -> None:
@@ -24,7 +25,7 @@ def run(context: Context) -> None:
     context = multiprocessing.get_context("spawn")
     for d, weighted in ((50, False), (2, False), (50, True)):
         with context.Pool(1) as pool:
-            peak, seconds = pool.apply(_solve, (d, weighted))
+            peak, seconds = pool.apply(_solve, (SIZE, d, weighted))
         rows.append(
             (
                 f"{SIZE} x {SIZE}, d = {d}{', weighted' if weighted else ''}",
@@ -41,7 +42,7 @@ def run(context: Context) -> None:
     rows = []
     for validation in (True, False):
         with context.Pool(1) as pool:
-            most, seconds, processor = pool.apply(_value, (validation,))
+            most, seconds, processor = pool.apply(_value, (validation, HOLDERS, RECORDS, FEATURES))
         what = "to validation data" if validation else "to their barycenter"
         rows.append((what, f"{most / 1e6:.0f} MB", f"{seconds:.1f} s", f"{processor:.1f} s"))
     show(
@@ -52,10 +53,10 @@ def run(context: Context) -> None:
     )
 
 
-def _value(validation: bool) -> tuple[int, float, float]:
+def _value(validation: bool, count: int, records: int, features: int) -> tuple[int, float, float]:
     rng = np.random.default_rng([2, 0])
-    trusted = rng.normal(size=(RECORDS, FEATURES)) if validation else None
-    holders = {f"h{k:03}": rng.normal(size=(RECORDS, FEATURES)) + 0.01 * k for k in range(HOLDERS)}
+    trusted = rng.normal(size=(records, features)) if validation else None
+    holders = {f"h{k:03}": rng.normal(size=(records, features)) + 0.01 * k for k in range(count)}
     began, before = time.perf_counter(), _processor()
     value_holders(holders, trusted)
     return _peak(), time.perf_counter() - began, _processor() - before
@@ -66,18 +67,18 @@ def _processor() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _solve(d: int, weighted: bool) -> tuple[float, float]:
+def _solve(size: int, d: int, weighted: bool) -> tuple[float, float]:
     rng = np.random.default_rng(0)
     transport.exact_plan(rng.normal(size=(500, 3)), rng.normal(size=(400, 3)))  # loads everything
-    x, y = rng.normal(size=(SIZE, d)), rng.normal(size=(SIZE, d)) + 0.3
-    a = rng.random(SIZE) if weighted else None
+    x, y = rng.normal(size=(size, d)), rng.normal(size=(size, d)) + 0.3
+    a = rng.random(size) if weighted else None
     # A child inherits its parent's peak: start the count again from what is in use now.
     Path("/proc/self/clear_refs").write_text("5")
     before = _peak()
     began = time.perf_counter()
     transport.exact_plan(x, y, a)
     seconds = time.perf_counter() - began
-    return (_peak() - before) / (8 * SIZE**2), seconds
+    return (_peak() - before) / (8 * size**2), seconds
 
 
 def _peak() -> int:

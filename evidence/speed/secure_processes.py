@@ -25,6 +25,9 @@ from silot.render.words import format_bytes
 from silot.sites.secure import SecureOptions, forecast
 
 Cloud = npt.NDArray[np.float64]
+# How many of them are run: all.
+CASES = None
+QUICK = {"CASES": 1}
 
 
 def run(context: Context) -> None:
@@ -35,11 +38,12 @@ def run(context: Context) -> None:
     low, high = digits[target < 5][:300] / 16.0, digits[target >= 5][:300] / 16.0
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(1000, 16)), rng.normal(size=(1000, 16)) + 0.3
-    for name, first, second, accuracy in (
+    cases = (
         ("digits 300 x 300", low, high, "normal"),
         ("digits 300 x 300", low, high, "fast"),
         ("normal 1000 x 1000", x, y, "normal"),
-    ):
+    )
+    for name, first, second, accuracy in cases[:CASES]:
         exact = silot.distance(first, second).value
         wall, used, sent, told = _played(first, second, accuracy)
         options = SecureOptions(accuracy="fast" if accuracy == "fast" else "normal")

@@ -41,6 +41,9 @@ class Ended:
     left: int
 
 
+QUICK = {"RUNS": 1}
+
+
 def run(context: Context) -> None:
     """Print both tables."""
     need_engine()

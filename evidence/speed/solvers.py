@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from itertools import combinations
+
 import numpy as np
 import numpy.typing as npt
 import ot
@@ -21,12 +24,76 @@ REPEATS = 5
 
 def run(context: Context) -> None:
     """Print the tables."""
-    trajectory()
-    costs()
-    protocols()
-    published()
-    rounds()
-    products()
+    for measure in TABLES:
+        measure()
+
+
+def few() -> None:
+    """Distances of few records with their verdicts: all of it, the test, and the plan alone."""
+    rows = []
+    for n, d in ((10, 2), (100, 5), (1000, 20)):
+        rng = np.random.default_rng(6)
+        x, y = rng.normal(size=(n, d)), rng.normal(size=(n, d)) + 0.3
+
+        def whole(x: Array = x, y: Array = y) -> float:
+            verdict = silot.distance(x, y).test
+            return 1.0 if verdict is None else verdict.p_value
+
+        def emd(x: Array = x, y: Array = y) -> object:
+            return ot.emd2([], [], ot.dist(x, y), numItermax=10**9)
+
+        runs = {
+            "whole": whole,
+            "test": lambda x=x, y=y: transport.two_sample(x, y),
+            "late": lambda x=x, y=y: transport.two_sample(x, y).detectable,
+            "plan": lambda x=x, y=y: transport.exact_plan(x, y),
+            "POT": emd,
+        }
+        with threadpool_limits(1, "blas"):
+            seconds = medians(runs, 9, time.process_time)
+        rows.append((f"{n} x {n}, d = {d}", *(f"{1e3 * seconds[k]:.3g}" for k in runs)))
+    show(
+        "few records, milliseconds of CPU",
+        ("problem", "distance", "its test", "and detectable", "exact_plan", "ot.emd2"),
+        rows,
+    )
+
+
+def matrices() -> None:
+    """All pairs of holders with their p-values, against a loop of ``ot.emd2``."""
+    rows = []
+    for count, n, d in ((10, 100, 5), (50, 100, 5)):
+        rng = np.random.default_rng(7)
+        clouds = {str(k): rng.normal(size=(n, d)) + 0.1 * k for k in range(count)}
+        pairs = list(combinations(clouds.values(), 2))
+
+        def loop(pairs: list[tuple[Array, Array]] = pairs) -> None:
+            for x, y in pairs:
+                ot.emd2([], [], ot.dist(x, y), numItermax=10**9)
+
+        def plans(pairs: list[tuple[Array, Array]] = pairs) -> None:
+            for x, y in pairs:
+                transport.exact_plan(x, y)
+
+        runs = {
+            "silot": lambda clouds=clouds: silot.distance_matrix(clouds).p_values,
+            "plans": plans,
+            "POT": loop,
+        }
+        with threadpool_limits(1, "blas"):
+            seconds = medians(runs, 1, time.process_time)
+        rows.append(
+            (
+                f"{count} holders of {n}, d = {d}",
+                *(f"{1e3 * seconds[k] / len(pairs):.3g}" for k in runs),
+                f"{seconds['POT'] / seconds['silot']:.2f}",
+            )
+        )
+    show(
+        "matrices, milliseconds of CPU a pair",
+        ("problem", "distance_matrix", "exact_plan", "ot.emd2", "ot.emd2 / distance_matrix"),
+        rows,
+    )
 
 
 def trajectory() -> None:
@@ -241,3 +308,7 @@ def _walk(x: Array, y: Array, rounds: int) -> float:
         reference = between(between(reference, x), between(reference, y))
         best = min(best, apart(x, reference) + apart(reference, y))
     return best
+
+
+TABLES = (few, matrices, trajectory, costs, protocols, published, rounds, products)
+QUICK = {"TABLES": (few, costs), "REPEATS": 1}

@@ -18,6 +18,7 @@ BLUR = 0.5
 # Their one setting of accuracy, and ours.
 SCALINGS, TOLERANCES = (0.5, 0.9, 0.99), (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
 Loss = Callable[[Tensor, Tensor], Tensor]
+QUICK = {"SIZES": (200,)}
 
 
 def run(context: Context) -> None:

@@ -25,9 +25,10 @@ from evidence.common import (
     verdict,
 )
 from evidence.stlf._devices import Network, Pools, device_network
-from silot import Divergences, Holder, LocalFederation, Measure, Policy
-from silot.federation import Answer
+from silot import Measure, Policy
+from silot.federation import Answer, Holder, LocalFederation
 from silot.privacy.ledger import Ledger
+from silot.teaching import Divergences
 from silot.teaching.divergences import divergences
 from silot.teaching.federated import ModelSpec, initial, probabilities, train
 from silot.teaching.questions import DomainErrors
@@ -93,6 +94,14 @@ class Found:
 
 Runs = dict[tuple[str, str], list[Found]]
 """By divergence and setting."""
+QUICK = {
+    "SEEDS": (1,),
+    "SKEWED": SKEWED[:1],
+    "MIXED": MIXED[:1],
+    "SIZES": (100, 160),
+    "WAYS": WAYS[:4],
+    "_TRAINING": {**_TRAINING, "iterations": 30},
+}
 
 
 def run(context: Context) -> Report:
@@ -143,7 +152,7 @@ def run(context: Context) -> Report:
         tables=[
             _orders(runs, "Order: correlation with the transfer error.", lambda k: k.order),
             _orders(runs, "Cost: correlation of own error + as_error.", lambda k: k.cost_order),
-            _bill(runs),
+            _cost(runs),
             _levels(runs, truth),
         ],
     )
@@ -266,14 +275,14 @@ def _orders(runs: Runs, caption: str, read: Callable[[Found], float]) -> Table:
     return Table(caption, ["divergence", *settings], rows)
 
 
-def _bill(runs: Runs) -> Table:
+def _cost(runs: Runs) -> Table:
     rows: list[list[str]] = []
     for name in _names(runs):
         found = [k for setting in _settings(runs) for k in runs[name, setting]]
         seconds = float(np.median([k.seconds for k in found]))
         size = float(np.median([k.megabytes for k in found]))
         rows.append([name, f"{seconds:.1f}", f"{size:.2f}"])
-    return Table("Bill of one network, medians.", ["divergence", "seconds", "MB"], rows)
+    return Table("Cost of one network, medians.", ["divergence", "seconds", "MB"], rows)
 
 
 def _levels(runs: Runs, truth: dict[str, list[tuple[float, float]]]) -> Table:

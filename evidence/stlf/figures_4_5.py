@@ -36,6 +36,7 @@ SEEDS = 5
 STARTS = 10
 ITERATIONS = 200
 START_PSI = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
+QUICK = {"SEEDS": 2, "STARTS": 2}
 
 
 def run(context: Context) -> Report:
@@ -45,7 +46,7 @@ def run(context: Context) -> Report:
     return Report(
         title="ST-LF, figures 4 and 5: convergence, and regimes of distance",
         about="Algorithm 2 (successive geometric programming) on networks of ten devices, five of "
-        "them partly labelled, beside the proven optimum. *Mended* is the problem with the "
+        "them partly labelled, beside the proven optimum. *Corrected* is the problem with the "
         "constraint the paper leaves out: a link's weight is at most 1 - psi of its source. "
         "*Printed* is without it: a target may then receive from a target (a phantom link), "
         "which sends no model and costs its energy alone.",
@@ -76,7 +77,7 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
     rows: list[list[str]] = []
     rises: list[float] = []
     lengths: list[int] = []
-    kept = {"mended": 0, "exact": 0, "printed": 0, "as drawn": 0}
+    kept = {"corrected": 0, "exact": 0, "printed": 0, "as drawn": 0}
     needed: list[float] = []
     for seed in range(SEEDS):
         for bad in (None, LARGE):
@@ -90,7 +91,7 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
             if bad is None:
                 kept["as drawn"] += "3" in sources
             else:
-                kept["mended"] += "3" in plan.sources
+                kept["corrected"] += "3" in plan.sources
                 kept["exact"] += "3" in exact.sources
                 kept["printed"] += "3" in sources
                 needed.append(_scale_for_a_target(costs))
@@ -114,7 +115,7 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
     ]
     table = Table(
         "Figure 4. S of device 3, the surrogate from first to last iteration, and objective and "
-        "sources of three plans: Algorithm 2 (mended), proven optimum (mended), optimum as "
+        "sources of three plans: Algorithm 2 (corrected), proven optimum (corrected), optimum as "
         "printed.",
         ["seed", "error of 3", "S of 3", "surrogate", "Algorithm 2", "exact", "printed"],
         rows,
@@ -135,7 +136,7 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
             "from 0 and 1.",
         ),
         LARGE_ERROR.judged(
-            f"source in {kept['mended']} of {SEEDS} plans of Algorithm 2, in {kept['exact']} of "
+            f"source in {kept['corrected']} of {SEEDS} plans of Algorithm 2, in {kept['exact']} of "
             f"{SEEDS} optimal plans; in the printed optimum in {kept['printed']} of {SEEDS} "
             f"(error as drawn: {kept['as drawn']})",
             verdict(kept["exact"] == 0, partly=kept["printed"] < SEEDS),

@@ -24,18 +24,20 @@ DATA = (
 )
 
 
-def _distance(x: Measure, y: Measure, **options: object) -> silot.Distance:
+def _distance(x: Measure, y: Measure, **options: object) -> silot.distances.Distance:
     return silot.distance(x, y, **options)
 
 
-def _published(x: Measure, y: Measure, *, share: int = 1, **options: object) -> silot.Distance:
+def _published(
+    x: Measure, y: Measure, *, share: int = 1, **options: object
+) -> silot.distances.Distance:
     """FedWaD as published: holders send means of records."""
     support = max(len(x.points), len(y.points)) // share
     found: dict[str, object] = {"method": "fedwad", "interpolation": "barycentric"}
     return silot.distance(x, y, support=support, **found, **options)
 
 
-def _pooled(x: Measure, y: Measure, **options: object) -> silot.Distance:
+def _pooled(x: Measure, y: Measure, **options: object) -> silot.distances.Distance:
     """Half of the records of x with each of two sellers."""
     sellers = {f"s{k}": Measure(x.points[k::2], x.weights[k::2]) for k in (0, 1)}
     shares = {f"s{k}": float(x.weights[k::2].sum()) for k in (0, 1)}
@@ -57,6 +59,7 @@ SETTINGS = {
         {"s": x}, y, hidden=True, seed=seed
     ),
 }
+QUICK = {"SEEDS": range(1)}
 
 
 def run(context: Context) -> Report:

@@ -183,20 +183,20 @@ def draw_options(method: str, problem: Problem, seed: int) -> dict[str, Any]:
     return {}
 
 
-def _default(method: str, problem: Problem, seed: int) -> silot.Distance:
+def _default(method: str, problem: Problem, seed: int) -> silot.distances.Distance:
     return silot.distance(problem.x, problem.y, method=method, p=problem.p, seed=seed)
 
 
-def _direct(problem: Problem, seed: int) -> silot.Distance:
+def _direct(problem: Problem, seed: int) -> silot.distances.Distance:
     return silot.distance(problem.x, problem.y, method="direct", p=problem.p)
 
 
-def _drawn(method: str, problem: Problem, seed: int) -> silot.Distance:
+def _drawn(method: str, problem: Problem, seed: int) -> silot.distances.Distance:
     options = draw_options(method, problem, seed)
     return silot.distance(problem.x, problem.y, method=method, p=problem.p, **options)
 
 
-def _pooled(problem: Problem, seed: int, *, hidden: bool) -> silot.Distance | None:
+def _pooled(problem: Problem, seed: int, *, hidden: bool) -> silot.distances.Distance | None:
     """The records of x with one to three sellers; masses such that their union is x."""
     if hidden and problem.p == 1:
         return None
@@ -221,7 +221,7 @@ def _pooled(problem: Problem, seed: int, *, hidden: bool) -> silot.Distance | No
     )
 
 
-SETTINGS: dict[str, Callable[[Problem, int], silot.Distance | None]] = {
+SETTINGS: dict[str, Callable[[Problem, int], silot.distances.Distance | None]] = {
     "direct": _direct,
     "fedwad": partial(_default, "fedwad"),
     "fedwad, drawn options": partial(_drawn, "fedwad"),
@@ -256,6 +256,9 @@ def examine(seed: int) -> list[Found]:
 
 def _block(start: int) -> list[list[Found]]:
     return [examine(seed) for seed in range(start, start + BLOCK)]
+
+
+QUICK = {"PROBLEMS": (50,)}
 
 
 def run(context: Context) -> Report:

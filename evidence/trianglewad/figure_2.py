@@ -24,6 +24,7 @@ from evidence.common import (
     signed_pixels,
     stream,
 )
+from evidence.runs import exact
 from silot.distances.questions import DistanceTo, Interpolate
 
 IMAGES_HIDDEN = Claim(
@@ -38,6 +39,7 @@ DISTRIBUTION = Claim(
 )
 LOCAL_NOISE = Claim("Local noise costs accuracy (fig. 5 c)", "more with a smaller budget")
 
+IMAGES, PAIRS, REPEATS = 100, 10, 20
 _CLASSES = {"car": 1, "cat": 3}
 
 
@@ -74,11 +76,11 @@ class Pictures:
     rates: dict[str, float]
 
 
-def images(context: Context, *, size: int = 100, t: float = 0.5, seed: int = 0) -> Pictures:
+def images(context: Context, *, size: int = IMAGES, t: float = 0.5, seed: int = 0) -> Pictures:
     """Run FedWaD and TriangleWad on cats and cars, and audit both."""
     a, b = _cars_and_cats(context, size, stream(seed, 61))
-    walked = silot.distance(a, b, support=size, rounds=20, seed=seed, **WALK)
-    triangle = silot.distance(a, b, method="trianglewad", t=t, seed=seed)
+    walked = silot.distance(a, b, support=size, rounds=20, seed=seed, moments=False, **WALK)
+    triangle = silot.distance(a, b, method="trianglewad", t=t, seed=seed, moments=False)
     walk = _last_reference(walked)
     question = next(
         asked
@@ -111,19 +113,19 @@ def _cars_and_cats(context: Context, size: int, rng: np.random.Generator) -> lis
     ]
 
 
-def _best(found: silot.Audit) -> silot.audits.Attack:
+def _best(found: silot.audits.Audit) -> silot.audits.Attack:
     """The attack that recovers most of holder x."""
     tried = [item for item in found.attacks if item.target == "x" and item.recovered is not None]
     return max(tried, key=lambda item: item.exact_rate or 0.0)
 
 
-def _last_reference(result: silot.Distance) -> Array:
+def _last_reference(result: silot.distances.Distance) -> Array:
     """FedWaD's last iterate: the reference of its last question."""
     sent = [entry.open() for entry in result.transcript.entries if entry.direction == "sent"]
     return [asked for asked in sent if isinstance(asked, DistanceTo)][-1].reference
 
 
-def _atoms(result: silot.Distance, name: str) -> Array:
+def _atoms(result: silot.distances.Distance, name: str) -> Array:
     for entry in result.transcript.seen_by(name):
         reply = entry.open()
         if entry.direction == "received" and "atoms" in getattr(reply, "arrays", {}):
@@ -150,7 +152,7 @@ class Text:
         return float(np.mean([word in set(self.words) for word in found]))
 
 
-def texts(context: Context, *, pairs: int = 10, scale: float = 4.0, seed: int = 0) -> list[Text]:
+def texts(context: Context, *, pairs: int = PAIRS, scale: float = 4.0, seed: int = 0) -> list[Text]:
     """Run both protocols on pairs of documents, and look words up."""
     documents = sorted({row["text"] for row in context.table("bbc_news")})
     vocabulary, vectors = context.words()
@@ -162,9 +164,9 @@ def texts(context: Context, *, pairs: int = 10, scale: float = 4.0, seed: int = 
         clouds = [_words(documents[k], place)[:80] for k in (first, second)]
         a, b = (vectors[[place[word] for word in cloud]] for cloud in clouds)
         support = min(len(a), len(b))
-        walked = silot.distance(a, b, support=support, rounds=20, seed=seed, **WALK)
+        walked = silot.distance(a, b, support=support, rounds=20, seed=seed, moments=False, **WALK)
         triangle = silot.distance(
-            a, b, method="trianglewad", t=0.5, seed=seed,
+            a, b, method="trianglewad", t=0.5, seed=seed, moments=False,
             interpolation="barycentric", reference_scale=scale,
         )  # fmt: skip
         best = _best(silot.audit(triangle.transcript, truth={"x": a, "y": b}))
@@ -209,14 +211,14 @@ class Ball:
 def ball(context: Context, *, size: int = 20, seed: int = 0) -> Ball:
     """The paper's attack on FedWaD: a cloud at two given distances."""
     a, b = _cars_and_cats(context, size, stream(seed, 63))
-    walked = silot.distance(a, b, support=size, rounds=20, seed=seed, **WALK)
+    walked = silot.distance(a, b, support=size, rounds=20, seed=seed, moments=False, **WALK)
     walk = _last_reference(walked)
-    direct = silot.distance(a, b).value
-    to_walk = silot.distance(a, walk).value
+    direct = exact(a, b).value
+    to_walk = exact(a, walk).value
     found = wasserstein_ball(a, walk, direct, max(direct - to_walk, 0.0), truth=b, seed=seed)
     return Ball(
         found.history,
-        silot.distance(walk, b).value,
+        exact(walk, b).value,
         float((np.abs(found.points[:, None] - b[None]).max(axis=2) <= 1e-6).any(axis=1).mean()),
         found.points,
         b,
@@ -224,7 +226,7 @@ def ball(context: Context, *, size: int = 20, seed: int = 0) -> Ball:
     )
 
 
-def perturbed(*, size: int = 300, repeats: int = 20) -> list[tuple[float, float]]:
+def perturbed(*, size: int = 300, repeats: int = REPEATS) -> list[tuple[float, float]]:
     """Figure 5 (c): gap of W after local noise of a privacy budget, 2-D Gaussians."""
     rng = stream(0, 64)
     rows = []
@@ -236,20 +238,24 @@ def perturbed(*, size: int = 300, repeats: int = 20) -> list[tuple[float, float]
             clipped = a * np.minimum(1.0, 4.0 / np.linalg.norm(a, axis=1))[:, None]
             noise = 8.0 * np.sqrt(2.0 * np.log(1.25 / 1e-5)) / epsilon
             noisy = clipped + rng.normal(scale=noise, size=a.shape)
-            gaps.append(abs(silot.distance(noisy, b).value - silot.distance(a, b).value))
+            gaps.append(abs(exact(noisy, b).value - exact(a, b).value))
         rows.append((epsilon, float(np.mean(gaps))))
     return rows
+
+
+QUICK = {"IMAGES": 30, "PAIRS": 2, "REPEATS": 2}
 
 
 def run(context: Context) -> Report:
     """Numbers behind the figures."""
     context.say("images")
-    shown = images(context)
+    shown = images(context, size=IMAGES)
     context.say("texts")
-    documents, plain = texts(context), texts(context, scale=1.0)
+    documents = texts(context, pairs=PAIRS)
+    plain = texts(context, pairs=PAIRS, scale=1.0)
     context.say("distributional attack")
     attacked = ball(context)
-    gaps = perturbed()
+    gaps = perturbed(repeats=REPEATS)
     mean = {
         name: float(np.mean([item.rate(getattr(item, name)) for item in documents]))
         for name in ("from_walk", "from_local", "from_audit")
@@ -271,7 +277,7 @@ def run(context: Context) -> Report:
             f"Distributional attack: {len(attacked.truth)} images a holder, on FedWaD's last "
             "iterate.",
             "Local noise: Gaussian mechanism on records clipped to a ball of radius 4, 300 "
-            "records a side, 20 repeats.",
+            f"records a side, {REPEATS} repeats.",
         ],
     )
     report.claims = [

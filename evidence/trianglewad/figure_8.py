@@ -1,4 +1,4 @@
-"""TriangleWad, figure 8: two sellers, a buyer, and a parameter the sellers are not told."""
+"""TriangleWad, figure 8: two sellers, a buyer, and a parameter the sellers are not stated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evidence.common import (
     stream,
     verdict,
 )
-from evidence.runs import Form, exact, relative
+from evidence.runs import FORMS, Form, exact, relative
 from silot import Measure
 
 OVERLAPS = Claim("the fitted curve overlaps the actual one", "yes")
@@ -34,7 +34,6 @@ T = 0.3
 SAMPLES = (0.1, 0.35, 0.6)
 CURVE = tuple(round(0.05 + 0.05 * k, 2) for k in range(19))
 SCALE = 3.0
-FORMS: tuple[Form, ...] = ("barycentric", "exact")
 DIMENSION = 50
 
 
@@ -78,6 +77,9 @@ class Found:
     def nearest(self) -> float:
         """The s whose curve value is nearest the exact distance."""
         return CURVE[int(np.argmin(np.abs(np.subtract(self.actual, 1.0))))]
+
+
+QUICK = {"FORMS": FORMS[:1]}
 
 
 def run(context: Context) -> Report:
@@ -132,7 +134,7 @@ def _images(context: Context) -> Case:
 
 
 def _measure(case: Case, form: Form) -> Found:
-    def ask(hidden: bool, samples: tuple[float, ...] = SAMPLES) -> silot.Distance:
+    def ask(hidden: bool, samples: tuple[float, ...] = SAMPLES) -> silot.distances.Distance:
         return silot.pooled_distance(
             {"first": case.sellers[0], "second": case.sellers[1]},
             case.buyer,

@@ -67,6 +67,7 @@ CASES = (
 # standard deviation, for the reference it is not clear.
 Results = list[tuple[Numbers, Case]]
 READINGS = {"deviation": (2.0, 5.0), "variance": (2.0**0.5, 5.0**0.5)}
+QUICK = {"DRAWS": (2,)}
 
 
 def run(context: Context) -> Report:

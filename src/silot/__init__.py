@@ -1,115 +1,63 @@
 """Optimal transport across data silos.
 
-Distances between datasets that may not be pooled, with certified bounds, a bill, and a plain
-statement of what every run disclosed.
+Distances between datasets that may not be pooled, with certified bounds, a cost, and a plain
+statement of what every run disclosed. What most programs need is here; the packages below have the
+rest, results among it: ``silot.distances.Distance``, ``silot.federation.Holder``.
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
-    from . import estimators, transport
-    from .api._methods import METHODS
+    # Packages that are imported when they are used.
+    from . import (
+        api,
+        audits,
+        data,
+        distances,
+        distillation,
+        errors,
+        estimators,
+        federation,
+        privacy,
+        records,
+        teaching,
+        transport,
+    )
+    from ._version import __version__
     from .api.adapt import adapt
-    from .api.advice.result import Advice, Plan
     from .api.cluster import cluster
     from .api.combine import combine
+    from .api.compare import compare
     from .api.connect import connect, resume
     from .api.coreset import coreset
     from .api.distances import distance, distance_matrix, pooled_distance
-    from .api.distill import Distill, distill
-    from .api.plan import plan
+    from .api.distill import distill
     from .api.records import value_records
     from .api.release import release
     from .api.schema import check_schema, draft_schema
-    from .api.sketch import sketches
     from .api.suspects import count_broken
     from .api.train import train
     from .api.value import barycenter, value_holders
     from .api.watch import watch
-    from .audits.policy import audit_policy
-    from .audits.result import Audit, PolicyAudit
     from .audits.run import audit
-    from .data.drafts.result import Draft, SchemaCheck
-    from .data.loading import load_measure, save_measure
+    from .data.loading import load_measure
     from .data.measure import Measure
     from .data.reading import Schema
-    from .data.site import Site
-    from .distances.result import Distance, DistanceMatrix
-    from .distances.sketches.drift import Drift
-    from .distances.sketches.release_file import ReleaseFile
-    from .distances.sketches.result import Sketches
-    from .distances.worth.result import Barycenter, Contributions
-    from .distillation import LabelSpace
-    from .distillation.result import Distillation
-    from .distillation.teacher import Teacher
-    from .errors import SilotError
-    from .federation import Holder, LocalFederation, Own, Policy, Transcript
-    from .records.counts import BrokenCounts
-    from .records.result import RecordScores
-    from .teaching.costs import LinkCosts
-    from .teaching.federated import ModelSpec
-    from .teaching.federated.clustering import Clustering
-    from .teaching.federated.coreset import Coreset
-    from .teaching.federated.federated_result import FederatedModels
-    from .teaching.network import Network
-    from .teaching.plan import LinkPlan, evaluate
-    from .teaching.result import Adaptation, Divergences
-    from .teaching.solve import links
-
-try:
-    __version__ = version("silot")
-except PackageNotFoundError:  # a source tree that was not installed
-    __version__ = "0"
+    from .federation.policy import Policy
 
 __all__ = [
-    "METHODS",
-    "Adaptation",
-    "Advice",
-    "Audit",
-    "Barycenter",
-    "BrokenCounts",
-    "Clustering",
-    "Contributions",
-    "Coreset",
-    "Distance",
-    "DistanceMatrix",
-    "Distill",
-    "Distillation",
-    "Divergences",
-    "Draft",
-    "Drift",
-    "FederatedModels",
-    "Holder",
-    "LabelSpace",
-    "LinkCosts",
-    "LinkPlan",
-    "LocalFederation",
     "Measure",
-    "ModelSpec",
-    "Network",
-    "Own",
-    "Plan",
     "Policy",
-    "PolicyAudit",
-    "RecordScores",
-    "ReleaseFile",
     "Schema",
-    "SchemaCheck",
-    "SilotError",
-    "Site",
-    "Sketches",
-    "Teacher",
-    "Transcript",
     "adapt",
     "audit",
-    "audit_policy",
     "barycenter",
     "check_schema",
     "cluster",
     "combine",
+    "compare",
     "connect",
     "coreset",
     "count_broken",
@@ -117,18 +65,11 @@ __all__ = [
     "distance_matrix",
     "distill",
     "draft_schema",
-    "estimators",
-    "evaluate",
-    "links",
     "load_measure",
-    "plan",
     "pooled_distance",
     "release",
     "resume",
-    "save_measure",
-    "sketches",
     "train",
-    "transport",
     "value_holders",
     "value_records",
     "watch",

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import Any, Literal
 
 from silot_transport.errors import (
     ExtraError,
@@ -52,9 +53,36 @@ __all__ = [
     "WireError",
     "explain",
     "explanations",
+    "nature_of",
     "reason",
     "said_of_holder",
 ]
+
+
+# Of sysexits: a process that runs for ever ends with it where the fault may pass by itself, and
+# whoever supervises it starts it again.
+TEMPORARY = 75
+
+Nature = Literal["passes", "person", "lasting"]
+NATURES: dict[Nature, str] = {
+    "passes": "may pass by itself",
+    "person": "waits for a person",
+    "lasting": "lasts until what the message names is changed",
+}
+"""What ends a fault, in words."""
+
+
+def nature_of(code: str) -> Nature:
+    """Return what ends a fault, from the table of codes.
+
+    What follows from it: a process that is supervised ends with ``TEMPORARY`` where it passes and
+    is started again, a site's answer that failed is requested again until the deadline, and
+    ``/metrics`` of a site and the alerts distinguish the three.
+    """
+    natures = _table()["nature"]
+    if code in natures["passes"]:
+        return "passes"
+    return "person" if code in natures["person"] else "lasting"
 
 
 class FileError(SilotError):
@@ -97,7 +125,7 @@ class WireError(SilotError):
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is said of a code wherever it is explained: by ``silot help`` and on its page."""
+    """What is said of a code wherever it is explained: by ``silot doctor`` and on its page."""
 
     code: str
     kind: str
@@ -106,6 +134,8 @@ class Explanation:
     """What it is, and what to do."""
     exit_status: int | None
     """Of the command that it ends; ``None`` for a finding."""
+    nature: Nature
+    """What ends it."""
 
     @property
     def page(self) -> str:
@@ -114,7 +144,7 @@ class Explanation:
 
 
 @cache
-def _table() -> dict[str, dict[str, str]]:
+def _table() -> dict[str, dict[str, Any]]:
     return tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))
 
 
@@ -122,9 +152,9 @@ def _table() -> dict[str, dict[str, str]]:
 def explanations() -> dict[str, Explanation]:
     """Return every code with its words, from the one table of them."""
     return {
-        code: Explanation(code, kind, words, _status(kind))
+        code: Explanation(code, kind, words, _status(kind), nature_of(code))
         for kind, codes in _table().items()
-        if kind not in ("holder", "site")
+        if kind not in ("holder", "site", "nature")
         for code, words in codes.items()
     }
 
@@ -149,7 +179,7 @@ def _status(kind: str) -> int | None:
 
 
 def explain(code: str) -> Explanation:
-    """What a code means.
+    """Return what a code means.
 
     Raises
     ------
@@ -160,7 +190,7 @@ def explain(code: str) -> Explanation:
     if code in table:
         return table[code]
     near = get_close_matches(code, table, n=3, cutoff=0.5)
-    hint = f" The nearest are {', '.join(near)}." if near else ""
+    hint = f" The nearest codes are {', '.join(near)}." if near else ""
     raise InputError(
         f"there is no code {code[:60]!r}.{hint} Give the one between the brackets of a message.",
         code="code-unknown",

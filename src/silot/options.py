@@ -190,7 +190,7 @@ class Declared:
 
 
 def declared(kind: type[Options]) -> list[Declared]:
-    """What was said of the options of a class, in their order."""
+    """Return what was said of the options of a class, in their order."""
     return [
         replace(item.metadata[_KEY], name=item.name, default=item.default)
         for item in fields(cast("Any", kind))
@@ -257,7 +257,7 @@ class Options:
 
     @classmethod
     def check(cls, options: Mapping[str, object]) -> None:
-        """Raise an ``InputError`` where an option is none of the class's."""
+        """Raise an ``InputError`` where an option is not one of the class's."""
         unknown = sorted(set(options) - set(cls.options))
         if unknown:
             raise InputError(
@@ -268,7 +268,7 @@ class Options:
 
     @classmethod
     def of(cls, instance: Self | None, options: Mapping[str, Any]) -> Self:
-        """What a call was given: an object of the class, or options by name."""
+        """Return what a call was given: an object of the class, or options by name."""
         if instance is None:
             return cls(**options)
         if not isinstance(instance, cls):
@@ -287,8 +287,8 @@ class Options:
     @classmethod
     def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
         """Return an object of the options that are the class's, and the other options by name."""
-        own = {name: value for name, value in options.items() if name in cls.options}
-        return cls(**own), {name: value for name, value in options.items() if name not in own}
+        own, others = part_options(options, *cls.options)
+        return cls(**own), others
 
     def having(self, **changes: Any) -> Self:
         """A copy with some options changed, checked again."""
@@ -306,8 +306,8 @@ class Options:
 
 def check_known(
     build: Callable[..., Any], options: Mapping[str, object], what: str, own: Collection[str] = ()
-) -> None:
-    """Raise an ``InputError`` where an option is no keyword of a function, nor one of ``own``."""
+) -> dict[str, Any]:
+    """Return options; raise where one is not a keyword of a function, nor one of ``own``."""
     keywords = [
         name
         for name, item in inspect.signature(build).parameters.items()
@@ -320,6 +320,13 @@ def check_known(
             f"{what} has no option {unknown[0]!r}; it takes {', '.join(names)}.",
             code="option-unknown",
         )
+    return dict(options)
+
+
+def part_options(options: Mapping[str, Any], *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of these names, and the others."""
+    own = {name: value for name, value in options.items() if name in names}
+    return own, {name: value for name, value in options.items() if name not in names}
 
 
 def documented(kind: type[Options], text: str | None = None, without: Collection[str] = ()) -> str:
@@ -343,11 +350,15 @@ def documented(kind: type[Options], text: str | None = None, without: Collection
     return "\n".join([*lines, "", *own[place:]]).rstrip() + "\n"
 
 
-def taking(*kinds: type[Options]) -> Callable[[Function], Function]:
+def taking(
+    *kinds: type[Options], also: Collection[type[Options]] = (), without: Collection[str] = ()
+) -> Callable[[Function], Function]:
     """Show the options of classes as parameters of a function that takes them as ``**options``.
 
     Parameters that the function has itself stay as they are. It still shows ``**options`` where its
-    docstring explains them: there are more than those of the classes.
+    docstring explains them: there are more than those of the classes. It takes those of the classes
+    ``also`` too, and none that is called as in ``without``. From these ``python -m tests.keywords``
+    writes ``silot/keywords.pyi``, which tells editors what ``**options`` may be.
     """
 
     def show(function: Function) -> Function:
@@ -366,6 +377,7 @@ def taking(*kinds: type[Options]) -> Callable[[Function], Function]:
         more = last if "**options" in text else []
         named.__signature__ = own.replace(parameters=[*shown.values(), *more])
         named.__doc__ = text
+        named.takes = (*kinds, *also), {*own.parameters, *without}
         return function
 
     return show

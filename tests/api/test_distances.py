@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import silot
-from silot import Holder, Measure
+from silot import Measure
 from silot.distances import direct
 from silot.distances.methods import pair_rounds
 from silot.distances.view import matrix_content, same_pairs
 from silot.errors import InputError, RefusedError
-from silot.federation import LocalFederation, Policy
+from silot.federation import Holder, LocalFederation, Policy
 from silot.privacy import Ledger
 
 
@@ -51,7 +51,7 @@ def test_classes_of_records_without_mass_are_not_counted() -> None:
 
 def test_a_matrix_that_ends_at_one_pair_says_what_the_pairs_before_it_told() -> None:
     rng = np.random.default_rng(0)
-    shut = silot.Holder(rng.normal(size=(30, 2)), Policy(), Ledger())
+    shut = silot.federation.Holder(rng.normal(size=(30, 2)), Policy(), Ledger())
     holders = {"a": rng.normal(size=(30, 2)), "b": rng.normal(size=(30, 2)), "c": shut}
     with pytest.raises(RefusedError) as caught:
         silot.distance_matrix(LocalFederation(holders))
@@ -92,8 +92,8 @@ def test_a_matrix_asks_pairs_together_and_has_what_each_pair_gives(method: str) 
     assert list(found.pairs) == list(combinations(found.names, 2))
     most = max(one.rounds for one in found.pairs.values())
     # Seven holders: in each of seven rounds one rests.
-    assert found.bill.rounds == 7 * most
-    assert found.bill.bytes_received == sum(one.bytes_received for one in found.pairs.values())
+    assert found.cost.rounds == 7 * most
+    assert found.cost.bytes_received == sum(one.bytes_received for one in found.pairs.values())
 
 
 def test_a_matrix_that_a_holder_refuses_says_what_others_told() -> None:
@@ -101,7 +101,7 @@ def test_a_matrix_that_a_holder_refuses_says_what_others_told() -> None:
     parties = {f"h{k}": Holder(rng.normal(size=(12, 2)), Policy.open()) for k in range(4)}
     parties["h3"] = Holder(rng.normal(size=(12, 2)), Policy())
     with pytest.raises(RefusedError) as refused:
-        silot.distance_matrix(silot.LocalFederation(parties))
+        silot.distance_matrix(silot.federation.LocalFederation(parties))
     run = refused.value.run
     # The first round: h3 was asked with one, and the two others told all.
     assert run is not None and run.disclosure == "record" and run.bytes_received > 2 * 12 * 2 * 8
@@ -143,9 +143,7 @@ def test_a_matrix_counts_pairs_that_cannot_be_tested_as_neither() -> None:
     data = {"a": rng.normal(size=(40, 2)), "b": rng.normal(size=(40, 2)), "few": np.zeros((3, 2))}
     matrix = silot.distance_matrix(data)
     assert set(matrix.p_values) == {("a", "b")}
-    assert "Of 1 pair a test tells 0 apart, and 2 cannot be tested" in str(
-        matrix_content(matrix)[0]
-    )
+    assert "Of 1 pair a test distinguishes 0; 2 cannot be tested" in str(matrix_content(matrix)[0])
     assert same_pairs(matrix).tolist() == [[False, True, False], [True, False, False], [False] * 3]
 
 
@@ -159,5 +157,5 @@ def test_method_private_compares_the_callers_own_data_with_one_holder() -> None:
     ):
         assert found.interval is not None and 1.0 < found.interval[0] < found.interval[1] < 6.0
         assert found.disclosure == "private" and found.in_memory
-    with pytest.raises(InputError, match="no two holders"):
+    with pytest.raises(InputError, match="not two holders"):
         silot.distance_matrix({"a": mine, "b": theirs}, "private")

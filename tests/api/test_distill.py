@@ -18,9 +18,10 @@ import torch
 from torch import nn
 
 import silot
-from silot import Distill, LabelSpace, LocalFederation, Policy, Teacher
+from silot import Policy
+from silot.api import Distill
 from silot.api.distill import check_tests
-from silot.distillation import Training
+from silot.distillation import LabelSpace, Teacher, Training
 from silot.distillation.fitting import module_predict
 from silot.distillation.modules import parameters_of
 from silot.distillation.questions import Predict, PredictNoise
@@ -34,7 +35,7 @@ from silot.errors import (
     SilotError,
     SolverError,
 )
-from silot.federation import Answer
+from silot.federation import Answer, LocalFederation
 from silot.options import declared
 from silot.privacy import Ledger, mu_of
 
@@ -81,7 +82,7 @@ def test_a_student_learns_what_the_teachers_know_and_the_original_stays() -> Non
     assert found.after["near"].accuracy > 0.85
     assert found.after["near"].accuracy > found.before["near"].accuracy
     assert found.after["far"].semantic_distance < found.before["far"].semantic_distance
-    np.testing.assert_array_equal(found.probabilities(X), module_predict(found.model, X))
+    np.testing.assert_array_equal(found.predict_proba(X), module_predict(found.model, X))
     assert found.predict([[-9.0, 0.0], [9.0, 0.0]]).tolist() == ["low", "high"]
     assert found.teachers == ("one", "two")
     assert found.disclosure == "record"
@@ -199,7 +200,7 @@ import sys, numpy
 sys.modules["torch"] = None
 import silot
 try:
-    silot.distill(None, [lambda x: x], [[0.0]], labels=silot.LabelSpace([0.0, 1.0]))
+    silot.distill(None, [lambda x: x], [[0.0]], labels=silot.distillation.LabelSpace([0.0, 1.0]))
 except silot.errors.ExtraError as error:
     print(error.code, "silot[torch]" in error.message)
 """
@@ -315,7 +316,7 @@ def test_nobody_is_asked_twice_and_no_epoch_trained_twice(tmp_path: Path) -> Non
     np.testing.assert_array_equal(found.losses, whole.losses)
     assert found.resumed == 3
     assert found.excluded == whole.excluded == {"bad": "prediction-nan"}
-    assert found.bill.bytes_received == whole.bill.bytes_received
+    assert found.cost.bytes_received == whole.cost.bytes_received
     assert found.transcript is None
     assert found.disclosure == "record"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy
-from silot.federation import Failure, Progress
+from silot import Measure, Policy
+from silot.federation import Failure, Holder, LocalFederation, Progress
 from silot.federation.run import Reply
 from silot.privacy import Ledger
 
@@ -110,15 +110,15 @@ def test_devices_of_a_federation_learn() -> None:
 
 
 def test_rules_of_holders_decide() -> None:
-    with pytest.raises(silot.SilotError) as caught:
+    with pytest.raises(silot.errors.SilotError) as caught:
         silot.distance_matrix(strict())
     assert caught.value.code == "policy-level"
-    with pytest.raises(silot.SilotError) as caught:
+    with pytest.raises(silot.errors.SilotError) as caught:
         silot.value_holders(strict(), VALIDATION)
     assert caught.value.code == "policy-level"
     named = strict("distance-with-error")
     assert silot.value_holders(named, VALIDATION).disclosure == "statistics"
-    with pytest.raises(silot.SilotError) as caught:
+    with pytest.raises(silot.errors.SilotError) as caught:
         silot.value_holders(strict("moments"), VALIDATION)
     assert caught.value.code == "policy-question"
 
@@ -128,7 +128,7 @@ def test_holders_answer_a_private_distance_under_the_default_policy() -> None:
     holders = {name: Holder(Measure(x), Policy(), Ledger()) for name, x in DATA.items()}
     found = silot.value_holders(LocalFederation(holders), VALIDATION, method="private")
     assert found.disclosure == "private" and set(found.names) == set(DATA)
-    with pytest.raises(silot.SilotError) as caught:
+    with pytest.raises(silot.errors.SilotError) as caught:
         silot.distance("a", "b", "private", federation=LocalFederation(holders))
     # It measures how far a holder is from data of one's own.
     assert caught.value.code == "measure-dtype"
@@ -139,9 +139,9 @@ def test_releases_are_charged_to_ledgers_of_the_holders() -> None:
     pytest.importorskip("opendp")
     federation = strict(size=30)
     public = RNG.normal(size=(400, 2)) + 1.0
-    first = silot.sketches(federation, VALIDATION, public=public, privacy_epsilon=2.0)
+    first = silot.api.sketches(federation, VALIDATION, public=public, privacy_epsilon=2.0)
     again = silot.distance_matrix(federation, "sketch", public=public, privacy_epsilon=2.0)
-    assert first.privacy_mu > 0 and again.bill.privacy_mu == 0
+    assert first.privacy_mu > 0 and again.cost.privacy_mu == 0
     assert (again.values == first.matrix().values).all()
     one = silot.distance("a", "b", "sketch", federation=federation, public=public,
                          privacy_epsilon=2.0)  # fmt: skip
@@ -158,7 +158,7 @@ def test_releases_are_charged_to_ledgers_of_the_holders() -> None:
         (lambda fed: silot.distance_matrix(fed, "secure"), "method-secure"),
         (lambda fed: silot.pooled_distance(fed, VALIDATION, method="secure"), "method-secure"),
         (lambda fed: silot.pooled_distance(fed, VALIDATION, shares="weights"), "option-shares"),
-        (lambda fed: silot.sketches(fed, public=VALIDATION, ledgers="x"), "option-ledgers"),
+        (lambda fed: silot.api.sketches(fed, public=VALIDATION, ledgers="x"), "option-ledgers"),
         (lambda fed: silot.count_broken(fed, public=VALIDATION, ledgers="x"), "option-ledgers"),
         (lambda fed: silot.distance(DATA["a"], "b", federation=fed), "holder-names"),
         (lambda fed: silot.distance("a", "nobody", federation=fed), "holder-unknown"),
@@ -169,6 +169,6 @@ def test_releases_are_charged_to_ledgers_of_the_holders() -> None:
 )
 def test_what_takes_data_is_refused(call: Callable[[Any], Any], code: str) -> None:
     for federation in (Toy(), LocalFederation(DATA)):
-        with pytest.raises(silot.SilotError) as caught:
+        with pytest.raises(silot.errors.SilotError) as caught:
             call(federation)
         assert caught.value.code == code

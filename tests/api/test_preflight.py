@@ -57,7 +57,11 @@ CALLS: dict[str, Callable[[Frames], Any]] = {
     "pooled": lambda each: silot.pooled_distance(without(each), VALIDATION.drop("ill")),
     "worth": lambda each: silot.value_holders(without(each), VALIDATION.drop("ill")),
     "map": lambda each: silot.value_holders(without(each), VALIDATION.drop("ill"), map="direct"),
-    "plan": lambda each: silot.plan(without(each), VALIDATION.drop("ill")),
+    "compare": lambda each: silot.compare(
+        # Frames are read by a drafted schema, which says what their columns are.
+        {name: silot.Measure(frame) for name, frame in without(each).items()},
+        silot.Measure(VALIDATION.drop("ill")),
+    ),
     "barycenter": lambda each: silot.barycenter(without(each), support=4, rounds=2),
     "coreset": lambda each: silot.coreset(without(each), size=4, rounds=2),
     "records": lambda each: silot.value_records(
@@ -76,7 +80,7 @@ CALLS: dict[str, Callable[[Frames], Any]] = {
 
 
 def sketched(each: Frames) -> Any:
-    return silot.sketches(without(each), public=PUBLIC, privacy_epsilon=6.0)
+    return silot.api.sketches(without(each), public=PUBLIC, privacy_epsilon=6.0)
 
 
 def counted(each: Frames) -> Any:
@@ -100,7 +104,7 @@ SILENT = {
 COMPUTED = {
     "Distance", "DistanceMatrix", "Contributions", "Barycenter", "RecordScores", "Adaptation",
     "Sketches", "BrokenCounts", "Distillation", "Combined", "Divergences", "Coreset",
-    "Clustering", "FederatedModels", "Plan", "Gathered",
+    "Clustering", "FederatedModels", "SiteComparison", "Gathered",
 }  # fmt: skip
 
 
@@ -117,8 +121,9 @@ def test_no_kind_of_result_lacks_it_without_a_reason() -> None:
 
     below(Shown)
     names = {each.__name__ for each in kinds if each.__module__.startswith("silot.")} - {
-        "Billed",
+        "RunResult",
         "Preflighted",
+        "Reported",
     }
     assert names == COMPUTED | set(SILENT)
     for each in kinds:
@@ -130,7 +135,7 @@ def test_no_kind_of_result_lacks_it_without_a_reason() -> None:
 def test_every_run_says_whom_nobody_looked_at_unless_somebody_does() -> None:
     result = run(direct("north", "west"), {"north": [[0.0]], "west": [[1.0]]})
     assert result.preflight == Preflight.of({}, ("north", "west"))
-    assert "Nobody looked at the columns of north and west" in report.render(result).replace(
+    assert "The columns of north and west stay there" in report.render(result).replace(
         "<bdi>", ""
     ).replace("</bdi>", "")
 
@@ -140,7 +145,7 @@ def test_a_distilled_model_says_what_its_vectors_look_like() -> None:
     torch.manual_seed(0)
     x = ward(1, 90)
     x[:4, 3] = -999.0
-    space = silot.LabelSpace([0.0, 1.0], names=["low", "high"])
+    space = silot.distillation.LabelSpace([0.0, 1.0], names=["low", "high"])
     result = silot.distill(
         torch.nn.Linear(4, 2),
         {"north": lambda inputs: np.eye(2)[(inputs[:, 1] > 105).astype(int)]},
@@ -148,11 +153,11 @@ def test_a_distilled_model_says_what_its_vectors_look_like() -> None:
     )  # fmt: skip
     assert [each.column for each in result.preflight.flags] == ["column 3"]
     assert result.preflight.unseen == ("north",)
-    assert "look at 'column 3'" in result.status
+    assert "check 'column 3'" in result.status
     assert result.status.count("preflight") == 1
     page = report.render(result)
-    assert "The data as they were given" in page
-    assert "Nobody looked" in page
+    assert "The data without a schema" in page
+    assert "silot did not check them" in page
 
 
 @pytest.mark.slow
@@ -170,7 +175,7 @@ def test_combined_releases_say_that_nobody_looked_at_the_sites(tmp_path: Path) -
     assert result.preflight is not None
     assert result.preflight.unseen == tuple(each)
     assert result.values().preflight == result.preflight
-    assert "Nobody looked" in report.render(Combined.of(result, None))
+    assert "silot did not check them" in report.render(Combined.of(result, None))
 
 
 def test_looking_again_says_it_once() -> None:
@@ -190,9 +195,9 @@ def test_every_result_and_page_says_what_is_odd_and_of_whom(
     # The two sides of a distance are called x and y.
     assert ("'y'" if name == "distance" else "'west'") in flag.sentence
     assert result.to_dict()["preflight"]["flags"][0]["sentence"] == flag.sentence
-    assert "look at 'glucose'" in result.status
+    assert "check 'glucose'" in result.status
     page = report.render(result)
-    assert "The data as they were given" in page
+    assert "The data without a schema" in page
     assert page.index("as between mmol/L and mg/dL of glucose") < page.index("<table")
     assert "The bounds prove" not in page
     terminal.show(terminal.Console(width=80), result.sections())
@@ -207,8 +212,8 @@ def test_tables_without_anything_odd_keep_their_words(name: str) -> None:
     result = CALLS[name](frames(mixed=False))
     assert result.preflight.flags == ()
     assert list(result.to_dict()["preflight"]["shares"]) == NAMES
-    assert "as they were given" not in result.status
-    assert "The data as they were given" in report.render(result)
+    assert "without a schema" not in result.status
+    assert "The data without a schema" in report.render(result)
 
 
 def test_arrays_without_anything_odd_have_no_preflight() -> None:
@@ -236,7 +241,7 @@ def test_holders_of_a_federation_are_not_looked_at_and_nothing_is_proven_of_thei
     assert result.preflight.unseen == tuple(held)
     assert result.preflight.holders == ("your own data",)
     page = report.render(result)
-    assert "Nobody looked at the columns of" in page
+    assert "did not check" in page
     assert "The bounds prove" not in page
 
 

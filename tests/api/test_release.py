@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import silot
-from silot import LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.api.combine import combine, read_releases
 from silot.api.release import release
 from silot.data.reading import Schema
@@ -23,7 +23,7 @@ from silot.distances.sketches.drift import LEVEL, compare_sketches
 from silot.distances.sketches.result import Combined
 from silot.distances.sketches.sketch import Sketching
 from silot.errors import SilotError
-from silot.federation import Holder, Key
+from silot.federation import Holder, Key, LocalFederation
 from silot.federation.sealed import Sealed, read_sealed, write_sealed
 from silot.privacy import Ledger
 from silot_transport import _threads
@@ -77,14 +77,14 @@ def code_of(call: Any) -> str:
 
 
 def assert_same(one: Any, two: Any) -> None:
-    """All fields but the bill's and whatever points to messages."""
+    """All fields but the cost's and whatever points to messages."""
     left, right = (json.loads(json.dumps(found.to_dict(), default=str)) for found in (one, two))
 
     def without(body: Any) -> Any:
         if isinstance(body, dict):
-            bill = ("seconds", "bytes_sent", "bytes_received", "privacy_mu", "status")
-            bill += ("releases", "preflight")
-            return {k: without(v) for k, v in body.items() if k not in bill}
+            cost = ("seconds", "bytes_sent", "bytes_received", "privacy_mu", "status")
+            cost += ("releases", "preflight")
+            return {k: without(v) for k, v in body.items() if k not in cost}
         return [without(each) for each in body] if isinstance(body, list) else body
 
     assert without(left) == without(right)
@@ -100,7 +100,7 @@ def test_combined_they_are_the_run_between_the_sites_number_by_number(files: Pat
         for name, x in SITES.items()
     }
     protocol = Sketching(public=PUBLIC, cells=cells).among(
-        list(SITES), silot.Own(Measure(SITES["a"] + 0.1))
+        list(SITES), silot.federation.Own(Measure(SITES["a"] + 0.1))
     )
     here = LocalFederation(holders).run(protocol)
     assert_same(found, here)
@@ -403,8 +403,8 @@ def test_all_results_are_shown(files: Path) -> None:
     body = json.loads(found.to_json())
     assert len(body["matrix"]["pairs"]) == 3
     assert sorted(name for group in body["groups"] for name in group) == list("abc")
-    assert found.verdict is not None and found.verdict.k == len(body["groups"])
-    assert body["verdict"]["p_value"] == found.verdict.p_value
+    assert found.test is not None and found.test.k == len(body["groups"])
+    assert body["test"]["p_value"] == found.test.p_value
     one = found.sketches.releases[0]
     text = report.render(one)
     assert one.fingerprint in text and "73 %" in text and "no schema" in text

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import silot
-from silot import LocalFederation, Measure
+from silot import Measure
 from silot.errors import InputError, MismatchError, SilotError
+from silot.federation import LocalFederation
 from tests.problems import SECRET, SECRET_TEXT
 
 X = np.random.default_rng(0).normal(size=(24, 2))

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import silot
-from silot import Audit
+from silot.audits import Audit
 
 DIGITS = load_digits().data / 16.0
 WINE = load_wine().data

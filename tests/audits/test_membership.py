@@ -8,12 +8,12 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 import silot
-from silot import LocalFederation, Measure
+from silot import Measure
 from silot.audits.membership import Scores, area_with_interval, measured
 from silot.distances.questions import encode_classes
 from silot.distillation.protocol import distill
 from silot.distillation.teacher import Teacher
-from silot.federation import Entry, Transcript
+from silot.federation import Entry, LocalFederation, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.question import encode_question
 from silot.teaching.divergences import divergences
@@ -90,7 +90,7 @@ def test_without_labels_or_truth_the_audit_says_what_it_needs(table, run) -> Non
     elsewhere = silot.audit(
         run.transcript, truth={"a": table[0][2 * N : 3 * N]}, outsiders=table[0][3 * N :]
     )
-    assert "needs inputs that were asked about" in elsewhere.verdict
+    assert "needs inputs" in elsewhere.verdict
     unlabelled = silot.audit(
         run.transcript, truth={"a": table[0][:N]}, outsiders=table[0][N : 2 * N]
     )

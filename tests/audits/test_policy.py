@@ -40,7 +40,8 @@ def test_releases_show_as_much_as_the_budget_proves_and_no_more(data: Measure) -
     assert membership.auc == pytest.approx(membership.bound_auc, abs=0.04)
     refusals = attack(audit, "refusals")
     assert (refusals.auc, refusals.power) == (0.5, FALSE_ALARMS)
-    assert "within the proven" in audit.status and audit.bound == policy.explain()
+    assert "the proven limit" in audit.status and "above" not in audit.status
+    assert audit.bound == policy.explain()
 
 
 @pytest.mark.heavy
@@ -52,7 +53,7 @@ def test_a_release_with_too_little_noise_is_above_the_bound(
     monkeypatch.setattr(SummarizeRecords, "sensitivity", halved)
     audit = audit_policy(Policy(privacy_epsilon=4.0), Measure(ROWS), draws=DRAWS)
     assert attack(audit, "membership, from a release: distance").is_above
-    assert "above the proven" in audit.status
+    assert "above the proven limit" in audit.status
 
 
 def test_exact_statistics_are_attacked_and_nothing_bounds_them() -> None:
@@ -63,13 +64,13 @@ def test_exact_statistics_are_attacked_and_nothing_bounds_them() -> None:
     # With three features and 30 members their mean tells a member from others, but not well.
     assert attack(audit, "membership, from one exact answer: moments").auc > 0.55
     assert attack(audit, "membership, from one exact answer: distance-to").auc == 1.0
-    assert "nothing bounds it" in audit.status and audit.recovered == 0
+    assert "no proof limits it" in audit.status and audit.recovered == 0
 
 
 def test_where_everything_is_answered_every_record_is_had() -> None:
     audit = audit_policy(Policy(level="record"), Measure(ROWS), draws=50)
     assert audit.recovered == audit.records == 60
-    assert audit.status.startswith("60 of 60 records are sent to whoever asks")
+    assert audit.status.startswith("60 of 60 records are sent to every asker")
 
 
 def test_where_nothing_is_answered_nothing_but_refusals_is_attacked() -> None:

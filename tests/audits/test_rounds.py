@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import silot
-from silot import LocalFederation, Measure
+from silot import Measure
 from silot.distances.worth.fedbary import fedbary
+from silot.federation import LocalFederation
 
 from .data import attack, audit_of, two_sides
 
@@ -58,7 +59,7 @@ def test_means_of_many_records_are_told_not_to_be_recovered() -> None:
     found = audit_of(x, y, method="fedwad", interpolation="barycentric", support=10, rounds=3)
     assert found.exact_rates["x"] == 0.0
     assert "not recovered by these attacks" in found.verdict
-    assert "take the records as known" in found.verdict
+    assert "treat the records as disclosed" in found.verdict
     assert "joint-rounds, shared-cells" in found.verdict
 
 
@@ -79,7 +80,12 @@ def test_a_side_of_fedwad_is_sent_to_the_longer_searches(viewpoint: str) -> None
     found = audit_of(x, y, viewpoint, method="fedwad")
     (target,) = found.targets
     assert found.exact_rates[target] is None
-    for text in ("undecided", "take the records as known", "evidence/attacks", "undone-merges"):
+    for text in (
+        "undecided",
+        "treat the records as disclosed",
+        "evidence/attacks",
+        "undone-merges",
+    ):
         assert text in found.verdict
 
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import silot
-from silot import LocalFederation, Measure, Own
+from silot import Measure
 from silot.api.report import render
 from silot.audits.result import NEVER_TRIED, SILENCE
 from silot.audits.run import ATTACKS
@@ -19,7 +19,7 @@ from silot.distances.worth.contributions import contributions
 from silot.distances.worth.fedbary import fedbary
 from silot.distillation.protocol import distill
 from silot.distillation.teacher import Teacher
-from silot.federation import Entry, Failure, Transcript
+from silot.federation import Entry, Failure, LocalFederation, Own, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.question import encode_question
 from silot.records.gradients import gradients
@@ -111,7 +111,7 @@ def test_every_text_says_what_was_not_tried_and_reassures_nobody(name: str) -> N
             texts = [found.verdict, repr(found), found._repr_html_(), json.dumps(told)]
             page = re.sub(r"<style>.*?</style>", "", render(found), flags=re.DOTALL)
             for text in (*texts, page):
-                plain = text.replace(SILENCE, "").replace("never that anything is safe:", "")
+                plain = text.replace(SILENCE, "").replace("never that they are safe:", "")
                 # The name of the level that was asked for, which is no verdict.
                 plain = re.sub(r'"level": "private"|level[^a-z]{1,40}private', "", plain)
                 assert not REASSURING.search(plain), REASSURING.search(plain)
@@ -132,7 +132,7 @@ def test_level_record_without_a_hit_is_told_as_known() -> None:
         *np.split(RNG.normal(size=(120, 4)), 2), method="fedwad", support=6, rounds=2
     )
     found = silot.audit(run.transcript, truth={})
-    assert "take the records as known" in found.verdict
+    assert "treat the records as disclosed" in found.verdict
 
 
 def test_rates_are_none_where_nothing_was_measured() -> None:

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import silot
-from silot import LocalFederation, Measure, Own
+from silot import Measure
 from silot.audits.case import View
 from silot.distances.pooled import pooled
 from silot.errors import InputError
+from silot.federation import LocalFederation, Own
 
 from .data import attack, audit_of, two_sides
 
@@ -59,7 +60,7 @@ def test_an_eavesdropper_reads_sizes_and_no_content() -> None:
     text = attack(found, "traffic").note
     assert "records have 7 features" in text and "references have 33 atoms" in text
     assert found.exact_rates == {"x": None, "y": None}
-    assert "silence is not safety" in found.verdict
+    assert "no proof of safety" in found.verdict
 
 
 def test_the_size_of_pooled_records_tells_how_many_there_are() -> None:

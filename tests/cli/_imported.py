@@ -11,7 +11,7 @@ os.environ.update(TERMINAL)
 from silot.cli.app import build
 from tests.calibrations import share_calibrations
 
-build("all")
+build()
 share_calibrations()
 # Commands import these when they need them, which takes one to four seconds in each process.
 # polars, and opendp with it, start threads of their own, which a fork would lose.

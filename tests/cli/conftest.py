@@ -19,7 +19,7 @@ def silot_(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         token = RESUMED.set(None)
         capsys.readouterr()
         try:
-            application.build(words[0])(list(words), standalone_mode=False)
+            application.build(*words)(list(words), standalone_mode=False)
         finally:
             RESUMED.reset(token)
         return capsys.readouterr().out

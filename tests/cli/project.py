@@ -29,7 +29,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def silot(*words: object, status: int = 0) -> str:
     """What a command prints; its error instead, if it ends in one."""
     texts = [str(word) for word in words]
-    done = CliRunner().invoke(build(texts[0]), texts, env={"COLUMNS": "80"})
+    done = CliRunner().invoke(build(*texts), texts, env={"COLUMNS": "80"})
     if isinstance(done.exception, SilotError):
         assert done.exception.exit_status == status, str(done.exception)
         return str(done.exception)
@@ -39,14 +39,14 @@ def silot(*words: object, status: int = 0) -> str:
 
 def provisioned(folder: Path, port: int = 9000) -> Path:
     (folder / "project.yml").write_text(PLAN.format(port=port))
-    silot("deploy", "provision", folder / "project.yml", "-o", folder / "wards")
+    silot("project", "provision", folder / "project.yml", "-o", folder / "wards")
     return folder / "wards"
 
 
 def signed(folder: Path, name: str, *options: str) -> Path:
     """A kit, and its certificate beside it."""
     silot("site", "request", name, *options, "-o", folder / name)
-    silot("deploy", "sign", folder / "wards", folder / f"{name}.request")
+    silot("project", "sign", folder / "wards", folder / f"{name}.request")
     return folder / name
 
 

@@ -1,4 +1,4 @@
-"""``silot adapt``, and ``silot links`` on data files, as real processes."""
+"""``silot train adapt``, and ``silot train links`` on data files, as real processes."""
 
 import importlib.util
 import json
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from silot.teaching.federated import ModelSpec, Rule, combine
+from silot import Measure
+from silot.teaching.federated import Model, Rule
 from tests.cli.running import within as silot
 from tests.lazily import package
 
@@ -46,7 +47,7 @@ def found(folder: Path, *arguments: object) -> dict[str, Any]:
 
 @pytest.mark.heavy
 def test_adapt_finds_evaluation_records_beside_the_devices(folder: Path) -> None:
-    told = found(folder, "adapt", *DATA, *QUICK)
+    told = found(folder, "train", "adapt", *DATA, *QUICK)
     assert set(told["plan"]["targets"]) >= {"d3", "d4"}
     assert told["plan"]["sources"] == ["d0", "d1", "d2"]
     assert told["labelled"]["d3"] == 0 and told["unlabelled"]["d3"] == 250
@@ -59,27 +60,28 @@ def test_adapt_finds_evaluation_records_beside_the_devices(folder: Path) -> None
 @pytest.mark.heavy
 def test_a_pattern_that_matches_evaluation_files_names_no_more_devices(folder: Path) -> None:
     every = sorted(path.name for path in folder.glob("*.npz"))
-    assert _result(found(folder, "adapt", *every, *DATA[-1:], *QUICK)) == _result(
-        found(folder, "adapt", *DATA, "--test", "truth", *QUICK)
+    assert _result(found(folder, "train", "adapt", *every, *DATA[-1:], *QUICK)) == _result(
+        found(folder, "train", "adapt", *DATA, "--test", "truth", *QUICK)
     )
 
 
 @pytest.mark.heavy
 def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: Path) -> None:
     done = silot(
-        folder, "adapt", *DATA, *QUICK, "--report", tmp_path / "a.html",
+        folder, "train", "adapt", *DATA, *QUICK, "--report", tmp_path / "a.html",
         "--save", tmp_path / "a.npz", "--transcript", tmp_path / "a.silot",
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     rows = [row for row in done.stdout.splitlines() if str(tmp_path) not in row]
     assert max(map(len, rows)) <= 80
-    assert rows[0].split() == [
-        "device", "role", "labelled", "unlabelled", "error", "accuracy", "S", "links",
-    ]  # fmt: skip
+    # After the chart.
+    assert [
+        "device", "role", "labelled", "unlabelled", "error", "S", "links",
+    ] in [row.split() for row in rows]  # fmt: skip
     assert "parameters of models" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.npz", "a.silot"]
     text = (tmp_path / "a.html").read_text()
-    assert {"Who teaches whom", "Accuracy at the targets", "The bill", "What was disclosed"} <= {
+    assert {"Who teaches whom", "Accuracy at the targets", "The cost", "What was disclosed"} <= {
         line.split(">")[1].split("<")[0] for line in text.splitlines() if "<h2" in line
     }
     assert (tmp_path / "a.npz").stat().st_mode & 0o077 == 0
@@ -90,42 +92,29 @@ def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: P
 def test_saved_models_predict_what_targets_were_told(
     folder: Path, tmp_path: Path, rule: Rule
 ) -> None:
-    how = ("--objective", "bound", "--rule", rule) if rule == "parameter" else ()
-    options = (*QUICK, *how, "--save", tmp_path / "models.npz")
-    told = found(folder, "adapt", *DATA, *options)
-    with np.load(tmp_path / "models.npz") as file:
-        kept = dict(file)
-    spec = ModelSpec.from_text(str(kept["model"]))
-    place = {str(name): k for k, name in enumerate(kept["devices"])}
+    how = ("--objective", "bound", "--rule", rule) if rule == "parameter" else QUICK
+    options = (*how, "--save", tmp_path / "models.npz")
+    told = found(folder, "train", "adapt", *DATA, *options)
     for target in ("d3", "d4"):
-        weights = np.array([kept["alpha"][place[str(n)], place[target]] for n in kept["trained"]])
-        used = weights > 0
-        more: dict[str, Any] = {}
-        if rule != "parameter":
-            sources = [place[str(name)] for name in kept["trained"][used]]
-            if "factors" in kept:
-                more["factors"] = kept["factors"][sources, place[target]]
-            if "moves" in kept:
-                more["move"] = kept["moves"][place[target]]
+        model = Model.load(tmp_path / "models.npz", target)
         with np.load(folder / "truth" / f"{target}.npz") as truth:
-            points, labels = truth["X"].astype(np.float64), truth["y"].astype(str)
-        scores = combine(spec, kept["parameters"][used], weights[used], points, rule=rule, **more)
-        right = kept["classes"][scores.argmax(axis=1)] == labels
-        assert right.mean() == pytest.approx(told["accuracies"][target])
+            records = Measure(truth["X"].astype(np.float64), labels=truth["y"].astype(str))
+        assert model.rule == rule
+        assert model.accuracy(records) == pytest.approx(told["accuracies"][target])
 
 
 @pytest.mark.slow
 def test_links_on_data_files_tells_the_plan_and_what_was_measured(folder: Path) -> None:
-    adapted = found(folder, "adapt", *DATA)["plan"]
-    plan = found(folder, "links", *DATA)
+    adapted = found(folder, "train", "adapt", *DATA)["plan"]
+    plan = found(folder, "train", "links", *DATA)
     measured = plan["measured"]
     assert plan["links"] == adapted["links"] and measured["divergences"] is None
-    plan = found(folder, "links", *DATA, "--objective", "bound", "--phi", "1", "5", "0.01")
+    plan = found(folder, "train", "links", *DATA, "--objective", "bound", "--phi", "1", "5", "0.01")
     assert plan["targets"] == ["d3", "d4"] and plan["optimal"]
     measured = plan["measured"]
     assert measured["divergences"]["method"] == "mmd" and measured["labelled"]["d4"] == 0
     assert "accuracies" not in measured and measured["bytes_received"] > 0
-    done = silot(folder, "links", *DATA, "--report", "links.html")
+    done = silot(folder, "train", "links", *DATA, "--report", "links.html")
     assert done.returncode == 0, done.stderr
     assert "parameters of models" in done.stdout
     text = (folder / "links.html").read_text()
@@ -134,7 +123,7 @@ def test_links_on_data_files_tells_the_plan_and_what_was_measured(folder: Path) 
 
 @pytest.mark.heavy
 def test_divergences_that_give_records_away_say_so(folder: Path) -> None:
-    done = silot(folder, "adapt", *DATA, "--divergence", "direct")
+    done = silot(folder, "train", "adapt", *DATA, "--divergence", "direct")
     assert done.returncode == 0, done.stderr
     assert "every record can be reconstructed" in " ".join(done.stdout.split())
 
@@ -144,7 +133,7 @@ def test_energy_numbers_come_from_a_file(folder: Path) -> None:
     powers = {f"d{k}": 20 + k for k in range(5)}
     body = {"rates_mbit": rates, "power_dbm": powers, "model_bits": 2e9}
     (folder / "energy.json").write_text(json.dumps(body))
-    told = found(folder, "links", *DATA, "--network", "energy.json")
+    told = found(folder, "train", "links", *DATA, "--network", "energy.json")
     energy = told["measured"]["link_energy"]
     assert energy[1][2] == pytest.approx(2e9 / 53e6 * 10 ** (21 / 10) / 1000)
 
@@ -158,9 +147,9 @@ def test_empty_labels_of_a_table_stand_for_none(folder: Path, tmp_path: Path) ->
         table = table.with_columns(pl.Series("digit", labels, dtype=pl.Float64))
         table.write_csv(tmp_path / name.replace("npz", "csv"))
     files = [name.replace("npz", "csv") for name in DEVICES]
-    told = found(tmp_path, "adapt", *files, "--label-column", "digit", *QUICK)
+    told = found(tmp_path, "train", "adapt", *files, "--label-column", "digit", *QUICK)
     assert told["classes"] == [str(k) for k in range(10)]
-    assert _result(told)["plan"] == _result(found(folder, "adapt", *DATA, *QUICK))["plan"]
+    assert _result(told)["plan"] == _result(found(folder, "train", "adapt", *DATA, *QUICK))["plan"]
     assert told["accuracy"] is None
 
 
@@ -170,26 +159,29 @@ def test_a_release_of_each_device_is_all_that_a_private_adaptation_sends(folder:
     np.savez(folder / "mine.npz", X=images[-297:], y=digits[-297:])
     devices = ("d3.npz", "d4.npz", "--unlabelled=-1")
     private = ("--source", "mine.npz", "--epsilon", "4")
-    told = found(folder, "adapt", *devices, *private, "--ledgers", "L", "--budget-epsilon", "4")
+    told = found(
+        folder, "train", "adapt", *devices, *private, "--ledgers", "L", "--budget-epsilon", "4"
+    )
     assert told["disclosure"] == "private" and told["plan"]["sources"] == ["coordinator"]
     assert 0 < told["accuracy"] <= 1 and abs(told["unlabelled"]["d3"] - 250) < 30
     assert told["accuracy"] > 0.85 and told["rounds"] == 1
-    done = silot(folder, "adapt", *devices, *private)
+    done = silot(folder, "train", "adapt", *devices, *private)
     assert "charged" in done.stdout and "precise" in done.stdout
-    shown = silot(folder, "ledger", "show", "L/d3.ledger").stdout
+    shown = silot(folder, "privacy", "ledger", "show", "L/d3.ledger").stdout
     assert "0.92" in shown
-    done = silot(folder, "adapt", *devices, *private[2:])
+    done = silot(folder, "train", "adapt", *devices, *private[2:])
     assert done.returncode == 3 and "option-privacy" in done.stderr and "--source" in done.stderr
 
 
 def _result(told: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in told.items() if name != "seconds"}
-    kept["plan"] = {name: value for name, value in kept["plan"].items() if name != "seconds"}
+    for part in ("plan", "cost"):
+        kept[part] = {name: value for name, value in kept[part].items() if name != "seconds"}
     return kept
 
 
 def test_a_label_that_reads_as_a_number_is_a_text(folder: Path) -> None:
-    told = found(folder, "links", *DATA)["measured"]
+    told = found(folder, "train", "links", *DATA)["measured"]
     assert "-1" not in told["classes"] and "-1.0" not in told["classes"]
     assert told["unlabelled"]["d4"] == 250
 
@@ -201,7 +193,7 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
         with np.load(folder / name) as file:
             wide = np.kron(file["X"].reshape(-1, 8, 8), np.ones((1, 2, 2)))
             np.savez(tmp_path / name, X=wide, y=file["y"])
-    told = found(tmp_path, "adapt", *DATA, *QUICK, "--model", "cnn", "--shape", "16x16")
+    told = found(tmp_path, "train", "adapt", *DATA, *QUICK, "--model", "cnn", "--shape", "16x16")
     assert told["model"] == "cnn" and told["accuracies"]["d3"] > 0.4
     assert told["unevaluated"] == {"d4": "evaluation-absent"}
 
@@ -209,40 +201,40 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "code"),
     [
-        (("adapt", "d0.npz"), 3, "holder-names"),
-        (("adapt", "d0.npz", "d0.npz"), 3, "holder-names"),
-        (("adapt", "d0.npz", "gone.npz"), 4, "file-missing"),
-        (("adapt", "d3.npz", "d4.npz", "--unlabelled=-1"), 3, "no-eligible-source"),
-        (("adapt", *DATA, "--test", "empty"), 4, "file-missing"),
-        (("adapt", *DATA, "--save", "models.txt"), 4, "file-kind"),
-        (("adapt", *DATA, "--report", "no/a.html"), 4, "file-unwritable"),
-        (("adapt", *DATA, "--report", "a.x", "--transcript", "a.x"), 4, "file-twice"),
-        (("adapt", *DATA, "--model", "cnn"), 3, "model-kind"),
-        (("adapt", *DATA, "--model", "cnn", "--shape", "28x28"), 5, "model-mismatch"),
-        (("adapt", *DATA, "--budget", "0"), 3, "option-budget"),
-        (("adapt", *DATA, "--budget", "1", "--objective", "bound"), 3, "option-objective"),
-        (("adapt", *DATA, "--method", "gp"), 3, "option-objective"),
-        (("adapt", *DATA, "--constants", "natural"), 3, "option-objective"),
-        (("adapt", *DEVICES, "mixed.npz"), 3, "option-unlabelled"),
-        (("adapt", *DATA, "flat.npz"), 5, "dimension-mismatch"),
-        (("adapt", *DATA, "--network", "bad.yml"), 3, "network-unknown-field"),
-        (("adapt", *DATA, "--network", "text.yml"), 3, "network-field"),
-        (("adapt", *DATA, "--network", "null.yml"), 3, "network-field"),
-        (("adapt", *DATA, "--network", "long.json"), 3, "network-field"),
-        (("adapt", *DATA, "--network", "gone.yml"), 4, "file-missing"),
-        (("links", "d0.npz"), 3, "holder-names"),
-        (("links", "d0.npz", "bad.yml"), 3, "option-network"),
-        (("links", "bad.yml", "--unlabelled", "-1"), 3, "option-network"),
+        (("train", "adapt", "d0.npz"), 3, "holder-names"),
+        (("train", "adapt", "d0.npz", "d0.npz"), 3, "holder-names"),
+        (("train", "adapt", "d0.npz", "gone.npz"), 4, "file-missing"),
+        (("train", "adapt", "d3.npz", "d4.npz", "--unlabelled=-1"), 3, "no-eligible-source"),
+        (("train", "adapt", *DATA, "--test", "empty"), 4, "file-missing"),
+        (("train", "adapt", *DATA, "--save", "models.txt"), 4, "file-kind"),
+        (("train", "adapt", *DATA, "--report", "no/a.html"), 4, "file-unwritable"),
+        (("train", "adapt", *DATA, "--report", "a.x", "--transcript", "a.x"), 4, "file-twice"),
+        (("train", "adapt", *DATA, "--model", "cnn"), 3, "model-kind"),
+        (("train", "adapt", *DATA, "--model", "cnn", "--shape", "28x28"), 5, "model-mismatch"),
+        (("train", "adapt", *DATA, "--budget", "0"), 3, "option-budget"),
+        (("train", "adapt", *DATA, "--budget", "1", "--objective", "bound"), 3, "option-objective"),
+        (("train", "adapt", *DATA, "--method", "gp"), 3, "option-objective"),
+        (("train", "adapt", *DATA, "--constants", "natural"), 3, "option-objective"),
+        (("train", "adapt", *DEVICES, "mixed.npz"), 3, "option-unlabelled"),
+        (("train", "adapt", *DATA, "flat.npz"), 5, "dimension-mismatch"),
+        (("train", "adapt", *DATA, "--network", "bad.yml"), 3, "network-unknown-field"),
+        (("train", "adapt", *DATA, "--network", "text.yml"), 3, "network-field"),
+        (("train", "adapt", *DATA, "--network", "null.yml"), 3, "network-field"),
+        (("train", "adapt", *DATA, "--network", "long.json"), 3, "network-field"),
+        (("train", "adapt", *DATA, "--network", "gone.yml"), 4, "file-missing"),
+        (("train", "links", "d0.npz"), 3, "holder-names"),
+        (("train", "links", "d0.npz", "bad.yml"), 3, "option-network"),
+        (("train", "links", "bad.yml", "--unlabelled", "-1"), 3, "option-network"),
         (
-            ("links", *DATA, "--objective", "bound", "--divergence", "none"),
+            ("train", "links", *DATA, "--objective", "bound", "--divergence", "none"),
             3,
             "option-divergence",
         ),
-        (("links", "bad.yml", "--model", "cnn"), 3, "option-network"),
-        (("links", "bad.yml", "--divergence", "mmd"), 3, "option-network"),
-        (("links", "bad.yml", "--objective", "transfer"), 3, "option-network"),
-        (("adapt", *DATA, "--shape", "8x8"), 3, "model-kind"),
-        (("adapt", *DATA, "--shape", "8"), 3, "option-image-shape"),
+        (("train", "links", "bad.yml", "--model", "cnn"), 3, "option-network"),
+        (("train", "links", "bad.yml", "--divergence", "mmd"), 3, "option-network"),
+        (("train", "links", "bad.yml", "--objective", "transfer"), 3, "option-network"),
+        (("train", "adapt", *DATA, "--shape", "8x8"), 3, "model-kind"),
+        (("train", "adapt", *DATA, "--shape", "8"), 3, "option-image-shape"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_code(
@@ -274,7 +266,7 @@ def _tables(folder: Path, place: Path) -> list[str]:
 @pytest.mark.heavy
 def test_columns_are_matched_by_name(folder: Path, tmp_path: Path) -> None:
     files = _tables(folder, tmp_path)
-    arguments = ("adapt", *files, "--label-column", "digit", *QUICK)
+    arguments = ("train", "adapt", *files, "--label-column", "digit", *QUICK)
     before = found(tmp_path, *arguments)
     table = pl.read_csv(tmp_path / "d1.csv", schema_overrides={"digit": pl.String})
     table.select("digit", "d", "b", "c", "a").write_csv(tmp_path / "d1.csv")
@@ -291,8 +283,8 @@ def test_columns_are_matched_by_name(folder: Path, tmp_path: Path) -> None:
 
 def test_a_table_without_the_label_column_has_no_labels(folder: Path, tmp_path: Path) -> None:
     files = _tables(folder, tmp_path)
-    done = silot(tmp_path, "adapt", *files, "--label-column", "number", *QUICK)
+    done = silot(tmp_path, "train", "adapt", *files, "--label-column", "number", *QUICK)
     assert done.returncode == 4 and "[file-columns]" in done.stderr
     pl.read_csv(tmp_path / "d2.csv").drop("digit").write_csv(tmp_path / "d2.csv")
-    told = found(tmp_path, "adapt", *files, "--label-column", "digit", *QUICK)
+    told = found(tmp_path, "train", "adapt", *files, "--label-column", "digit", *QUICK)
     assert told["labelled"]["d2"] == 0 and "d2" in told["plan"]["targets"]

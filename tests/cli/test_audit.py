@@ -1,4 +1,4 @@
-"""``silot audit`` as a user runs it."""
+"""``silot privacy audit`` as a user runs it."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import silot
-from silot.cli.audit import named_files, read_shape
+from silot.cli.audit import named_files
+from silot.cli.options import read_shape
 from silot.errors import InputError
 
 from .test_commands import silot as command
@@ -33,7 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_audit_prints_json_and_nothing_else(files: Path) -> None:
     done = command(
-        "audit", files / "run.transcript", "--truth", files / "x.npz",
+        "privacy", "audit", files / "run.transcript", "--truth", files / "x.npz",
         "--truth", f"y={files / 'other.npz'}", "--json",
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
@@ -43,7 +44,7 @@ def test_audit_prints_json_and_nothing_else(files: Path) -> None:
 
 
 def test_audit_prints_rates_and_a_verdict_within_80_columns(files: Path) -> None:
-    done = command("audit", files / "run.transcript", "--truth", files / "x.npz")
+    done = command("privacy", "audit", files / "run.transcript", "--truth", files / "x.npz")
     assert done.returncode == 0
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     for word in ("direct-inversion", "100.0 %", "verdict", "proven by the messages"):
@@ -51,20 +52,20 @@ def test_audit_prints_rates_and_a_verdict_within_80_columns(files: Path) -> None
 
 
 def test_audit_says_what_a_time_limit_cut_off(files: Path) -> None:
-    done = command("audit", files / "split.transcript", "--time-limit", "1e-9")
+    done = command("privacy", "audit", files / "split.transcript", "--time-limit", "1e-9")
     assert done.returncode == 0
     assert "not finished projection-inversion on x and y" in " ".join(done.stdout.split())
 
 
 def test_audit_from_a_holder_without_truth_says_what_it_could_not_do(files: Path) -> None:
-    done = command("audit", files / "run.transcript", "--as", "x")
+    done = command("privacy", "audit", files / "run.transcript", "--as", "x")
     assert done.returncode == 0
     assert "not recovered by these attacks" in " ".join(done.stdout.split())
 
 
 def test_audit_takes_words_outsiders_and_writes_a_report(files: Path) -> None:
     done = command(
-        "audit", files / "run.transcript", "--truth", files / "x.npz", "--hide-t",
+        "privacy", "audit", files / "run.transcript", "--truth", files / "x.npz", "--hide-t",
         "--vocabulary", files / "words.npz", "--outsiders", files / "out.npz",
         "--image-shape", "8x8", "--report", files / "audit.html", "--json",
     )  # fmt: skip
@@ -91,7 +92,7 @@ def test_audit_takes_words_outsiders_and_writes_a_report(files: Path) -> None:
 def test_what_is_wrong_is_told_in_one_line(
     files: Path, arguments: tuple[str, ...], status: int, code: str
 ) -> None:
-    done = command("audit", *arguments, cwd=files)
+    done = command("privacy", "audit", *arguments, cwd=files)
     assert done.returncode == status
     assert f"[{code}]" in done.stderr
     assert "Traceback" not in done.stderr

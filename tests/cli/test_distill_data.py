@@ -1,4 +1,4 @@
-"""Data files as ``silot distill`` reads them: texts stay texts, and every fault has a code."""
+"""Data files as ``silot train distill`` reads them: texts stay texts, faults have codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``silot links`` as real processes."""
+"""``silot train links`` as real processes."""
 
 import json
 from copy import deepcopy
@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "network.yml"
 
 
 def found(folder: Path, *arguments: object) -> dict[str, Any]:
-    done = silot(folder, "links", *arguments, "--json")
+    done = silot(folder, "train", "links", *arguments, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
@@ -39,7 +39,8 @@ def test_json_has_the_fields_of_the_plan_and_nothing_else_is_printed(tmp_path: P
     assert {
         "names", "psi", "alpha", "sources", "targets", "links", "objective", "terms",
         "lower_bound", "gap", "status", "optimal", "seconds", "method", "energy",
-        "unserved", "history", "details",
+        "unserved", "history", "details", "format", "kind", "verdict", "value", "interval", "cost",
+        "disclosure",
     } == set(plan)  # fmt: skip
     assert plan["optimal"] and plan["gap"] == pytest.approx(0.0, abs=1e-6)
     assert sum(plan["terms"].values()) == pytest.approx(plan["objective"])
@@ -48,11 +49,11 @@ def test_json_has_the_fields_of_the_plan_and_nothing_else_is_printed(tmp_path: P
 
 
 def test_tables_fit_80_columns(tmp_path: Path) -> None:
-    done = silot(tmp_path, "links", EXAMPLE)
+    done = silot(tmp_path, "train", "links", EXAMPLE)
     assert (done.returncode, done.stderr) == (0, "")
     rows = done.stdout.splitlines()
     assert max(map(len, rows)) <= 80
-    assert rows[0].split()[:2] == ["device", "role"]
+    assert rows[0].split()[:2] == ["source", "target"]
     assert sum(row.split()[1:2] == ["source"] for row in rows) == 3
     for word in ("objective", "lower bound", "gap", "energy", "status"):
         assert any(row.startswith(word) for row in rows), word
@@ -81,13 +82,13 @@ def test_constants_enter_the_costs(tmp_path: Path) -> None:
 def test_targets_go_unserved_where_that_is_cheaper(tmp_path: Path) -> None:
     plan = found(tmp_path, EXAMPLE, "--allow-unserved", "0")
     assert plan["unserved"] == plan["names"] and plan["objective"] == 0.0
-    done = silot(tmp_path, "links", EXAMPLE, "--allow-unserved", "0")
+    done = silot(tmp_path, "train", "links", EXAMPLE, "--allow-unserved", "0")
     assert done.returncode == 0 and "unserved" in done.stdout
 
 
 @pytest.mark.heavy
 def test_the_report_is_written_whole_beside_the_json(tmp_path: Path) -> None:
-    done = silot(tmp_path, "links", EXAMPLE, "--report", "links.html")
+    done = silot(tmp_path, "train", "links", EXAMPLE, "--report", "links.html")
     assert done.returncode == 0, done.stderr
     assert "report in links.html" in done.stdout
     text = (tmp_path / "links.html").read_text()
@@ -142,7 +143,7 @@ def test_a_bad_network_is_one_line_with_a_code_and_writes_nothing(
     tmp_path: Path, network: dict[str, Any], case: str, status: int
 ) -> None:
     (tmp_path / "network.yml").write_text(yaml.safe_dump(_changed(network, case)))
-    done = silot(tmp_path, "links", "network.yml", "--report", "links.html", "--json")
+    done = silot(tmp_path, "train", "links", "network.yml", "--report", "links.html", "--json")
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("error: [")
     assert [item.name for item in tmp_path.iterdir()] == ["network.yml"]
@@ -165,21 +166,23 @@ def test_what_cannot_be_done_is_refused_with_a_code(
     (tmp_path / "network.toml").write_text("")
     (tmp_path / "broken.yml").write_text("devices: [")
     (tmp_path / "broken.json").write_text("{")
-    done = silot(tmp_path, "links", *arguments)
+    done = silot(tmp_path, "train", "links", *arguments)
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     assert f"[{code}]" in done.stderr if code else done.stderr.startswith("error: [")
 
 
 @pytest.mark.parametrize("option", ["--method=best", "--objective=all", "--constants=2", "--phi=1"])
 def test_options_of_no_known_value_are_wrong_usage(tmp_path: Path, option: str) -> None:
-    assert silot(tmp_path, "links", EXAMPLE, option).returncode == 2
+    assert silot(tmp_path, "train", "links", EXAMPLE, option).returncode == 2
 
 
 def test_links_with_noise_are_refused_with_the_commands_that_have_them(tmp_path: Path) -> None:
     """Sources are chosen by errors of models of their own, of which there is no release."""
     for words in (("a.npz", "b.npz"), ("network.json",)):
-        done = silot(tmp_path, "links", *words, "--epsilon", "1")
+        done = silot(tmp_path, "train", "links", *words, "--epsilon", "1")
         assert (done.returncode, done.stdout) == (3, "")
         assert "[option-privacy]" in done.stderr
-        assert "silot adapt DEVICES --source FILE --epsilon E" in done.stderr
-        assert "silot matrix DEVICES --method sketch --public FILE --epsilon E" in done.stderr
+        assert "silot train adapt DEVICES --source FILE --epsilon E" in done.stderr
+        assert (
+            "silot distance matrix DEVICES --method sketch --public FILE --epsilon E" in done.stderr
+        )

@@ -1,4 +1,4 @@
-"""``silot policy explain``: what an asker could learn at most."""
+"""``silot privacy policy``: what an asker could learn at most."""
 
 import json
 import os
@@ -24,11 +24,11 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_default_policy_is_explained_with_what_its_budget_bounds() -> None:
-    done = silot("policy", "explain")
+    done = silot("privacy", "policy")
     assert (done.returncode, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
     for words in ("together (1, 1e-05)-differentially private", "0.0198 of the members",
-                  "area under the curve 0.575", "Exact answers: none"):  # fmt: skip
+                  "area under the curve at most 0.575", "Exact answers: none"):  # fmt: skip
         assert words in text
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
@@ -36,17 +36,17 @@ def test_the_default_policy_is_explained_with_what_its_budget_bounds() -> None:
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
-        ("level: record", "An asker can have every record"),
+        ("level: record", "An asker can get every record"),
         ("level: private\nprivacy_epsilon: 2", "together (2, 1e-05)-differentially private"),
         ("level: private", "not even the number of records"),
         ("privacy_epsilon: null", "Releases with noise: none."),
         ("level: statistics\nquestions: [moments]", "Only these kinds of questions are answered"),
         ("level: statistics\nquestions: [moments]", "can test who is in the data"),
         ("exact_secure: 2", "Exact secure distances: 2 in all"),
-        ("questions: [describe]", "Named, and never answered at level private: describe."),
+        ("questions: [describe]", "Listed, but never answered at level private: describe."),
         (
             "level: statistics\nquestions: [moments, records]",
-            "moments. - Named, and never answered at level statistics: records.",
+            "moments. - Listed, but never answered at level statistics: records.",
         ),
         ("level: record\nask: [record]", "wait until a person here approves them"),
     ],
@@ -54,21 +54,21 @@ def test_the_default_policy_is_explained_with_what_its_budget_bounds() -> None:
 def test_every_level_says_what_it_gives(tmp_path: Path, rules: str, words: str) -> None:
     path = tmp_path / "policy.yml"
     path.write_text(rules)
-    done = silot("policy", "explain", path)
+    done = silot("privacy", "policy", path)
     assert done.returncode == 0 and words in " ".join(done.stdout.split())
 
 
 def test_who_is_computed_with_is_said(tmp_path: Path) -> None:
     path = tmp_path / "policy.yml"
     path.write_text("secure: {listen: '0.0.0.0:9410', peers: {south: 'south.example:9410'}}")
-    text = " ".join(silot("policy", "explain", path).stdout.split())
-    assert "with south (south.example:9410) and nobody else, and listens at 0.0.0.0:9410" in text
+    text = " ".join(silot("privacy", "policy", path).stdout.split())
+    assert "with south (south.example:9410) and with no other party" in text
 
 
 def test_json_has_the_rules_and_what_they_allow(tmp_path: Path) -> None:
     path = tmp_path / "policy.json"
     path.write_text('{"exact_secure": 1}')
-    body = json.loads(silot("policy", "explain", path, "--json").stdout)
+    body = json.loads(silot("privacy", "policy", path, "--json").stdout)
     assert body["policy"]["exact_secure"] == 1 and body["policy"]["level"] == "private"
     assert "Exact secure distances: 1 in all" in str(body["explanation"])
 
@@ -91,7 +91,7 @@ def test_json_has_the_rules_and_what_they_allow(tmp_path: Path) -> None:
 def test_rules_that_are_none_are_said(tmp_path: Path, rules: str, code: str) -> None:
     path = tmp_path / "policy.yml"
     path.write_text(rules)
-    done = silot("policy", "explain", path)
+    done = silot("privacy", "policy", path)
     assert done.returncode in (3, 4) and f"[{code}]" in done.stderr and done.stdout == ""
 
 
@@ -102,7 +102,7 @@ def test_an_audit_of_a_policy_prints_what_each_attack_got_and_the_bound(
     pytest.importorskip("opendp", reason="silot[privacy] is not installed")
     policy = tmp_path / "policy.yml"
     policy.write_text("level: private")
-    done = silot("audit", "--policy", policy, "--data", data, "--draws", "50")
+    done = silot("privacy", "audit", "--policy", policy, "--data", data, "--draws", "50")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
     for words in ("membership", "attribute", "refusals", "Not tried", "0.575", "1.98%"):
@@ -110,17 +110,19 @@ def test_an_audit_of_a_policy_prints_what_each_attack_got_and_the_bound(
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     policy.write_text("level: record")
     body = json.loads(
-        silot("audit", "--policy", policy, "--data", data, "--draws", "50", "--json").stdout
+        silot(
+            "privacy", "audit", "--policy", policy, "--data", data, "--draws", "50", "--json"
+        ).stdout
     )
     assert body["recovered"] == body["records"] == 400
     assert "400 of 400 records" in body["status"]
-    few = silot("audit", "--data", data, "--draws", "49")
+    few = silot("privacy", "audit", "--data", data, "--draws", "49")
     assert few.returncode == 2 and "--draws" in few.stderr
 
 
 def test_an_audit_wants_a_run_or_a_holder(tmp_path: Path, data: Path) -> None:
     for arguments in ((), ("--policy", data), ("run.transcript", "--data", data)):
-        done = silot("audit", *arguments)
+        done = silot("privacy", "audit", *arguments)
         assert done.returncode == 3 and "[audit-what]" in done.stderr
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import subprocess
 import sys
 import time
@@ -14,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from silot.errors import TEMPORARY, explanations
 from silot.privacy import Ledger
-from silot.sites.configuration import LOG, QuestionLog, SiteConfiguration
+from silot.sites.configuration import SiteConfiguration
 from silot.sites.kit import Kit
 from silot.sites.project import Project, sign
 
@@ -58,7 +60,7 @@ def test_joining_names_files_by_whole_paths(
 def test_a_certificate_is_renewed_and_the_rest_stays(tmp_path: Path) -> None:
     kit = joined(tmp_path)
     before = Kit.load(kit).identity().member().serial
-    silot("deploy", "sign", tmp_path / "wards", tmp_path / "north.request")
+    silot("project", "sign", tmp_path / "wards", tmp_path / "north.request")
     text = silot("site", "join", kit, tmp_path / "north.signed")
     assert Kit.load(kit).identity().member().serial != before
     assert SiteConfiguration.load(Kit.load(kit)).data == tmp_path / "north.npz"
@@ -200,10 +202,12 @@ def test_who_decided_and_when_is_in_the_log(
     silot("site", "deny", ids[1])
     silot("site", "pause")
     lines = json.loads(silot("site", "log", "--json"))
-    assert [(line["decision"], line["asker"], line["question"], line["by"]) for line in lines] == [
+    assert [
+        (line["event"], line["asker"], line.get("question"), line["by"]) for line in lines
+    ] == [
         ("approve", "uni@x.org", "records", f"anna as {user}"),
-        ("allow", "uni@x.org", "", f"anna as {user}"),
-        ("deny", "uni@x.org", "records", user), ("pause", "", "", user),
+        ("allow", "uni@x.org", None, f"anna as {user}"),
+        ("deny", "uni@x.org", "records", user), ("pause", "", None, user),
     ]  # fmt: skip
     assert all(line["time"] >= before for line in lines)
     text = silot("site", "log")
@@ -214,16 +218,19 @@ def test_who_decided_and_when_is_in_the_log(
 
 def test_the_log_is_paged(tmp_path: Path) -> None:
     kit = joined(tmp_path)
-    log = QuestionLog(kit / "silot" / LOG)
-    for k in range(100):
-        log.note({"asker": f"q{k:03}", "question": "records"})
+    with Ledger(tmp_path / "north.ledger") as ledger:
+        for k in range(100):
+            ledger.log_question({"asker": f"q{k:03}", "question": "records"})
     assert "100 questions, 0 decisions; 40 are shown" in silot("site", "log", "--kit", kit)
     seen: list[str] = []
     for page in (4, 3, 2, 1):
         words = ("--last", "30", "--page", page, "--json")
         seen += [line["asker"] for line in json.loads(silot("site", "log", "--kit", kit, *words))]
     assert seen == [f"q{k:03}" for k in range(100)]
-    assert json.loads(silot("site", "log", "--kit", kit, "--page", "2", "--json")) == []
+    second = json.loads(silot("site", "log", "--kit", kit, "--page", "2", "--json"))
+    assert [line["asker"] for line in second] == [f"q{k:03}" for k in range(20, 60)]
+    assert json.loads(silot("site", "log", "--kit", kit, "--page", "4", "--json")) == []
+    assert len(json.loads(silot("site", "log", "--kit", kit, "--json"))) == 100
 
 
 @pytest.mark.parametrize("span", ["", "1", "h", "1y", "-1h", "0h", "99999d", "1h ago", "1.5h"])
@@ -238,7 +245,7 @@ def test_spans_that_are_none(tmp_path: Path, span: str) -> None:
 
 def test_pausing(tmp_path: Path) -> None:
     kit = joined(tmp_path)
-    for word, paused in (("pause", True), ("pause", True), ("go-on", False)):
+    for word, paused in (("pause", True), ("pause", True), ("resume", False)):
         silot("site", word, "--kit", kit)
         facts = json.loads(silot("site", "status", "--kit", kit, "--json"))
         assert facts["paused"] is paused
@@ -247,17 +254,17 @@ def test_pausing(tmp_path: Path) -> None:
 
 def test_the_log_says_who_asked_what(tmp_path: Path) -> None:
     kit = joined(tmp_path)
-    log = QuestionLog(kit / "silot" / LOG)
-    log.note(
-        {"asker": "uni@x.org", "question": "records", "level": "record", "bytes": 10, "mu": 0.1}
-    )
-    log.note({"refused": "certificate-expired"})
+    with Ledger(tmp_path / "north.ledger") as ledger:
+        ledger.log_question(
+            {"asker": "uni@x.org", "question": "records", "level": "record", "bytes": 10, "mu": 0.1}
+        )
+        ledger.log_question({"refused": "certificate-expired"})
     text = silot("site", "log", "--kit", kit)
-    for word in ("uni@x.org", "records", "0.1", "told", "certificate-expired", "2 questions"):
+    for word in ("uni@x.org", "records", "0.1", "answered", "certificate-expired", "2 questions"):
         assert word in text
     assert all(len(line) <= 80 for line in text.splitlines())
     lines = json.loads(silot("site", "log", "--kit", kit, "--json"))
-    assert lines == log.read_lines() and len(lines) == 2
+    assert len(lines) == 2 and lines[0]["bytes"] == 10
 
 
 HOLDING = """
@@ -300,13 +307,13 @@ def test_a_kit_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_list_of_revoked_certificates_is_taken_over(tmp_path: Path) -> None:
     kit = joined(tmp_path)
     signed(tmp_path, "south")
-    silot("deploy", "revoke", tmp_path / "wards", "south")
+    silot("project", "revoke", tmp_path / "wards", "south")
     list_ = tmp_path / "wards/authority/revoked.crl"
     assert "1 certificates" in silot("site", "revoke", kit, list_)
     assert len(Kit.load(kit).identity().revoked.read()) == 1
     assert "[file-missing]" in silot("site", "revoke", kit, tmp_path / "no", status=4)
     assert "[revocation-format]" in silot("site", "revoke", kit, tmp_path / "policy.yml", status=4)
-    silot("deploy", "revoke", tmp_path / "wards", "north")
+    silot("project", "revoke", tmp_path / "wards", "north")
     silot("site", "revoke", kit, list_)
     assert "[certificate-revoked]" in silot("site", "run", kit, status=5)
 
@@ -324,8 +331,14 @@ def test_the_unit_runs_the_site(tmp_path: Path) -> None:
     assert f'site run "{tmp_path / "north"}"' in text
     assert f'ReadWritePaths="{tmp_path}"' in text
     assert "SILOT_STATE" in text
+    # What restarts follows from the nature of codes, and never ends where that may pass.
+    (prevented,) = re.findall(r"^RestartPreventExitStatus=(.*)$", text, re.M)
+    (forced,) = re.findall(r"^RestartForceExitStatus=(.*)$", text, re.M)
+    statuses = {said.exit_status for said in explanations().values()} - {None}
+    assert set(map(int, prevented.split())) == statuses | {2}
+    assert forced == str(TEMPORARY) and "StartLimitIntervalSec=0" in text
     text = silot("site", "unit", tmp_path / "wards/server")
-    assert "deploy run" in text
+    assert "project serve" in text
 
 
 def test_requests_write_over_nothing(tmp_path: Path) -> None:
@@ -335,3 +348,46 @@ def test_requests_write_over_nothing(tmp_path: Path) -> None:
     assert "[file-exists]" in silot("site", "request", "north", "-o", kit, status=4)
     assert not (tmp_path / "north.request").exists()
     assert "[project-field]" in silot("site", "request", "a/b", "-o", tmp_path / "c", status=3)
+
+
+def test_a_trail_is_exported_verified_elsewhere_and_moved_away(tmp_path: Path) -> None:
+    kit = joined(tmp_path)
+    with Ledger(tmp_path / "north.ledger") as ledger:
+        for k in range(30):
+            ledger.log_question({"asker": "uni@x.org", "round": k, "question": "records"})
+        ledger.reserve("a" * 64, mu=0.1, budget=1.0, mechanism="noise")
+    root, file = tmp_path / "wards" / "authority" / "rootCA.pem", tmp_path / "a.json"
+    today = datetime.now(UTC).date()
+    text = silot("site", "export", file, "--kit", kit, "--from", today, "--to", today)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "0 to 31, the chain is intact" in text
+    # The machine of whoever verifies has neither kit nor ledger.
+    moved = tmp_path / "elsewhere" / "a.json"
+    moved.parent.mkdir()
+    moved.write_bytes(file.read_bytes())
+    text = silot("site", "verify", moved, "--root", root)
+    assert "site north of wards" in text and "in the file itself" not in text
+    assert "in the file itself" in " ".join(silot("site", "verify", moved).split())
+    lines = moved.read_text().splitlines()
+    moved.write_text("\n".join([*lines[:9], *lines[10:]]) + "\n")
+    assert "[trail-broken] a.json: row 8 is missing" in silot("site", "verify", moved, status=4)
+    for name, word in (("a.csv", "csv"), ("a.txt", "xlsx")):
+        silot("site", "export", tmp_path / name, "--kit", kit, "--format", word)
+    for options, code in (
+        (("--from", "1 May"), "trail-day"), (("--from", "2100-01-01"), "trail-empty"),
+    ):  # fmt: skip
+        assert f"[{code}]" in silot("site", "export", file, "--kit", kit, *options, status=3)
+    size = (tmp_path / "north.ledger").stat().st_size
+    text = silot("site", "rotate", tmp_path / "old.json", "--kit", kit, "--until", today)
+    assert "30 questions" in text and size
+    silot("site", "verify", tmp_path / "old.json", "--root", root)
+    assert "30 questions, 0 decisions; 0 are shown" in silot("site", "log", "--kit", kit)
+    assert json.loads(silot("site", "status", "--kit", kit, "--json"))["spent_mu"] == 0.1
+    assert "[file-exists]" in silot(
+        "site", "rotate", tmp_path / "old.json", "--kit", kit, "--until", today, status=4
+    )
+    text = silot("site", "export", file, "--kit", kit, "--from", today, status=3)
+    assert "[trail-moved]" in text
+    silot("site", "export", file, "--kit", kit)
+    old, new = (json.loads(f.read_text())["signed"] for f in (tmp_path / "old.json", file))
+    assert new["before"] == old["head"]

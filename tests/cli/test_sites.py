@@ -71,25 +71,23 @@ COMMANDS = {
     "fedwad": "distance north south --method fedwad --support 10 --rounds 3",
     "sketch": "distance north south --method sketch --public public.npz",
     "labels": "distance north south --labels",
-    "matrix": "matrix",
-    "cluster": "cluster --level 0.1",
-    "cluster by fedwad": "cluster north south west --method fedwad --support 10 -k 2",
-    "plan": "plan --validation mine.npz",
-    "plan with labels": "plan north south --validation mine.npz --labels",
+    "matrix": "distance matrix",
+    "cluster": "distance groups --level 0.1",
+    "cluster by fedwad": "distance groups north south west --method fedwad --support 10 -k 2",
     "value": "value --validation mine.npz",
     "value of the barycenter": "value north south west",
     "value with a map": "value --validation mine.npz --map sketch --public public.npz",
     "records private": "records north --validation mine.npz --method private --public public.npz",
     "records": "records north --validation mine.npz",
-    "barycenter": "barycenter --support 6 --rounds 2",
-    "coreset": "coreset --size 6 --rounds 3 --active 1",
-    "coreset with labels": "coreset --size 6 --rounds 2 --labels --test mine.npz",
-    "coreset of sketches": "coreset --size 6 --method sketch --public public.npz",
-    "pooled": "pooled north south --buyer mine.npz",
+    "barycenter": "distance barycenter --support 6 --rounds 2",
+    "coreset": "train coreset --size 6 --rounds 3 --active 1",
+    "coreset with labels": "train coreset --size 6 --rounds 2 --labels --test mine.npz",
+    "coreset of sketches": "train coreset --size 6 --method sketch --public public.npz",
+    "pooled": "distance pooled north south --buyer mine.npz",
     "train": "train --model logistic --rounds 3",
     "train by groups": "train --rounds 2 --groups 2 --weights worth --validation mine.npz",
-    "adapt": "adapt --model logistic",
-    "links": "links",
+    "adapt": "train adapt --model logistic",
+    "links": "train links",
 }
 
 # Noise is another one each time.
@@ -116,7 +114,25 @@ def test_a_command_over_sites_prints_what_it_prints_of_files(
     (run,) = all_runs()
     assert (run.state, run.request.names) == ("done", tuple(named) or NAMES)
     # From the journal alone: the sites are gone.
-    assert timeless(silot_("resume", run.request.run[:6])) == there
+    assert timeless(silot_("project", "resume", run.request.run[:6])) == there
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("private", [False, True])
+def test_sites_are_compared_as_their_files_are(private: bool, desk: Path, silot_: Silot) -> None:
+    words = ["compare", "--validation", "mine.npz", "--json"]
+    words += ["--public", "public.npz"] if private else []
+    there = timeless(silot_(*words, "--sites", "kits/asker", "--out", "there"))
+    here = timeless(silot_(*words, *(f"{name}.npz" for name in NAMES), "--out", "here"))
+    assert there["disclosure"] == ("private" if private else "record")
+    assert [item["site"] for item in there["decisions"]]
+    if not private:
+        # Files of one's own are sent to nobody.
+        assert here["disclosure"] == "" and here["rounds"] == 0
+        assert there["decisions"] == here["decisions"]
+    # From the journal alone: the sites are gone.
+    (run,) = all_runs()
+    assert timeless(silot_("project", "resume", run.request.run[:6])) == there
 
 
 def test_no_option_asks_for_records_that_are_at_sites(desk: Path, silot_: Silot) -> None:
@@ -125,23 +141,25 @@ def test_no_option_asks_for_records_that_are_at_sites(desk: Path, silot_: Silot)
         "records north --validation mine.npz --image-shape 1x3",
         "records north --validation mine.npz --method private --public public.npz --report r.html",
         "value --validation mine.npz --records",
-        "adapt --test .",
-        "adapt --label-column y",
-        "adapt --source mine.npz --epsilon 4 --ledgers l",
-        "adapt --source mine.npz --epsilon 4 --budget-epsilon 2",
+        "train adapt --test .",
+        "train adapt --label-column y",
+        "train adapt --source mine.npz --epsilon 4 --ledgers l",
+        "train adapt --source mine.npz --epsilon 4 --budget-epsilon 2",
     ):
         with pytest.raises(InputError, match="option-sites"):
             silot_(*command.split(), "--sites", "kits/asker")
     with pytest.raises(InputError, match="option-ledgers"):
-        silot_(*["matrix", "--method", "sketch", "--ledgers", "l", "--sites", "kits/asker"])
+        silot_(
+            *["distance", "matrix", "--method", "sketch", "--ledgers", "l", "--sites", "kits/asker"]
+        )
     with pytest.raises(MismatchError, match="holder-unknown"):
         silot_("distance", "north", "east", "--sites", "kits/asker")
     with pytest.raises(InputError, match="holder-names"):
         silot_("distance", "north", "north", "--sites", "kits/asker")
     with pytest.raises(InputError, match="holder-names"):
-        silot_("matrix")
+        silot_("distance", "matrix")
     with pytest.raises(MismatchError, match="kit-role"):
-        silot_("matrix", "--sites", "kits/north")
+        silot_("distance", "matrix", "--sites", "kits/north")
     assert all_runs() == []
 
 
@@ -152,17 +170,17 @@ def test_a_run_waits_for_a_person_and_goes_on(desk: Path, silot_: Silot) -> None
         silot_(*words)
     (run,) = all_runs()
     assert run.state == "waiting for north"
-    assert caught.value.message.endswith(f"`silot resume {run.request.run}` goes on.")
-    assert json.loads(silot_("runs", "--json"))[0]["state"] == "waiting for north"
-    assert run.request.run in silot_("runs")
+    assert caught.value.message.endswith(f"`silot project resume {run.request.run}` continues it.")
+    assert json.loads(silot_("project", "runs", "--json"))[0]["state"] == "waiting for north"
+    assert run.request.run in silot_("project", "runs")
     with pytest.raises(WaitingError):
-        silot_("resume", run.request.run)
+        silot_("project", "resume", run.request.run)
     with Ledger(desk / "north.ledger") as ledger:
         (held,) = ledger.waiting
         # Who decides sees of which computation it is, and the name that who asked sees.
         assert held.run == f"distance-{run.request.run}"
         ledger.decide(held.id, approved=True)
-    found = timeless(silot_("resume", run.request.run, "--report", "r.html"))
+    found = timeless(silot_("project", "resume", run.request.run, "--report", "r.html"))
     assert found == timeless(silot_("distance", "north.npz", "south.npz", "--json"))
     assert (desk / "r.html").exists()
     assert run.state == "done"
@@ -176,7 +194,7 @@ def test_a_run_that_is_cancelled_stays_so(desk: Path, silot_: Silot, monkeypatch
         if asked[0] == 9:
             (run,) = all_runs()
             assert run.state == "running"
-            silot_("cancel", run.request.run)
+            silot_("project", "cancel", run.request.run)
         return through(name, data, seconds)
 
     monkeypatch.setattr(module, "_wire", lambda kit: cancelling)
@@ -188,7 +206,7 @@ def test_a_run_that_is_cancelled_stays_so(desk: Path, silot_: Silot, monkeypatch
     assert run.state == "cancelled"
     assert asked[0] < 15
     with pytest.raises(MismatchError, match="run-cancelled"):
-        silot_("resume", run.request.run)
+        silot_("project", "resume", run.request.run)
 
 
 def test_runs_that_cannot_be_gone_on_with(desk: Path, silot_: Silot) -> None:
@@ -200,15 +218,15 @@ def test_runs_that_cannot_be_gone_on_with(desk: Path, silot_: Silot) -> None:
     held = run.lock()
     with pytest.raises(InputError, match="run-running"):
         silot.resume(run.request.run)
-    held.close()
+    held.release()
     (desk / "mine.npz").write_bytes((desk / "public.npz").read_bytes())
     with pytest.raises(MismatchError, match="run-changed"):
-        silot_("resume", run.request.run)
+        silot_("project", "resume", run.request.run)
     with silot.connect(desk / "kits" / "asker") as sites:
         assert sites.names == NAMES
         silot.distance("north", "south", federation=sites)
     with pytest.raises(InputError, match="run-python"):
-        silot_("resume", sites.run_id)
+        silot_("project", "resume", sites.run_id)
 
 
 @pytest.mark.heavy
@@ -221,7 +239,7 @@ def test_python_goes_on_with_a_run(desk: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "_wire", lambda kit: dying)
     kit = desk / "kits" / "asker"
     with (
-        pytest.raises(HolderError, match="goes on") as caught,
+        pytest.raises(HolderError, match="continues it") as caught,
         silot.connect(kit, ["north", "south"], timeout=6.0) as sites,
     ):
         silot.distance("north", "south", federation=sites)
@@ -241,9 +259,9 @@ def test_python_goes_on_with_a_run(desk: Path, monkeypatch: Any) -> None:
         "value --validation mine.npz --quorum 2",
         "value --validation mine.npz --method fedwad --quorum 2",
         "value --quorum 2",
-        "barycenter --support 6 --rounds 2 --quorum 2",
-        "pooled --buyer mine.npz --quorum 2",
-        "adapt --model logistic",
+        "distance barycenter --support 6 --rounds 2 --quorum 2",
+        "distance pooled --buyer mine.npz --quorum 2",
+        "train adapt --model logistic",
     ],
 )
 def test_a_run_goes_on_without_a_site(
@@ -281,7 +299,7 @@ def read_by(desk: Path, **ends: int) -> None:
 
 def told(desk: Path, name: str) -> int:
     with Ledger(desk / f"{name}.ledger") as ledger:
-        return len(ledger.entries()) - 1
+        return sum(entry.event == "question" for entry in ledger.entries())
 
 
 def test_sites_of_other_schemas_are_not_asked(desk: Path, silot_: Silot) -> None:
@@ -325,5 +343,5 @@ def test_a_site_that_comes_back_with_another_schema_is_not_asked(
     (run,) = all_runs()
     monkeypatch.setattr(module, "_wire", lambda kit: wire_of(desk, gone=("north",)))
     with pytest.raises(MismatchError, match="schema-mismatch"):
-        silot_("resume", run.request.run)
+        silot_("project", "resume", run.request.run)
     assert told(desk, "south") == 0

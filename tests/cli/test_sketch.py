@@ -24,8 +24,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def sketch(data: Path, *more: object, command: str = "distance") -> tuple[int, str, str]:
-    done = silot(command, data / "a.npz", data / "b.npz", "--method", "sketch",
+def sketch(data: Path, *more: object, command: str = "pair") -> tuple[int, str, str]:
+    done = silot("distance", command, data / "a.npz", data / "b.npz", "--method", "sketch",
                  "--public", data / "public.npz", *more)  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 
@@ -70,10 +70,10 @@ def test_a_matrix_charges_the_same_release_once(data: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_matrix_shows_the_one_bill_of_all_pairs(data: Path) -> None:
+def test_a_matrix_shows_the_one_cost_of_all_pairs(data: Path) -> None:
     status, out, err = sketch(data, command="matrix")
     assert (status, err) == (0, "")
-    assert "bill       2 rounds, " in out and "charged    mu 0.2681" in out
+    assert "cost       2 rounds, " in out and "charged    mu 0.2681" in out
     # No pair has rounds, bytes or seconds of its own.
     assert " 0 B" not in out and "seconds" not in out
 
@@ -168,17 +168,17 @@ BUDGET = ("--budget-epsilon", "2")
     "words",
     [
         ("distance", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
-        ("matrix", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
-        ("cluster", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
+        ("distance", "matrix", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
+        ("distance", "groups", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
         ("value", "a.npz", "b.npz", "--validation", "public.npz", "--epsilon", "1", *BUDGET),
         ("value", "a.npz", "b.npz", "--map", "sketch", "--public", "public.npz", *BUDGET),
-        ("barycenter", "a.npz", "b.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
-        ("plan", "a.npz", "b.npz", "--validation", "public.npz", "-m", "sketch",
-         "--public", "public.npz", *BUDGET),
+        ("distance", "barycenter", "a.npz", "-m", "sketch", "--public", "public.npz", *BUDGET),
+        ("compare", "a.npz", "b.npz", "--validation", "public.npz", "--public", "public.npz",
+         *BUDGET),
         ("records", "a.npz", "--validation", "b.npz", "-m", "private", "--public", "public.npz",
          *BUDGET),
-        ("adapt", "a.npz", "--source", "labelled.npz", "--epsilon", "4", *BUDGET),
-        ("adapt", "a.npz", "labelled.npz", *BUDGET),
+        ("train", "adapt", "a.npz", "--source", "labelled.npz", "--epsilon", "4", *BUDGET),
+        ("train", "adapt", "a.npz", "labelled.npz", *BUDGET),
     ],
     ids=lambda words: " ".join(words[:2]),
 )  # fmt: skip
@@ -197,9 +197,9 @@ def test_a_charge_that_no_ledger_keeps_is_not_said_to_be_in_one(data: Path, tmp_
     words = ("value", "a.npz", "b.npz", "--validation", "public.npz", "--epsilon", "1")
     page = tmp_path / "page.html"
     once = silot(*words, "--report", page, cwd=data)
-    assert "of each holder, at most. This process alone" in " ".join(once.stdout.split())
+    assert "of each holder, at most. Only this process" in " ".join(once.stdout.split())
     assert "each holder's ledger" not in once.stdout
-    assert "remembered by this process alone" in page.read_text()
+    assert "remembered only by this process" in page.read_text()
     assert json.loads(silot(*words, "--json", cwd=data).stdout)["in_memory"] is True
     kept = silot(*words, "--ledgers", tmp_path / "l", "--report", page, cwd=data)
     assert "to each holder's ledger" in kept.stdout and "to a ledger" in page.read_text()
@@ -222,12 +222,12 @@ def test_a_distance_to_data_of_ones_own_takes_one_release_of_the_holder(
 
 
 def test_an_error_names_method_private_where_it_can_be_used(data: Path) -> None:
-    for command in ("matrix", "distance", "cluster"):
-        err = silot(command, data / "a.npz", data / "b.npz", "--epsilon", "1").stderr
-        assert "Methods that have it: secure, sketch. Method private has it too" in err
+    for command in ("matrix", "pair", "groups"):
+        err = silot("distance", command, data / "a.npz", data / "b.npz", "--epsilon", "1").stderr
+        assert "Method private also has it" in err
         assert "silot distance MINE HOLDER" in err
-    for command in ("matrix", "cluster"):
-        assert "'private'" in silot(command, data / "a.npz", "-m", "private").stderr
+    for command in ("matrix", "groups"):
+        assert "'private'" in silot("distance", command, data / "a.npz", "-m", "private").stderr
 
 
 def test_without_public_knowledge_the_error_asks_for_it(data: Path) -> None:

@@ -52,7 +52,7 @@ def test_hospitals_rank_as_they_were_drawn_whatever_they_write() -> None:
 
 
 def test_a_hospital_with_another_unit_is_refused_by_the_name_of_the_column() -> None:
-    text = refused("matrix", "north.csv", "east.csv")
+    text = refused("distance", "matrix", "north.csv", "east.csv")
     assert "east.csv" in text
     assert "'glucose': multiplied by 18.02 they would fit" in text
     assert "'sex'" in text
@@ -76,7 +76,7 @@ def test_sketches_read_public_records_by_the_schema() -> None:
 def test_what_is_cut_or_left_out_is_said_beside_the_result() -> None:
     done = invoke("distance", "north.csv", "south.csv")
     assert "north.csv: Column 'creatinine'" in done.stderr
-    assert "have no value: a coordinate of its own says so" in done.stderr
+    assert "have no value: an extra 0/1 feature says so" in done.stderr
 
 
 def test_column_options_are_the_schemas() -> None:
@@ -95,6 +95,8 @@ def test_a_site_file_for_a_table_that_is_not_there_is_refused() -> None:
     for words in ("direct=east.site.yml", "north=east.site.yml"):
         named = ["distance", "south.csv", "east.csv", "--method", "direct", "--site", words]
         assert "schema-options" in refused(*named)
+    missing = refused("distance", "north.csv", "eest.csv", "--site", "eest=east.site.yml")
+    assert "eest.csv does not exist" in missing
     both = told("distance", "north.csv", "east.csv", "--site", "east=east.site.yml")
     assert both["converged"]
 
@@ -119,11 +121,11 @@ def test_columns_are_named_as_the_table_names_them(tmp_path: Path) -> None:
     "command",
     [
         ("distance", "north.csv", "south.csv", "--report"),
-        ("matrix", "north.csv", "south.csv", "--report"),
-        ("pooled", "north.csv", "--buyer", "south.csv", "--report"),
+        ("distance", "matrix", "north.csv", "south.csv", "--report"),
+        ("distance", "pooled", "north.csv", "--buyer", "south.csv", "--report"),
         ("value", "north.csv", "south.csv", "--report"),
-        ("barycenter", "north.csv", "south.csv", "--report"),
-        ("coreset", "north.csv", "south.csv", "--size", "5", "--report"),
+        ("distance", "barycenter", "north.csv", "south.csv", "--report"),
+        ("train", "coreset", "north.csv", "south.csv", "--size", "5", "--report"),
         ("records", "north.csv", "--validation", "south.csv", "--report"),
         ("release", "north.csv", "--ledger", "n.ledger", "--out"),
     ],
@@ -148,12 +150,12 @@ def test_nothing_is_written_over_what_a_file_names(tmp_path: Path) -> None:
         "teachers: {a: a.npz, b: {parameters: b.npz}}\ntransfer: t.npz\n"
     )
     for name in ("d.yml", "g.npz", "a.npz", "b.npz", "t.npz"):
-        command = ["distill", str(tmp_path / "d.yml"), "--report", str(tmp_path / name)]
+        command = ["train", "distill", str(tmp_path / "d.yml"), "--report", str(tmp_path / name)]
         assert "file-twice" in str(CliRunner().invoke(app, command).exception), name
     for name in ("a.npz", "b.npz", "a.test.npz"):
         (tmp_path / name).write_bytes(b"")
     files = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
-    command = ["adapt", *files, "--report", str(tmp_path / "a.test.npz")]
+    command = ["train", "adapt", *files, "--report", str(tmp_path / "a.test.npz")]
     assert "file-twice" in str(CliRunner().invoke(app, command).exception)
     assert not (tmp_path / "a.test.npz").read_bytes()
 

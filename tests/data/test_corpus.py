@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot import Schema, SilotError, Site, load_measure
+from silot import Schema, load_measure
+from silot.data import Site
 from silot.data.notation import Notation
 from silot.data.reading import read_by_schema
+from silot.errors import SilotError
 from tests.lazily import package
 
 pl, pa, pandas = package("polars"), package("pyarrow"), package("pandas")
@@ -440,7 +442,7 @@ def test_an_encoding_is_declared_or_refused(
 def test_a_dialect_is_declared_where_two_fit_or_none_is_clear(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a, m;b, kg\n1,7;70,5\n1,6;64,2\n")
-    with pytest.raises(SilotError, match="2 separators fit") as refused:
+    with pytest.raises(SilotError, match="2 separators are possible") as refused:
         load_measure(path)
     assert "file: {separator: ';'}" in refused.value.message
     read = load_measure(path, site=Site.of({"file": {"separator": ";"}}))

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from silot import Schema, SilotError, Site, check_schema, load_measure
+from silot import Schema, check_schema, load_measure
+from silot.data import Site
 from silot.data.reading import read_by_schema
+from silot.errors import SilotError
 from tests.lazily import package
 
 pl, pandas = package("polars"), package("pandas")
@@ -194,7 +196,7 @@ def test_a_file_that_may_not_be_read_says_so(
         raise PermissionError
 
     monkeypatch.setattr(Path, "open", refuse)
-    _refused(path, "file-unreadable", "may not read a.csv")
+    _refused(path, "file-unreadable", "no permission to read a.csv")
 
 
 def test_a_gap_is_one_in_every_kind_of_column_and_weights_are_judged(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.data.loading import load_measure
 from silot.errors import ExtraError, InputError, MismatchError
-from silot.federation import Transcript
+from silot.federation import Holder, LocalFederation, Transcript
 from tests.lazily import package
 from tests.problems import SECRET, SECRET_TEXT, assert_refused
 
@@ -359,7 +359,9 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "value": lambda x, y, z: silot.value_holders({"a": x, "b": y}, z).shares,
     "records": lambda x, y, z: silot.value_records(x, y, fdr=0).scores.tolist(),
     "federation": lambda x, y, z: (
-        silot.LocalFederation({"a": x, "b": y}).run(silot.distances.direct("a", "b")).value
+        silot.federation.LocalFederation({"a": x, "b": y})
+        .run(silot.distances.direct("a", "b"))
+        .value
     ),
     "adapt": lambda x, y, z: adapted(x, labelled(Y), None),
     "audit": lambda x, y, z: (
@@ -467,14 +469,14 @@ def test_public_records_are_matched_with_the_holders() -> None:
     many, public = rng.normal(size=(3000, 3)) * SCALE, rng.normal(size=(120, 3)) * SCALE
     much = {"privacy_epsilon": 500.0}
     halves = {"a": frame(pl.DataFrame, many[:1500]), "b": frame(pl.DataFrame, many[1500:], OTHER)}
-    found = silot.sketches(halves, public=frame(pl.DataFrame, public, OTHER), **much)
-    plain = silot.sketches({"a": many[:1500], "b": many[1500:]}, public=public, **much)
+    found = silot.api.sketches(halves, public=frame(pl.DataFrame, public, OTHER), **much)
+    plain = silot.api.sketches({"a": many[:1500], "b": many[1500:]}, public=public, **much)
     # The cells are public, and in the order of the first holder's columns. Both are drawn anew.
     one, two = (each.distance("a", "b").value for each in (found, plain))
     assert one == pytest.approx(two, rel=0.5)
     odd = frame(pl.DataFrame, public).rename({"dose": "Dose"})
     assert_refused(
-        lambda: silot.sketches(halves, public=odd), MismatchError, "columns-mismatch",
+        lambda: silot.api.sketches(halves, public=odd), MismatchError, "columns-mismatch",
         quoting="public records",
     )  # fmt: skip
 

@@ -569,7 +569,7 @@ def test_numbers_are_read_in_the_only_notation_of_their_column(
     [
         ("a;b\n1;2\n1.234;2\n", "{decimal: '.'} or {decimal: ',', group: '.'}"),
         ("a;b\n1;2\n1,234;2\n", "{decimal: ','} or {group: ','}"),
-        ("a;b\n1;2\n2.5;1,0\n", "behind a point in 'a' and behind a comma in 'b'"),
+        ("a;b\n1;2\n2.5;1,0\n", "follow a point in 'a' and a comma in 'b'"),
         ("a;b\n1;(2)\n3;(1)\n", "{negative: '(5)'} or {negative: 'enclosed'}"),
         ("a;b\n1;2\n3;<0.5\n", "its numbers have limits"),
         ("a;b\n$1;2\n$2;1\n", "its numbers are in '$'"),

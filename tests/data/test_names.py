@@ -228,7 +228,7 @@ def test_a_document_does_not_name_a_column_twice(kind: Any) -> None:
 
 
 def test_two_codes_of_a_site_that_look_the_same_are_refused() -> None:
-    with pytest.raises(InputError, match="two of the codes are one"):
+    with pytest.raises(InputError, match="two of the codes are the same"):
         Site.of({"columns": {"dx": {"codes": {"a\u2013": "x", "a-": "y"}}}})
 
 

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import silot
-from silot import Measure, Schema, Site, load_measure, save_measure
-from silot.data import dialect
+from silot import Measure, Schema, load_measure
+from silot.data import Site, dialect, save_measure
 from silot.data.fields import Sample
-from silot.data.notation import possible, read_numbers
+from silot.data.notation import Notation, possible, read_numbers
 from silot.data.reading import read_by_schema
 from silot.errors import FileError, InputError, MismatchError
 from tests.lazily import package
@@ -211,18 +211,18 @@ def put(column: str, *values: str) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize(
     ("column", "values", "words"),
     [
-        ("age", ["seventy"], "fields are no numbers"),
+        ("age", ["seventy"], "fields are not numbers"),
         ("age", ["70.5"], "fractions"),
-        ("age", ["1_0"], "fields are no numbers"),
-        ("age", ["inf"], "fields are no numbers"),
+        ("age", ["1_0"], "fields are not numbers"),
+        ("age", ["inf"], "fields are not numbers"),
         ("dose", [""], "have no value"),
         ("sex", [""], "have no value"),
         ("smoker", ["perhaps"], "yes or no"),
-        ("stage", ["IV", "iv"], "a category that the schema has not"),
-        ("day", ["29.02.2024"], "are no days"),
+        ("stage", ["IV", "iv"], "a category that the schema does not have"),
+        ("day", ["29.02.2024"], "are not dates"),
         ("glucose", ["5.1"] * 4, "out of the range"),
-        ("age", ["-999"], "stands for a missing value"),
-        ("w", ["-1"], "no weights"),
+        ("age", ["-999"], "codes for missing values"),
+        ("w", ["-1"], "not weights"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_column_in_counts(
@@ -264,6 +264,14 @@ def test_repeated_records_and_identifiers_are_counted(tmp_path: Path) -> None:
     fit = read_by_schema(tmp_path / "a.csv", schema).fit
     assert fit.repeated == 1
     assert fit.shared_identifiers == {"id": 1}
+    once = read_by_schema(tmp_path / "a.csv", schema, Site.of({"repeats": "drop"}))
+    assert once.measure.masses.tolist() == [1, 1, 0, 1]
+    assert "1 of 4 records are equal to an earlier one, and are left out." in [
+        problem.sentence for problem in once.fit.problems
+    ]
+    # Records of two identifiers are two, whatever else they have in common.
+    frame.with_columns(id=pl.Series(["a", "b", "d", "c"])).write_csv(tmp_path / "b.csv")
+    assert read_by_schema(tmp_path / "b.csv", schema).fit.repeated == 0
 
 
 def test_columns_that_are_absent_or_too_many_are_named(tmp_path: Path) -> None:
@@ -354,9 +362,12 @@ def test_data_of_two_schemas_are_not_compared(tmp_path: Path) -> None:
         assert caught.value.code == "schema-mismatch"
     with pytest.raises(MismatchError, match="'age'"):
         silot.distance(one, two)
-    fed = {"a": silot.Holder(one, silot.Policy.open()), "b": silot.Holder(two, silot.Policy.open())}
+    fed = {
+        "a": silot.federation.Holder(one, silot.Policy.open()),
+        "b": silot.federation.Holder(two, silot.Policy.open()),
+    }
     with pytest.raises(MismatchError, match="'age'"):
-        silot.LocalFederation(fed)
+        silot.federation.LocalFederation(fed)
 
 
 def test_quartiles_are_of_records_evenly_over_the_file() -> None:
@@ -380,3 +391,50 @@ def test_categories_that_look_alike_are_one(name: str, written: str) -> None:
     schema = Schema.of({"columns": {"dx": {"kind": "category", "categories": [name, "well"]}}})
     own, other = (pl.DataFrame({"dx": [text, "well"]}) for text in (name, written))
     np.testing.assert_array_equal(schema.measure(own).points, schema.measure(other).points)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("krank", "\u043arank"), ("krank", "kr\u0430nk"), ("AB", "\u0391\u0392"), ("1/2", "\u00bd"),
+        ("a/b", "a\u2044b"), ("H2O", "H\u2082O"), ("ill", "I l-l"),
+    ],
+)  # fmt: skip
+def test_a_category_that_a_reader_takes_for_one_of_the_schema_is_refused(
+    name: str, written: str
+) -> None:
+    body = {"kind": "category", "categories": [name, "well"], "other": True}
+    schema = Schema.of({"columns": {"dx": body}})
+    with pytest.raises(InputError, match="case, blanks, signs or the alphabet") as caught:
+        schema.measure(pl.DataFrame({"dx": [written, "well"] * 5}))
+    assert caught.value.code == "schema-fit"
+
+
+@pytest.mark.parametrize(
+    ("written", "site", "cure"),
+    [
+        ("1 234", "decimal: ','", {"group": " "}),
+        ("1'234", "group: '.'", {"group": "'"}),
+        ("1.234,5", "decimal: ','", {"decimal": ",", "group": "."}),
+        ("1.234", "decimal: ','", {"decimal": ",", "group": "."}),
+    ],
+)
+def test_what_is_said_of_another_notation_than_the_one_declared_reads_the_numbers(
+    written: str, site: str, cure: dict[str, str], tmp_path: Path
+) -> None:
+    schema = Schema.of({"columns": {"cost": {"kind": "number", "range": [0, 2000]}}})
+    path, declared = tmp_path / "a.csv", tmp_path / "site.yml"
+    path.write_text("cost;days\n" + f"{written};1\n12;2\n" * 5)
+    declared.write_text(f"{site}\n")
+    with pytest.raises(InputError) as caught:
+        load_measure(path, schema=schema, site=declared)
+    assert str(Notation.model_validate(cure)) in caught.value.message
+
+
+@pytest.mark.parametrize("written", ["90+", "~90", "90*", ">= 90", "* 90"])
+def test_numbers_with_a_mark_of_a_limit_or_a_footnote_are_numbers(written: str) -> None:
+    reading = possible(["12", written, "7.5"])
+    assert reading.notation is not None
+    np.testing.assert_array_equal(
+        read_numbers(["12", written, "7.5"], reading.notation).values, [12, 90, 7.5]
+    )

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import silot
-from silot import Measure, Schema, Site, check_schema, load_measure
+from silot import Measure, Schema, check_schema, load_measure
+from silot.data import Site
 from silot.errors import InputError
 from tests.lazily import package
 
@@ -267,7 +268,7 @@ def test_effects_and_histograms_are_in_the_units_of_the_columns() -> None:
         )
         return schema.measure(frame)
 
-    verdict = silot.distance(ward(800, 0.0), ward(800, 10.0)).verdict
+    verdict = silot.distance(ward(800, 0.0), ward(800, 10.0)).test
     assert verdict is not None
     for name, shift, room in (
         ("weight", 20.0, 2.0), ("pulse", 10.0, 2.0), ("ward=a", 0.25, 0.1), ("ill", 0.25, 0.1),

@@ -24,7 +24,7 @@ def test_exact_distance_lies_between_the_bounds_and_so_does_the_value(block: int
 
 def test_every_method_that_states_bounds_is_examined() -> None:
     # Releases have no certified bounds.
-    assert set(silot.METHODS) - {"private", "sketch", "secure"} <= set(SETTINGS)
+    assert set(silot.api.METHODS) - {"private", "sketch", "secure"} <= set(SETTINGS)
 
 
 @pytest.mark.heavy

@@ -5,11 +5,11 @@ from scipy.stats import kstest
 from sklearn.datasets import load_digits, load_wine
 
 import silot
-from silot import LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.distances.fedwad import fedwad
 from silot.distances.questions import Interpolate
 from silot.errors import InputError, WireError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, LocalFederation, Question
 from tests.saying import Quiet, Saying
 
 DIGITS = load_digits(return_X_y=True)[0] / 16.0
@@ -169,7 +169,7 @@ def test_a_holder_that_withholds_distances_leaves_an_estimate() -> None:
     quiet = Quiet(Measure(x), Policy.open())
     result = LocalFederation({"a": quiet, "b": y}).run(fedwad("a", "b", rounds=5))
     assert result.upper == np.inf
-    assert "no distances were told" in result.status
+    assert "no distances were sent" in result.status
     assert result.value == pytest.approx(silot.distance(x, y).value, rel=0.1)
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import silot
-from silot import LocalFederation, Measure
+from silot import Measure
 from silot.distances.trianglewad import trianglewad
 from silot.errors import HolderError, MemoryShortError
+from silot.federation import LocalFederation
 from silot_transport import _native, memory
 
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import silot
-from silot import Holder, LocalFederation, Measure, Own, Policy
+from silot import Measure, Policy
 from silot.distances.cost_parts import ClassPart, Parts, shortened
 from silot.distances.direct import direct
 from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, WireError
-from silot.federation import Answer, Failure
+from silot.federation import Answer, Failure, Holder, LocalFederation, Own
 from silot.privacy import Ledger
 from tests.lazily import package
 from tests.saying import Saying
@@ -54,7 +54,7 @@ def integer(parts: Parts) -> float:
     return sum(parts.columns.values()) + (parts.labels or 0.0)
 
 
-def assert_sums(found: silot.Distance, rel: float = 1e-6) -> Parts:
+def assert_sums(found: silot.distances.Distance, rel: float = 1e-6) -> Parts:
     parts = found.parts
     assert parts is not None
     assert parts.cost == pytest.approx(found.value**2, rel=rel, abs=1e-12)
@@ -272,7 +272,7 @@ def test_a_policy_that_does_not_name_the_parts_leaves_them_out_and_nothing_else(
     federation = LocalFederation(holders | {"open": Measure(RNG.normal(size=(50, 3)))})
     own = Own(Measure(features(VALIDATION)))
     result = federation.run(contributions(["a", "b", "open"], own=own, why=True))
-    assert "was not told by a (policy-question), b (policy-question)" in result.status
+    assert "no parts of distances from a (policy-question), b (policy-question)" in result.status
     assert result["a"].distance.parts is None and result["open"].distance.parts is not None
     assert result.missing == {} and result.converged
 
@@ -399,7 +399,7 @@ def test_sketches_tell_parts_of_what_they_told_already(labels: Any) -> None:
     if not labels:
         tables = {name: features(table) for name, table in tables.items()}
     public, own = tables.pop("public"), tables.pop("mine")
-    found = silot.sketches(tables, own, labels=labels, public=public, privacy_epsilon=4.0)
+    found = silot.api.sketches(tables, own, labels=labels, public=public, privacy_epsilon=4.0)
     plain, told = found.distance("good", "wrong"), found.distance("good", "wrong", why=True)
     assert plain.parts is None and replace(told, parts=None) == plain
     parts = told.parts

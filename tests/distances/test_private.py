@@ -8,9 +8,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 import silot
-from silot import Holder, LocalFederation, Measure, Own, Policy
+from silot import Measure, Policy
 from silot.distances.private import PrivateDistance, private
 from silot.errors import InputError, RefusedError
+from silot.federation import Holder, LocalFederation, Own
 from silot.federation.protocol import COORDINATOR
 from silot.privacy import Ledger
 from silot.privacy.accounting import mu_of
@@ -103,7 +104,7 @@ def test_a_class_the_target_lacks_is_as_far_as_its_furthest_classes() -> None:
 
 def test_without_labels_of_the_holder_a_labelled_target_is_refused() -> None:
     own = Measure(TARGET, labels=np.arange(60) % 2)
-    with pytest.raises(silot.SilotError) as caught:
+    with pytest.raises(silot.errors.SilotError) as caught:
         run(RECORDS, own, embedding="full")
     assert caught.value.code == "labels-absent"
 
@@ -140,6 +141,6 @@ def test_worth_by_private_distances_ranks_holders_as_exact_ones_do() -> None:
 
 def test_a_target_without_a_scale_is_refused() -> None:
     for target in (np.ones((5, 2)), np.ones((1, 2)), np.zeros((9, 2)) + 1e-300):
-        with pytest.raises(silot.SilotError) as caught:
+        with pytest.raises(silot.errors.SilotError) as caught:
             silot.value_holders({"a": np.zeros((40, 2)) + 2}, target, method="private")
         assert caught.value.code == "public-constant"

@@ -3,11 +3,11 @@ import pytest
 from sklearn.datasets import load_digits
 
 import silot
-from silot import LocalFederation, Measure, Own
+from silot import Measure
 from silot.distances.pooled import pooled
 from silot.distances.trianglewad import trianglewad
 from silot.errors import InputError, MismatchError, RefusedError
-from silot.federation import Answer, Holder
+from silot.federation import Answer, Holder, LocalFederation, Own
 
 DIGITS = load_digits(return_X_y=True)[0] / 16.0
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from silot import Holder, Measure, Policy
+from silot import Measure, Policy
 from silot.distances.questions import Describe, Records
 from silot.distillation.questions import (
     RESOLUTION,
@@ -26,7 +26,7 @@ from silot.distillation.questions import (
 )
 from silot.distillation.teacher import Teacher
 from silot.errors import InputError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, Question
 from silot.federation.answer import decode_reply
 from silot.federation.message import Message, encode
 from silot.federation.question import encode_question

@@ -14,7 +14,6 @@ from silot.distillation.text import (
     PAD,
     PAIR,
     SEPARATOR,
-    START,
     UNKNOWN,
     Vocabulary,
     noise,
@@ -53,20 +52,17 @@ def test_a_vocabulary_is_the_most_frequent_words_and_survives_json(
     assert np.array_equal(again.encode(texts), built.encode(texts))
 
 
-@given(st.lists(st.text(), min_size=1), st.integers(4, 12), st.booleans())
-def test_rows_have_their_words_then_padding(texts: list[str], length: int, start: bool) -> None:
-    found = WORDS.encode(texts, length=length, start=start)
+@given(st.lists(st.text(), min_size=1), st.integers(4, 12))
+def test_rows_have_their_words_then_padding(texts: list[str], length: int) -> None:
+    found = WORDS.encode(texts, length=length)
     assert found.dtype == np.int64
     assert 1 <= found.shape[1] <= length
     assert ((found >= 0) & (found < WORDS.size)).all()
     for text, row in zip(texts, found, strict=True):
         words = row[row != PAD]
         assert (row[len(words) :] == PAD).all()
-        if start:
-            assert words[0] == START
         if PAIR not in text:
-            room = length - start
-            assert words[start:].tolist() == [WORDS.number(t) for t in tokens(text)][:room]
+            assert words.tolist() == [WORDS.number(t) for t in tokens(text)][:length]
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(4, 12))
@@ -75,7 +71,7 @@ def test_a_pair_that_is_too_long_loses_words_of_the_longer_text(m: int, n: int, 
     row = WORDS.encode([text], length=room)[0].tolist()
     kept = row.count(WORDS.number("good")), row.count(WORDS.number("bad"))
     assert row.count(SEPARATOR) == 1
-    assert sum(kept) == min(m + n, room - 2)
+    assert sum(kept) == min(m + n, room - 1)
     for mine, all_of_it, other in ((kept[0], m, kept[1]), (kept[1], n, kept[0])):
         # A text lost words only if it is no shorter now than the other, give or take one.
         assert mine == all_of_it or mine >= other - 1
@@ -96,7 +92,7 @@ def test_numbers_are_the_same_in_another_process_which_needs_no_torch() -> None:
 
 
 def test_unknown_words_without_buckets_are_one() -> None:
-    assert Vocabulary(("a",), 0).encode(["b c a"]).tolist() == [[START, UNKNOWN, UNKNOWN, 4]]
+    assert Vocabulary(("a",), 0).encode(["b c a"]).tolist() == [[UNKNOWN, UNKNOWN, 3]]
 
 
 @given(st.integers(1, 20), st.integers(2, 30), st.integers(0, 99), st.sampled_from([1, 2]))

@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 import torch
 from torch import nn
 
-from silot import LabelSpace
+from silot.distillation import LabelSpace
 from silot.distillation.fitting import module_predict
 from silot.distillation.modules import parameters_of
 from silot.distillation.options import Training

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from silot import LabelSpace
+from silot.distillation import LabelSpace
 from silot.distillation.trainer import Epoch, History, train
 
 # The process trains so many epochs, and then waits.

@@ -28,7 +28,7 @@ ESTIMATORS = [
 NAMES = ["age", "dose", "stay"]
 # Conventions know of no mask, and of no domains.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:no record is screened:UserWarning", "ignore:no record is of a target:UserWarning"
+    "ignore:no record is screened:UserWarning", "ignore:no record belongs to a target:UserWarning"
 )
 
 

@@ -17,9 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import silot
-from silot import Measure, Own
+from silot import Measure
 from silot.errors import InputError, MismatchError
 from silot.estimators import CleanedClassifier, RecordScreener
+from silot.federation import Own
 
 Array = np.ndarray
 

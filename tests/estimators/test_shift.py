@@ -67,8 +67,8 @@ def test_columns_are_blamed_by_name() -> None:
     found = ShiftDetector().fit(x).detect(y)
     assert found.drivers == ("dose",)
     assert max(found.columns, key=found.columns.__getitem__) == "dose"
-    assert found.verdict["dose"].p_value == 0.005 < found.verdict["age"].p_value
-    assert found.verdict["dose"].spread_ratio == pytest.approx(3.0, rel=0.4)
+    assert found.test["dose"].p_value == 0.005 < found.test["age"].p_value
+    assert found.test["dose"].spread_ratio == pytest.approx(3.0, rel=0.4)
 
 
 def test_columns_that_never_change_change_nothing() -> None:
@@ -77,7 +77,7 @@ def test_columns_that_never_change_change_nothing() -> None:
     bare = ShiftDetector().fit(x).detect(y)
     constant = np.full((40, 1), 7.0)
     found = ShiftDetector().fit(np.hstack([x, constant])).detect(np.hstack([y, constant]))
-    assert found.p_value > 0.05 < bare.p_value and found.verdict["3"].p_value == 1.0
+    assert found.p_value > 0.05 < bare.p_value and found.test["3"].p_value == 1.0
 
 
 def test_equal_records_are_no_shift() -> None:
@@ -97,4 +97,4 @@ def test_one_odd_value_neither_hides_nor_makes_a_shift() -> None:
 def test_a_table_with_one_column_is_tested() -> None:
     rng = np.random.default_rng(7)
     found = ShiftDetector().fit(draw(rng, 100, 1)).detect(draw(rng, 100, 1) + 1.0)
-    assert found.shifted and found.verdict["0"].shift == pytest.approx(1.0, abs=0.4)
+    assert found.shifted and found.test["0"].shift == pytest.approx(1.0, abs=0.4)

@@ -4,7 +4,7 @@ from typing import Any
 
 import silot
 from evidence.attacks import audit
-from silot import Audit
+from silot.audits import Audit
 
 
 def deep_audit(x: Any, y: Any, viewpoint: str = "coordinator", *, hide_t: bool = False,

@@ -7,9 +7,10 @@ import silot
 from evidence.attacks import SEARCHES, audit
 from evidence.attacks.cover import distinct_rows, mixtures_among
 from evidence.attacks.rounds import completed_by_moments
-from silot import LocalFederation, Measure
+from silot import Measure
 from silot.audits import result
 from silot.distances.worth.fedbary import fedbary
+from silot.federation import LocalFederation
 
 from ..audits.data import DIGITS, attack, two_sides
 from .data import deep_audit

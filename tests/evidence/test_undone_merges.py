@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from evidence.attacks import audit
-from silot import LocalFederation, Measure, Own
+from silot import Measure
 from silot.distances.fedwad import fedwad
+from silot.federation import LocalFederation, Own
 
 from ..audits.data import attack, two_sides
 from .data import deep_audit

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot import LocalFederation
 from silot.distances import direct
 from silot.errors import HolderError, InputError
+from silot.federation import LocalFederation
 from silot.federation.answer import Failure
 from silot.federation.exchange import LARGEST_FLIGHT, Limits, Unreached, exchange
 from silot.federation.run import Reply

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import silot
-from silot import Holder, LocalFederation, Measure, Own, Policy, Transcript
+from silot import Measure, Policy
 from silot.distances.direct import direct
 from silot.distances.fedwad import fedwad
 from silot.distances.questions import (
@@ -27,7 +27,7 @@ from silot.errors import (
     UnfitError,
     WireError,
 )
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, LocalFederation, Own, Question, Transcript
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question, encode_question
 from silot.privacy import Ledger
@@ -64,7 +64,7 @@ class Garbled(Holder):
         return b"nonsense"
 
 
-def test_a_run_carries_its_bill_and_transcript() -> None:
+def test_a_run_carries_its_cost_and_transcript() -> None:
     result = LocalFederation({"a": X, "b": Y}).run(trianglewad("a", "b"))
     transcript = result.transcript
     assert transcript is not None
@@ -79,7 +79,7 @@ def test_a_run_carries_its_bill_and_transcript() -> None:
     assert [type(entry.open()) for entry in transcript.seen_by("a")[:2]] == [Describe, Answer]
 
 
-def test_the_bill_of_pooling_is_the_records() -> None:
+def test_the_cost_of_pooling_is_the_records() -> None:
     result = LocalFederation({"a": X, "b": Y}).run(direct("a", "b"))
     raw = 8 * (X.size + Y.size + len(X) + len(Y))
     assert raw <= result.bytes_received <= raw + 1000
@@ -375,7 +375,7 @@ def test_data_that_do_not_fit_have_one_exit_status_whoever_finds_out() -> None:
     ("fields", "words"),
     [
         ({"level": "privat"}, "level: 'private', 'statistics' or 'record' is needed"),
-        ({"level": "statistics"}, "level statistics answers exact statistics that are named"),
+        ({"level": "statistics"}, "level statistics answers only the exact statistics"),
         ({"exact_secure": -1}, "exact_secure: a number of 0 or more is needed"),
         ({"numbers": 3}, "numbers: there is no such field"),
         ({"lvel": "record"}, "lvel: there is no such field"),

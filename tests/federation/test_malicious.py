@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from silot import Holder, LocalFederation, Measure, Own, Policy
+from silot import Measure, Policy
 from silot.distances.questions import (
     ClassSizes,
     Describe,
@@ -18,7 +18,7 @@ from silot.distances.questions import (
 from silot.distances.sides import draw_reference, is_drawn
 from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, RefusedError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, LocalFederation, Own, Question
 from silot.privacy import Ledger
 from silot.teaching.federated.questions import CountLabelled, Spread
 from silot.teaching.questions import MeanFeatures

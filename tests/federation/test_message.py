@@ -41,7 +41,7 @@ from silot.distillation.questions import (
 from silot.errors import WireError
 from silot.federation import Answer, Failure, Question
 from silot.federation.answer import decode_reply, encode_reply
-from silot.federation.message import Message, decode, encode
+from silot.federation.message import Message, decode, encode, pack, pack_parts, unpack
 from silot.federation.question import decode_question, encode_question, question_kinds
 from silot.records.questions.judge import JudgeRecords
 from silot.records.questions.scores import ScoreRecords, ScreenRecords
@@ -139,7 +139,7 @@ ALL: list[Question] = [
     Predict(labels=3, texts=encode_texts(["good", "né"]), temperature=2.0, decimals=3),
     PredictNoise(labels=3, vectors=CLOUD),
     ReleasePredictions(labels=3, indices=np.arange(3), shared="ab", privacy_mu=0.1, mean=True),
-    TrainRound(**TRAINING, start=np.zeros(3), algorithm="fedrep", head_passes=2.0, batch=4),
+    TrainRound(**TRAINING, start=np.zeros(3, np.float32), algorithm="fedrep", batch=4),
     TrainAlone(**TRAINING, passes=0.5, flagged=np.array([1, 4]), held_out=0.2, split=3),
     *ABOUT_MODELS,
 ]
@@ -353,3 +353,29 @@ def test_an_answer_that_does_not_hold_what_it_should_is_malformed(read: object) 
     with pytest.raises(WireError) as caught:
         read(answer)  # type: ignore[operator]
     assert caught.value.code == "answer-malformed"
+
+
+@pytest.mark.parametrize("size", [0, 1 << 16, (1 << 16) + 1, 1 << 18])
+def test_large_bytes_are_packed_and_read_without_a_copy(size: int) -> None:
+    large = bytes(size)
+    body = {"a": [1, None, large, "x"], "b": {"c": large, "d": 0.5}, "e": [], "f": b"small"}
+    data = pack(body)
+    assert b"".join(pack_parts(body)) == data
+    assert any(part is large for part in pack_parts(body)) == (size > 1 << 16)
+    read: Any = unpack(data, views=True)
+    assert read == body == unpack(data)
+    assert isinstance(read["b"]["c"], memoryview if size > 1 << 16 else bytes)
+
+
+@pytest.mark.parametrize("code", [b"\xd6\x00\x00\x00\x00\x00", b"\xd4\x00\x00"])
+def test_a_message_has_no_place_of_large_bytes_of_its_own(code: bytes) -> None:
+    with pytest.raises(WireError):
+        unpack(b"\x92" + code + pack(bytes(1 << 17)), views=True)
+
+
+@pytest.mark.parametrize("length", range(1, 9))
+def test_arrays_lie_as_numbers_have_to(length: int) -> None:
+    array = np.arange(20_000.0)
+    read = decode(encode(Message("answer", "k" * length, {}, {"x": array}))).arrays["x"]
+    assert read.flags.aligned and not read.flags.writeable
+    np.testing.assert_array_equal(read, array)

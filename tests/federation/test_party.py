@@ -10,11 +10,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from silot import Holder, Measure, Own, Policy, Teacher
+from silot import Measure, Policy
 from silot.distances.questions import Describe
+from silot.distillation import Teacher
 from silot.distillation.questions import DescribeTeacher, Predict
 from silot.errors import InputError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, Own, Question
 from silot.federation import party as parties
 from silot.federation.answer import decode_reply
 from silot.federation.question import _KINDS, encode_question, question_kinds

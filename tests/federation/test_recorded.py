@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot import LocalFederation
 from silot.distances import direct, trianglewad
+from silot.federation import LocalFederation
 from silot.federation.recorded import Recorded, Records, Unanswered, digest_of
 from silot.federation.run import run
 

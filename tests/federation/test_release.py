@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot import Distance, Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
+from silot.distances import Distance
 from silot.distances.questions import encode_classes
 from silot.distances.sketches.questions import SketchRecords
 from silot.errors import HolderError, InputError, RefusedError
-from silot.federation import Answer, Disclosure, Failure, Protocol
+from silot.federation import Answer, Disclosure, Failure, Holder, LocalFederation, Protocol
 from silot.federation import question as questions
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.message import Message, encode
@@ -338,7 +339,7 @@ def test_numbers_never_replace_the_code() -> None:
     assert found == Failure("a")
 
 
-# The bill
+# The cost
 
 
 def counted(mus: dict[str, list[float]]) -> Protocol[Distance]:
@@ -366,10 +367,10 @@ def counted(mus: dict[str, list[float]]) -> Protocol[Distance]:
     return Protocol("toy", tuple(mus), Disclosure.PRIVATE, start)
 
 
-def test_plain_data_are_released_against_a_ledger_in_memory_and_billed() -> None:
+def test_plain_data_are_released_against_a_ledger_in_memory_and_costed() -> None:
     federation = LocalFederation({"a": X, "b": X + 1.0})
     found = federation.run(counted({"a": [0.3, 0.4], "b": [0.45]}))
-    assert found.bill.privacy_mu == found.privacy_mu == pytest.approx(0.5)
+    assert found.cost.privacy_mu == found.privacy_mu == pytest.approx(0.5)
     assert found.to_dict()["privacy_mu"] == pytest.approx(0.5)
     assert found.disclosure == "private"
     again = federation.run(counted({"a": [0.3, 0.4], "b": [0.45]}))
@@ -401,13 +402,13 @@ class Saying(Holder):
 
 
 @pytest.mark.parametrize("charge", [-1.0, float("nan"), float("inf"), True, "much", None])
-def test_a_charge_that_is_no_number_is_not_billed(charge: object) -> None:
+def test_a_charge_that_is_no_number_is_not_costed(charge: object) -> None:
     federation = LocalFederation({"a": Saying(charge)})
     assert federation.run(counted({"a": [0.2]})).privacy_mu == 0.0
 
 
 def test_the_coordinator_cannot_answer_a_release_from_its_own_records() -> None:
-    from silot import Own
+    from silot.federation import Own
 
     with pytest.raises(InputError) as caught:
         Own(Measure(X)).answer(toys())

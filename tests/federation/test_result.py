@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import silot
-from silot import Distance, DistanceMatrix
+from silot.distances import Distance, DistanceMatrix
 
 pytestmark = pytest.mark.all_cases
 
@@ -74,15 +74,15 @@ def test_a_matrix_is_symmetric_with_a_zero_diagonal(matrix: DistanceMatrix) -> N
     assert (matrix.lower <= matrix.values).all() and (matrix.values <= matrix.upper).all()
 
 
-def test_the_bill_of_a_matrix_is_the_sum_of_its_pairs(matrix: DistanceMatrix) -> None:
-    assert matrix.bill.bytes_sent == sum(pair.bytes_sent for pair in matrix.pairs.values())
-    assert matrix.bill.rounds == 3
+def test_the_cost_of_a_matrix_is_the_sum_of_its_pairs(matrix: DistanceMatrix) -> None:
+    assert matrix.cost.bytes_sent == sum(pair.bytes_sent for pair in matrix.pairs.values())
+    assert matrix.cost.rounds == 3
     assert matrix.disclosure == "record"
     assert json.loads(matrix.to_json())["names"] == ["<north>", "south", "west"]
 
 
 # A sketch is drawn anew by every run: tests/sketch/test_sketch.py.
-@pytest.mark.parametrize("method", sorted(set(silot.METHODS) - {"sketch", "secure", "private"}))
+@pytest.mark.parametrize("method", sorted(set(silot.api.METHODS) - {"sketch", "secure", "private"}))
 def test_reordering_the_holders_of_a_matrix_changes_nothing(method: str) -> None:
     data = {"a": X, "b": X[:20] * 2 + 1, "c": X[5:] - 2}
     first = silot.distance_matrix(data, method=method)

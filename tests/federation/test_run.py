@@ -1,4 +1,4 @@
-"""A run on a runtime that is not the local one: the same result, bill and transcript."""
+"""A run on a runtime that is not the local one: the same result, cost and transcript."""
 
 import queue
 import threading
@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.distances.direct import direct
 from silot.distances.fedwad import fedwad
 from silot.distances.result import Distance
 from silot.distances.trianglewad import trianglewad
 from silot.errors import HolderError, InputError, MismatchError, RefusedError
-from silot.federation import Failure, Progress, Protocol
+from silot.federation import Failure, Holder, LocalFederation, Progress, Protocol
 from silot.federation.run import RUNTIMES, Reply, Runtime, run, run_together
 
 pytestmark = pytest.mark.all_cases
@@ -55,14 +55,14 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("build", [direct, fedwad, trianglewad])
-def test_another_runtime_makes_the_same_result_bill_and_transcript(
+def test_another_runtime_makes_the_same_result_cost_and_transcript(
     queued: None, build: Callable[..., Protocol[Distance]]
 ) -> None:
     protocol = build("a", "b")
     here = LocalFederation(HOLDERS).run(protocol)
     there = run(protocol, HOLDERS, runtime="queued")
-    bills = [result.to_dict() | {"seconds": 0.0} for result in (here, there)]
-    assert bills[0] == bills[1]
+    costs = [result.to_dict() | {"seconds": 0.0} for result in (here, there)]
+    assert costs[0] == costs[1]
     assert here.transcript is not None and there.transcript is not None
     messages = [
         [(entry.round, entry.holder, entry.direction, entry.payload) for entry in each.entries]
@@ -134,29 +134,29 @@ class Counting(Queued):
 def test_protocols_of_different_holders_share_exchanges_and_give_what_each_gives_alone() -> None:
     runtime, progress = Counting(four()), list[Progress]()
     protocols = [fedwad("a", "b", rounds=4, tol=0.0), direct("c", "d")]
-    (first, second), bill = run_together(protocols, runtime, progress=progress.append)
+    (first, second), cost = run_together(protocols, runtime, progress=progress.append)
     assert isinstance(first, Distance) and isinstance(second, Distance)
     alone = [run(protocol, Queued(four())) for protocol in protocols]
     for together, by_itself in zip((first, second), alone, strict=True):
         assert together.value == by_itself.value
-        assert together.bill.rounds == by_itself.bill.rounds
+        assert together.cost.rounds == by_itself.cost.rounds
         assert together.transcript is not None and by_itself.transcript is not None
         entries = zip(together.transcript.entries, by_itself.transcript.entries, strict=True)
         assert all(one.payload == other.payload for one, other in entries)
-    assert bill.rounds == len(runtime.asked) == first.bill.rounds > second.bill.rounds
+    assert cost.rounds == len(runtime.asked) == first.cost.rounds > second.cost.rounds
     assert runtime.asked[0] == {"a", "b", "c", "d"} and runtime.asked[-1] == {"a", "b"}
-    assert bill.bytes_sent == sum(each.bill.bytes_sent for each in alone)
-    assert len(progress) == first.bill.rounds + second.bill.rounds
+    assert cost.bytes_sent == sum(each.cost.bytes_sent for each in alone)
+    assert len(progress) == first.cost.rounds + second.cost.rounds
 
 
 def test_what_ends_one_of_several_protocols_ends_no_other() -> None:
     holders = {name: Holder(Measure(points), Policy.open()) for name, points in four().items()}
     holders["c"] = Holder(Measure(four()["c"]), Policy())
     protocols = [direct("a", "b"), direct("c", "d")]
-    (first, second), bill = run_together(protocols, LocalFederation(holders))
+    (first, second), cost = run_together(protocols, LocalFederation(holders))
     assert isinstance(first, Distance) and isinstance(second, RefusedError)
     assert second.run is not None and second.run.rounds == 1 and second.run.bytes_received > 0
-    assert bill.bytes_received == first.bytes_received + second.run.bytes_received
+    assert cost.bytes_received == first.bytes_received + second.run.bytes_received
 
 
 def test_protocols_that_share_a_holder_are_not_run_together() -> None:

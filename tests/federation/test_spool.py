@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from silot import LocalFederation
 from silot.distances.direct import direct
 from silot.distances.questions import DistanceTo
-from silot.federation import Answer, Entry, Transcript
+from silot.federation import Answer, Entry, LocalFederation, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.party import Replies
 from silot.federation.transcript import Spool, Stored

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from silot import Holder, Measure, Policy
+from silot import Measure, Policy
 from silot.distances.questions import DistanceTo, Moments, Records
-from silot.federation import Answer, Question
+from silot.federation import Answer, Holder, Question
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.privacy import Ledger

@@ -19,10 +19,10 @@ import numpy as np
 from scipy.stats import beta, norm
 
 import silot
-from silot import Holder, Measure, Policy, load_measure
+from silot import Measure, Policy, load_measure
 from silot.distances.questions import encode_classes
 from silot.distances.sketches.questions import SummarizeRecords
-from silot.federation import Answer
+from silot.federation import Answer, Holder
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.federation.release import Release
@@ -148,8 +148,8 @@ def audit_holder(
 
 
 def asked_by_sketches(measure: Measure, public: Measure, epsilon: float, **options: Any) -> Asked:
-    """All that one run of ``silot.sketches`` asks a holder."""
-    found = silot.sketches(
+    """All that one run of ``silot.api.sketches`` asks a holder."""
+    found = silot.api.sketches(
         {"north": measure},
         public=public,
         labels=public.labelled,

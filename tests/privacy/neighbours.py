@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot import Holder, Policy, load_measure
+from silot import Policy, load_measure
 from silot.data.measure import label_name
 from silot.distances.questions import encode_classes
 from silot.distances.sketches.questions import (
@@ -32,7 +32,7 @@ from silot.distances.sketches.questions import (
     SummarizeRecords,
 )
 from silot.errors import SilotError
-from silot.federation import Answer, Failure
+from silot.federation import Answer, Failure, Holder
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.federation.release import Release

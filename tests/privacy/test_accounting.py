@@ -128,5 +128,5 @@ def test_a_mu_out_of_range_is_coded(mu: object) -> None:
 
 
 def test_an_epsilon_no_noise_reaches_is_said() -> None:
-    with pytest.raises(InputError, match="no noise of a sensible size"):
+    with pytest.raises(InputError, match="no noise of a reasonable size"):
         mu_of(1e-12, 1e-30)

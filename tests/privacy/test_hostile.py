@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from silot import Holder, Measure, Policy
+from silot import Measure, Policy
 from silot.distances.questions import Describe, DistanceTo, InterpolateByClass
 from silot.distances.sketches.questions import SketchRecords, SketchTree
 from silot.errors import WireError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, Question
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.privacy import Ledger

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, RefusedError, SilotError
-from silot.privacy import BudgetError, Ledger, compose
+from silot.privacy import BudgetError, Ledger, compose, ledger_file
 from silot.privacy.ledger_file import COLUMNS
 from silot.privacy.ledger_head import Place
 from tests.tiers import examples
@@ -90,7 +90,7 @@ def test_what_was_reserved_and_never_released_is_spent(path: Path) -> None:
         with pytest.raises(RefusedError) as caught:
             charge(ledger, 2, 0.8)
         assert code(caught) == "ledger-budget"
-        for word in ("0.8 is spent", "0.8 was asked", "0.6 is left"):
+        for word in ("0.8 is spent", "0.8 was requested", "0.6 is left"):
             assert word in str(caught.value)
         assert [row.event for row in ledger.entries()] == ["open", "reserve"]
 
@@ -313,7 +313,7 @@ def test_rows_say_who_asked_what_and_when(path: Path) -> None:
                        asker="evil\x1b[2J\nname" + "x" * 500)  # fmt: skip
         ledger.commit(key(1), b"answer")
         first, reserved, released, committed = ledger.entries()
-    assert json.loads(first.parameters)["version"] == 2
+    assert json.loads(first.parameters)["version"] == ledger_file.VERSION
     assert reserved.parameters == '{"a":2.5,"b":1}'
     assert (reserved.mechanism, reserved.mu, reserved.total) == ("noise", 0.1, 0.1)
     assert reserved.asker.startswith("evil?[2J?name") and len(reserved.asker) == 200
@@ -414,9 +414,12 @@ def test_rows_cut_off_at_the_end_are_refused_until_the_owner_trusts_the_file(pat
     with pytest.raises(FileError, match="older copy") as caught:
         Ledger(path)
     assert code(caught) == "ledger-older"
-    assert Ledger.trust(path) == early
+    head = Ledger.trust(path)
     with Ledger(path) as ledger:
-        assert ledger.verify() == ledger.verify(head=early) == early
+        assert ledger.verify() == ledger.verify(head=early) == head
+        # What was cut off stays spent.
+        assert ledger.spent == pytest.approx(0.1 * 2**0.5)
+        assert len(ledger.entries()) == 5
         with pytest.raises(FileError, match="cut off") as caught:
             ledger.verify(head=late)
     assert code(caught) == "ledger-broken"
@@ -473,7 +476,7 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_ledger_of_another_version_is_said(path: Path) -> None:
     Ledger(path).close()
-    with_raw(path, "PRAGMA user_version = 3")
+    with_raw(path, f"PRAGMA user_version = {ledger_file.VERSION + 1}")
     with pytest.raises(FileError) as caught:
         Ledger(path)
     assert code(caught) == "file-version"
@@ -589,7 +592,7 @@ def test_a_fresh_ledger_put_in_the_place_of_another_is_refused(path: Path) -> No
     with Ledger(path.with_name("fresh")):
         pass
     path.with_name("fresh").replace(path)
-    with pytest.raises(FileError, match="another file") as caught:
+    with pytest.raises(FileError, match="not the ledger that was used here") as caught:
         Ledger(path)
     assert code(caught) == "ledger-replaced"
 
@@ -699,10 +702,11 @@ def test_the_answer_of_a_noted_question_is_stored_once(path: Path) -> None:
         assert ledger.before(key(1)) is None
         note(ledger, 1)
         assert ledger.before(key(1)) == b""
-        assert ledger.tell(key(1), b"first") == ledger.tell(key(1), b"second") == b"first"
+        first = ledger.store_answer(key(1), b"first")
+        assert first == ledger.store_answer(key(1), b"second") == b"first"
         assert ledger.before(key(1)) == b"first"
         with pytest.raises(InputError) as caught:
-            ledger.tell(key(9), b"never noted")
+            ledger.store_answer(key(9), b"never noted")
     assert caught.value.code == "ledger-order"
 
 
@@ -752,7 +756,7 @@ with Ledger(sys.argv[1]) as ledger:
     for number in range(30):
         key = f"{int(sys.argv[2]) * 100 + number:064x}"
         if not ledger.note(key, level="statistics", question="q", most=12):
-            ledger.tell(key, b"told")
+            ledger.store_answer(key, b"answer")
 """
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(path), str(k)]) for k in range(3)
@@ -760,7 +764,7 @@ with Ledger(sys.argv[1]) as ledger:
     assert [process.wait(timeout=1200) for process in running] == [0, 0, 0]
     with Ledger(path) as ledger:
         assert ledger.count_answers("q") == 12
-        assert sum(row.event == "told" for row in ledger.entries()) == 12
+        assert sum(row.event == "answered" for row in ledger.entries()) == 12
 
 
 def test_a_ledger_of_the_first_version_goes_on(path: Path) -> None:

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 import silot
-from silot import Holder, Measure, Policy
+from silot import Measure, Policy
 from silot.data.loading import load_measure
 from silot.distances.sketches.questions import CountRecords
 from silot.errors import FileError, SilotError
-from silot.federation import Failure
+from silot.federation import Failure, Holder
 from silot.privacy import BudgetError, Ledger, compose, ledger_file
 from silot.privacy.people import KEY, REGISTER, PeopleWarning, fingerprint_records, share_people
 from tests.lazily import package
@@ -171,7 +171,7 @@ def test_a_new_ledger_gives_no_new_budget(tmp_path: Path) -> None:
     with Ledger(tmp_path / "a") as ledger:
         assert not isinstance(Holder(RECORDS, POLICY, ledger).answer(question()), Failure)
     with Ledger(tmp_path / "b") as ledger:
-        with pytest.warns(PeopleWarning, match="a release against one is charged to all"):
+        with pytest.warns(PeopleWarning, match="a release from one is charged to all"):
             holder = Holder(RECORDS, POLICY, ledger)
         refused = holder.answer(question(1000, 0.5))
         assert isinstance(refused, Failure) and refused.code == "ledger-budget"
@@ -239,7 +239,7 @@ def test_an_older_copy_that_is_trusted_stays_charged(tmp_path: Path) -> None:
     path.write_bytes(older)
     Ledger.trust(path)
     with Ledger(path) as ledger:
-        assert ledger.spent == 0.0 and ledger.account.spent == pytest.approx(math.hypot(0.3, 0.3))
+        assert ledger.spent == ledger.account.spent == pytest.approx(math.hypot(0.3, 0.3))
 
 
 def test_a_limited_number_of_exact_answers_is_one_for_all_ledgers(tmp_path: Path) -> None:
@@ -270,12 +270,12 @@ def test_holders_of_the_same_people_in_one_run_are_charged_for_both_or_not_at_al
     x = np.random.default_rng(7).standard_normal((2500, 2))
     run = {"public": x[:500] + 0.1, "ledgers": tmp_path / "ledgers", "privacy_epsilon": 0.9}
     with pytest.warns(PeopleWarning), pytest.raises(SilotError) as caught:
-        silot.sketches({"a": x, "b": x[::-1]}, **run)
+        silot.api.sketches({"a": x, "b": x[::-1]}, **run)
     assert caught.value.code == "ledger-budget"
     for name in "ab":
         with Ledger(tmp_path / "ledgers" / f"{name}.ledger", readonly=True) as ledger:
             assert ledger.account.spent == 0.0
-    silot.sketches({"a": x, "b": x[::-1]}, **run, budget_epsilon=2.0)
+    silot.api.sketches({"a": x, "b": x[::-1]}, **run, budget_epsilon=2.0)
 
 
 # Other people.
@@ -313,7 +313,7 @@ def test_key_and_register_are_their_owner_s_and_hold_no_record(tmp_path: Path, m
     for kind in (np.float32, np.float64):
         assert all(row.tobytes() not in held for row in RECORDS.astype(kind))
     (tmp_path / "state" / KEY).write_bytes(bytes(32))
-    with pytest.raises(FileError, match="Put it back") as caught:
+    with pytest.raises(FileError, match="Restore it") as caught:
         register(tmp_path / "b")
     assert caught.value.code == "ledger-head"
 
@@ -409,7 +409,8 @@ RACE = """
 import sys
 from pathlib import Path
 import numpy as np
-from silot import Holder, Measure, Policy
+from silot import Measure, Policy
+from silot.federation import Holder
 from silot.distances.sketches.questions import CountRecords
 from silot.federation import Answer
 from silot.privacy import Ledger

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.distances import direct
 from silot.distances.questions import Describe, Moments, Records
 from silot.distances.sketches.questions import CountRecords
 from silot.errors import InputError, RefusedError, WaitingError
+from silot.federation import Holder, LocalFederation
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
 from silot.privacy import ledger as waits

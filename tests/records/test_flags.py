@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silot import Measure, value_records
 from silot.records.columns import Tails, aligned, discoveries, odd_values
 from silot.records.flags import needed, rank_by_odds, share_above, share_wrong, surely_above
 from tests.problems import Array, seeds
@@ -177,3 +178,21 @@ def test_values_of_far_tails_are_no_faults_and_those_beyond_are_flagged() -> Non
         detected += int(odd_values(Tails.of(v), v, x, 0.1).flagged[:10].sum())
     assert false <= 6
     assert detected >= 100
+
+
+def test_labels_of_one_class_among_records_of_two_may_be_wrong() -> None:
+    def draw(seed: int, share: float = 0.3, size: int = 300) -> tuple[Array, Array]:
+        rng = np.random.default_rng(seed)
+        codes = (rng.random(size) < share).astype(np.int64)
+        return rng.normal(size=(size, 3)) + np.outer(codes, [1.6, -1.2, 0.0]), codes
+
+    trusted, listed = draw(0)
+    validation = Measure(trusted, labels=listed)
+    # The others of the first are wrong, and of the second there are none.
+    for points, wrong in ((draw(1)[0], draw(1)[1].sum()), (draw(2, 0.0)[0], 0)):
+        scores = value_records(
+            Measure(points, labels=np.zeros(300, dtype=int)), validation, labels=True
+        )
+        assert scores.screening is not None
+        broken = scores.screening.broken["all"]
+        assert broken.low <= wrong <= broken.high <= max(1.9 * wrong, 30)

@@ -24,7 +24,9 @@ def drawn(seed: int, n: int, d: int = 5) -> tuple[Array, Labels]:
     return rng.normal(size=(n, d)) + 1.5 * y[:, None], np.array(["a", "b"])[y]
 
 
-def screened(points: Array, labels: Labels, validation: tuple[Array, Labels]) -> silot.RecordScores:
+def screened(
+    points: Array, labels: Labels, validation: tuple[Array, Labels]
+) -> silot.records.RecordScores:
     v, kinds = validation
     return silot.value_records(
         Measure(points, labels=labels), Measure(v, labels=kinds), labels=True, seed=0
@@ -148,7 +150,7 @@ def test_ranks_are_by_distance_where_no_utility_is_sure() -> None:
         for k in range(3)
     }
     worth = silot.value_holders(holders, Measure(target, labels=kinds), labels=True)
-    assert worth.status.endswith("no utility is clear of 0: ranks and shares are by distance")
+    assert worth.status.endswith("no utility is clearly above 0: ranks and shares are by distance")
     by_distance = sorted(worth.holders, key=lambda item: item.distance.value)
     assert [item.holder for item in by_distance] == ["h0", "h1", "h2"]
     sure = {item.holder: replace(item.utility, value=1.0, error=0.1) for item in worth.holders}

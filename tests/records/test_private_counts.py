@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot import Holder, Measure, Policy
+from silot import Measure, Policy
 from silot.distances.questions import encode_classes
-from silot.federation import Answer, Failure
+from silot.federation import Answer, Failure, Holder
 from silot.federation.question import encode_question
 from silot.privacy import Ledger, epsilon_of, mu_of
 from silot.records.counted import Bins

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.metrics import roc_auc_score
 
+import silot
 from silot.errors import InputError, WireError
 from silot.records.screen import KINDS, Screen, Screened
 from tests.problems import Array, seeds
@@ -322,3 +323,17 @@ def test_copies_of_one_wrong_label_do_not_vouch_for_one_another() -> None:
     copied, labels = np.vstack([x, np.tile(x[:1], (20, 1))]), np.append(y, np.zeros(20, np.int64))
     result = screened(copied, labels, v, (v[:, 0] > 0).astype(np.int64), fdr=0.1)
     assert (result.kinds[-20:] == LABEL).all() and (result.kinds[:60] == LABEL).mean() <= 0.1
+
+
+def test_repeating_all_records_changes_nothing_that_is_said_of_them() -> None:
+    rng = np.random.default_rng(0)
+    x, trusted = rng.normal(size=(150, 4)), rng.normal(size=(120, 4))
+    y, names = ((rows[:, 0] > 0).astype(int) for rows in (x, trusted))
+    y[:15] = 1 - y[:15]
+    own = silot.Measure(trusted, labels=names)
+    once = silot.value_records(silot.Measure(x, labels=y), own, labels=True)
+    twice = silot.value_records(
+        silot.Measure(x.repeat(2, axis=0), labels=y.repeat(2)), own, labels=True
+    )
+    np.testing.assert_array_equal(twice.parts.features[::2], once.parts.features)
+    np.testing.assert_array_equal(twice.parts.labels[::2], once.parts.labels)

@@ -13,12 +13,12 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import silot
-from silot import Holder, LocalFederation, Measure, Own, Policy
+from silot import Measure, Policy
 from silot.cli.app import app
 from silot.distances.questions import encode_classes
 from silot.distances.sketches.questions import SketchRecords
 from silot.errors import HolderError, InputError, MismatchError, RefusedError, WireError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, LocalFederation, Own, Question
 from silot.privacy import Ledger, mu_of
 from silot.records.counted import Bins
 from silot.records.suspects import suspects
@@ -107,7 +107,7 @@ def test_public_records_are_weighted_to_resemble_the_validation_data() -> None:
     assert abs(mass - 0.8) < 0.08
     assert "weighted by a private sketch" in found.status
     plain = silot.count_broken([sound], public=PUBLIC, labels=True)
-    assert "as they are" in plain.status
+    assert "all of equal weight" in plain.status
 
 
 class Watching(Saying):
@@ -260,7 +260,7 @@ def test_a_sketch_of_validation_data_far_from_the_public_is_told() -> None:
     found = silot.count_broken(
         [BAD], Measure(VALID.points, labels=half), public=PUBLIC, labels=True, privacy_epsilon=8.0
     )
-    assert "where no public record is" in found.status
+    assert "where there are no public records" in found.status
 
 
 # Ledgers on the disk, and the command
@@ -302,7 +302,7 @@ def test_the_command_prints_counts_and_writes_the_holders_report(tmp_path: Path)
     asked += ["--public", files[2], "--epsilon", "4"]
     shown = runner.invoke(app, [*asked, "--report", str(report)])
     assert shown.exit_code == 0, shown.output
-    assert "counts with noise" in shown.output and "for x alone" in shown.output
+    assert "noisy counts" in shown.output and "for x alone" in shown.output
     assert "sketch" in shown.output and report.stat().st_size > 10_000
     told = json.loads(runner.invoke(app, [*asked, "--json"]).stdout)
     assert "scores" not in told and set(told["holders"]["x"]["broken"]) == {

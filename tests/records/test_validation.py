@@ -13,11 +13,12 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 import silot
-from silot import Holder, LocalFederation, Measure, Own, Policy, RecordScores
+from silot import Measure, Policy
 from silot.errors import HolderError, InputError, MismatchError, SilotError, WireError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, LocalFederation, Own, Question
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question, question_kinds
+from silot.records import RecordScores
 from silot.records.gradients import gradients
 from silot.records.questions.scores import ScreenRecords
 from silot.records.screen import Screen
@@ -400,7 +401,7 @@ def test_published_form_is_the_calibrated_gradient_of_balanced_potentials() -> N
     moved = next(q for q in sent(found) if q.kind == MOVED)
     target = interpolate(V, moved.reference, t=0.5).atoms
     np.testing.assert_allclose(scored.target, target)
-    with pytest.raises(AttributeError, match="no parts"):
+    with pytest.raises(AttributeError, match="without parts"):
         _ = found.parts
 
 
@@ -422,7 +423,7 @@ def test_published_gradients_find_noise_from_both_sides() -> None:
 def test_a_holder_that_refuses_its_interpolant_gives_no_coordinator_side() -> None:
     policy = Policy(level="record", questions=frozenset({"describe", SCORES}))
     result = LocalFederation({"h": Holder(X, policy)}).run(gradients("h", own=Own(V)))
-    assert result.coordinator is None and "no coordinator side" in result.status
+    assert result.coordinator is None and "the coordinator has no part" in result.status
     assert result.to_dict()["coordinator"] is None
 
 

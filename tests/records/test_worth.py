@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import silot
-from silot import Measure, Own
+from silot import Measure
 from silot.api.report import render
 from silot.distances.worth.result import Contributions
 from silot.errors import WireError
-from silot.federation import Answer
+from silot.federation import Answer, Own
 from silot.federation.message import Scalar
 from silot.records.questions.judge import JudgeRecords
 from silot.records.validation import fitted
@@ -105,10 +105,10 @@ def test_a_holder_that_refuses_leaves_ranks_to_distances() -> None:
         silot.Policy(level="statistics", questions=questions)
         for questions in (kinds, kinds | {"judge-records"})
     )
-    fed = silot.LocalFederation(
+    fed = silot.federation.LocalFederation(
         {
-            "shut": silot.Holder(draw(13, 80), policy),
-            "open": silot.Holder(draw(14, 80), open_policy),
+            "shut": silot.federation.Holder(draw(13, 80), policy),
+            "open": silot.federation.Holder(draw(14, 80), open_policy),
         }
     )
     result = silot.value_holders(fed, VALIDATION, labels=True)

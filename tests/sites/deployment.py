@@ -37,6 +37,9 @@ class Deployment:
     data: Mapping[str, Path]
     policies: Mapping[str, Path]
     taught: Mapping[str, Callable[[Kit], TeacherFiles]] = field(default_factory=dict)
+    host: str = "localhost"
+    environment: dict[str, str] = field(default_factory=dict)
+    askers: Sequence[str] = (ASKER,)
     authority: Authority = field(init=False)
     project: Project = field(init=False)
     server: Kit = field(init=False)
@@ -46,8 +49,8 @@ class Deployment:
 
     def __post_init__(self) -> None:
         self.project = Project(
-            name="wards", host="localhost", port=free_ports(1)[0], sites=tuple(self.data),
-            askers=(ASKER,),
+            name="wards", host=self.host, port=free_ports(1)[0], sites=tuple(self.data),
+            askers=tuple(self.askers),
         )  # fmt: skip
         self.authority, self.server = provision(self.project, self.folder / "coordinator")
         for name in self.data:
@@ -58,7 +61,7 @@ class Deployment:
                 teacher=self.taught[name](self.kits[name]) if name in self.taught else None,
             )  # fmt: skip
             joined.save(self.kits[name])
-        self.kits[ASKER] = self.kit(ASKER, Role.ASKER)
+        self.kits |= {name: self.kit(name, Role.ASKER) for name in self.askers}
 
     def kit(self, name: str, role: Role) -> Kit:
         asked = begin_kit(self.folder / name, name, role)
@@ -73,7 +76,7 @@ class Deployment:
                     build_command(kit.folder, kit.name, kit.role), stdout=out,
                     stderr=subprocess.STDOUT, start_new_session=True,
                     env={**os.environ, "OMP_NUM_THREADS": "1", "SILOT_STATE": str(self.folder),
-                         "PYTHONPATH": os.pathsep.join(map(str, sys.path))},
+                         "PYTHONPATH": os.pathsep.join(map(str, sys.path)), **self.environment},
                 )  # fmt: skip
 
     def signal(self, name: str, what: signal.Signals) -> None:

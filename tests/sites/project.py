@@ -56,7 +56,7 @@ def carry(sites: Mapping[str, Site]) -> Callable[[str, bytes, float], bytes]:
     def carried(name: str, data: bytes, seconds: float) -> bytes:
         if name not in sites:
             raise Unreached
-        return sites[name].handle(data)
+        return bytes(sites[name].handle(data))
 
     return carried
 

@@ -1,7 +1,8 @@
 """Sites as processes, and who asks as another one: what it holds in memory.
 
 ``python -m tests.sites.sizing KIT ROUNDS SITE...`` asks each site for its records so many times in
-one run, after a first run that has all loaded, and prints what it held as JSON.
+one run, after a first run that has all loaded, and prints what it held and how long it took as
+JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +36,7 @@ class Told:
 
     size: int
     answers: int
-    bill: Any = None
+    cost: Any = None
 
     def with_run(self, run: Any) -> Self:
         return type(self)(self.size, self.answers, run)
@@ -57,8 +59,9 @@ def asking(names: tuple[str, ...], rounds: int, question: Any) -> Protocol[Told]
 
 @contextmanager
 def deployed(
-    sites: int, records: int, dimension: int, kinds: Mapping[str, str] | None = None
-) -> Iterator[Deployment]:
+    sites: int, records: int, dimension: int, kinds: Mapping[str, str] | None = None,
+    askers: Sequence[str] = (ASKER,),
+) -> Iterator[Deployment]:  # fmt: skip
     """Sites of normal records, and a server, with components of other ``kinds``."""
     with tempfile.TemporaryDirectory() as name, _state(Path(name) / "state"):
         folder = Path(name)
@@ -69,7 +72,7 @@ def deployed(
             data[site], policies[site] = folder / f"{site}.npz", folder / f"{site}.json"
             np.savez(data[site], X=np.random.default_rng(k).normal(size=(records, dimension)))
             policies[site].write_text(json.dumps({"level": "record", "privacy_epsilon": 1.0}))
-        there = Deployment(folder, data, policies)
+        there = Deployment(folder, data, policies, askers=askers)
         for kit in (there.server, *(there.kits[site] for site in data)) if kinds else ():
             file = kit.folder / "local/resources.json"
             body = json.loads(file.read_text())
@@ -95,15 +98,25 @@ def _state(folder: Path) -> Iterator[None]:
         os.environ |= {} if before is None else {"SILOT_STATE": before}
 
 
-def sized(sites: int, records: int, dimension: int, rounds: int) -> dict[str, int]:
+def sized(sites: int, records: int, dimension: int, rounds: int) -> dict[str, Any]:
     """What was told in a run and how many answers, and bytes that who asked held and kept."""
     with deployed(sites, records, dimension) as there:
-        words = [str(there.kits[ASKER].folder), str(rounds), *there.project.sites]
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.sites.sizing", *words],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    return json.loads(done.stdout)
+        return size_all(there, [ASKER], rounds)[0]
+
+
+def size_all(there: Deployment, askers: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+    """Have askers ask at the same time, each a process; return what each printed."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.sites.sizing", str(there.kits[name].folder), str(rounds),
+             *there.project.sites],
+            stdout=subprocess.PIPE, text=True,
+        )
+        for name in askers
+    ]  # fmt: skip
+    texts = [process.communicate()[0] for process in processes]
+    assert not any(process.returncode for process in processes)
+    return [json.loads(text) for text in texts]
 
 
 def memory(field: str) -> int:
@@ -120,10 +133,13 @@ def main() -> None:
         before = memory("VmRSS")
         # The peak counts from here.
         Path("/proc/self/clear_refs").write_text("5")
+        began = time.perf_counter()
         told = sites.run(asking(tuple(names), int(rounds), Records(embedding="none")))
+        seconds = time.perf_counter() - began
         peak = memory("VmHWM") - before
         kept = memory("VmRSS") - before
-    print(json.dumps({"size": told.size, "answers": told.answers, "peak": peak, "kept": kept}))
+    body = {"size": told.size, "answers": told.answers, "peak": peak, "kept": kept}
+    print(json.dumps({**body, "seconds": seconds}))
 
 
 if __name__ == "__main__":

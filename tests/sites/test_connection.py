@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
+from silot.cli import project
 from silot.distances import direct
 from silot.errors import (
     FileError,
@@ -23,8 +24,11 @@ from silot.errors import (
     MismatchError,
     WaitingError,
     WireError,
+    nature_of,
     said_of_holder,
 )
+from silot.federation import Holder, LocalFederation
+from silot.federation.answer import Failure, encode_reply
 from silot.federation.exchange import Limits, Unreached
 from silot.federation.message import pack, unpack
 from silot.federation.sealed import Sealed
@@ -100,6 +104,39 @@ def test_results_are_those_of_a_local_run(
     assert plain(COMPUTATIONS[name](there)) == plain(COMPUTATIONS[name](local))
 
 
+class Failing(Holder):
+    """Fails so many times with a code before it answers."""
+
+    code, times = "ledger-locked", 2
+
+    def reply(self, message: bytes, *words: Any) -> bytes:
+        if self.times > 0:
+            self.times -= 1
+            return encode_reply(Failure(self.code))
+        return super().reply(message, *words)
+
+
+@pytest.mark.parametrize("code", ["ledger-locked", "ledger-full", "data-changed", "holder-raised"])
+def test_a_fault_that_passes_is_tried_again_and_no_other(tmp_path: Path, code: str) -> None:
+    north = Failing(rows("north"), Policy(level="record"), Ledger())
+    north.code = code
+    there = Sites(
+        asker(), carry(sites({"north": north, "south": party("south", tmp_path)})), NAMES[:2],
+        limits=QUICK,
+    )  # fmt: skip
+    if nature_of(code) == "passes":
+        assert silot.distance("north", "south", federation=there).converged
+        # For good: the deadline ends it, and its own code is given.
+        north.times = 10**9
+        there = Sites(
+            asker(), carry(sites({"north": north, "south": party("south", tmp_path)})), NAMES[:2],
+            limits=replace(QUICK, deadline=0.5),
+        )  # fmt: skip
+    with pytest.raises(HolderError) as caught:
+        silot.distance("north", "south", federation=there)
+    assert caught.value.code == code
+
+
 class Faults:
     """A wire to sites that die at one message: before it, or after they answered it."""
 
@@ -155,7 +192,7 @@ def test_a_release_is_charged_once_and_says_so(tmp_path: Path, at: int) -> None:
         with Ledger(folder / "north.ledger", state=folder) as ledger:
             # How many records there are, and the sketch.
             assert sum(row.event == "reserve" for row in ledger.entries()) == 2
-            assert result.bill.privacy_mu == pytest.approx(ledger.spent)
+            assert result.cost.privacy_mu == pytest.approx(ledger.spent)
 
 
 @pytest.mark.heavy
@@ -240,6 +277,24 @@ def test_replies_of_a_journal_stay_where_they_were_written(tmp_path: Path) -> No
     path.write_bytes(head + first + second[:-1])
     with closing(Journal(path, key)) as journal:
         assert len(journal) == 1
+
+
+def test_a_reply_of_a_journal_stays_with_its_note(tmp_path: Path) -> None:
+    """Two journals of one salt have at the same place a reply each: neither goes with the other."""
+    key, bodies = asker().key, list[bytes]()
+    start, kept = tmp_path / "start", [b"one reply", b"another 1"]
+    Journal(start, key).close()
+    for place, reply in zip(("a", "b"), kept, strict=True):
+        (tmp_path / place).write_bytes(start.read_bytes())
+        with closing(Journal(tmp_path / place, key)) as journal:
+            journal.keep("north", b"question", reply)
+            assert journal.find("north", b"question") == reply
+        bodies.append((tmp_path / place).read_bytes())
+    locked = len(kept[0]) + 12 + 16
+    (tmp_path / "c").write_bytes(bodies[0][:-locked] + bodies[1][-locked:])
+    error = pytest.raises(FileError, match="journal-format")
+    with closing(Journal(tmp_path / "c", key)) as journal, error:
+        journal.find("north", b"question")
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path: Path) -> None:
@@ -370,6 +425,25 @@ def test_another_silot_is_refused_at_both_ends(
     failed(carry(there), "silot-version")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("__version__", "0.1.0+g1234567", "silot 0.1.0+g1234567 (warning: this machine has "),
+        ("__version__", "0.2.0", "[silot-version] "),
+        ("VERSION", 2, "[wire-version] it reads another version of the message format"),
+    ],
+)
+def test_a_check_says_which_site_runs_another_commit_or_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object, expected: str
+) -> None:
+    sites_ = Sites(asker(), carry(sites({"north": party("north", tmp_path)})), ["north"])
+    assert "warning" not in project._describe(project._ask_about(sites_, "north"))
+    # Of what the site writes alone: the asker reads the constants of other modules.
+    monkeypatch.setattr(module, name, value)
+    sites_ = Sites(asker(), carry(sites({"north": party("north", tmp_path)})), ["north"])
+    assert expected in project._describe(project._ask_about(sites_, "north"))
+
+
 def test_replies_of_other_runs_and_questions_are_refused(tmp_path: Path) -> None:
     through = carry(sites({name: party(name, tmp_path) for name in NAMES}))
     kept: list[bytes] = []
@@ -415,7 +489,7 @@ def test_garbage_is_refused_in_few_bytes(tmp_path: Path, data: bytes) -> None:
     there = Site(party("north", tmp_path), identity("north"), note=noted.append)
     assert module.read_refusal(there.handle(data)) in ("wire-format", "site-raised")
     assert len(there.handle(data)) < 200
-    assert set(noted[0]) <= {"refused", "error"}
+    assert set(noted[0]) <= {"refused", "error", "message"}
 
 
 def test_a_site_says_what_it_is_and_notes_who_asked(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from silot.privacy.ledger import Ledger
-from silot.sites.configuration import LOG, QuestionLog
 from silot.sites.kit import Kit
 from tests.lazily import package
+from tests.render.axe import axe_faults, needs_axe
 from tests.render.test_browser import CHROMIUM, DRIVER, browser
 
 from .test_console import Browser, key, kit, ledger, outside, wait
@@ -78,7 +78,7 @@ def shown(browser: Any, outside: Browser) -> Iterator[Any]:
     browser.get_log("browser")
     browser.get(outside.console.url)
     browser.find_element("css selector", "button").send_keys(webdriver.Keys.ENTER)
-    ui.WebDriverWait(browser, 30).until(lambda b: "asked and told" in b.title)
+    ui.WebDriverWait(browser, 30).until(lambda b: "Questions to" in b.title)
     yield browser
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -104,7 +104,7 @@ def fill(kit: Kit, ledger: Ledger) -> str:
     wait(ledger, 30)
     ledger.decide(ledger.waiting[-1].id, approved=False)
     log = {"asker": "x" * 200, "question": "interpolate", "level": "record", "bytes": 10, "mu": 0.1}
-    QuestionLog(kit.folder / "silot" / LOG).note(log)
+    ledger.log_question(log)
     return first.id
 
 
@@ -133,6 +133,14 @@ def test_pages_fit_and_can_be_read(
             "b.getBoundingClientRect().height))"
         )
         assert low >= 24
+
+
+@needs_axe
+def test_axe_finds_nothing(shown: Any, kit: Kit, ledger: Ledger) -> None:
+    home, id = shown.current_url, fill(kit, ledger)
+    for path in ("", f"question/{id}", "pause", "nowhere"):
+        shown.get(home + path)
+        assert axe_faults(shown) == [], path
 
 
 def focused(browser: Any) -> tuple[str, bool]:
@@ -209,7 +217,7 @@ def test_a_pause_is_seen_and_ended(shown: Any, ledger: Ledger) -> None:
         found = shown.find_element("css selector", "button")
         assert found.text == button
         found.click()
-        ui.WebDriverWait(shown, 30).until(lambda b: "asked and told" in b.title)
+        ui.WebDriverWait(shown, 30).until(lambda b: "Questions to" in b.title)
         assert ledger.paused is paused
         state = shown.find_element("css selector", "[role=status]").text
         assert state.startswith("Paused" if paused else "Not paused")

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from silot.errors import FileError, InputError, MismatchError, SilotError
 from silot.sites import kit as module
 from silot.sites.authority import Authority, Role, make_request, read_revocations, verify_member
+from silot.sites.engine import configure_startup
 from silot.sites.kit import Kit, begin_kit, complete_kit, provision
 from silot.sites.project import Project, Signed, sign
+from tests.lazily import package
 from tests.tiers import examples
 
 from .project import authority, private
@@ -158,6 +160,47 @@ def test_projects_that_cannot_be(tmp_path: Path, field: str, value: object) -> N
     file.write_text(json.dumps(body))
     with pytest.raises(InputError, match="project-field"):
         Project.load(file)
+
+
+LONG = ".".join(["department-of-medicine" * 2] * 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [("LOCALHOST", "localhost"), ("Server.Hospital.Example.", "server.hospital.example"),
+     ("10.0.0.5", "10.0.0.5"), ("::1", "::1"), ("[2001:DB8:0::1]", "2001:db8::1"),
+     ("ward_7", "ward_7"), (LONG, LONG)],
+)  # fmt: skip
+def test_addresses_of_a_server(tmp_path: Path, text: str, host: str) -> None:
+    """Its certificate has them as TLS compares them; its name there is another, and short."""
+    project = PROJECT.model_validate(PROJECT.model_dump() | {"host": text, "hosts": ["::2", "x.y"]})
+    _, kit = provision(project, tmp_path / "wards")
+    assert (kit.name, project.host) == ("server", host)
+    certificate = x509.load_pem_x509_certificate(kit.files[1].read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    shown = {*names.get_values_for_type(x509.DNSName),
+             *map(str, names.get_values_for_type(x509.IPAddress))}  # fmt: skip
+    assert shown == {host, "localhost", "::2", "x.y"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a b", "é.example", "fe80::1%eth0", "10.0.0.256", "a..b", "-a", "a" * 64, LONG + LONG,
+     "host:80", "[::1", "a/b", "a\n"],
+)  # fmt: skip
+def test_addresses_that_cannot_be(text: str) -> None:
+    with pytest.raises(ValueError, match="host"):
+        PROJECT.model_validate(PROJECT.model_dump() | {"host": text})
+
+
+@pytest.mark.parametrize("host", ["::1", "2001:db8::5", "127.0.0.1", "localhost", LONG])
+def test_the_engine_connects_to_the_address(host: str) -> None:
+    utils = package("nvflare.fuel.f3.drivers.net_utils", needs="nvflare")
+    project = PROJECT.model_copy(update={"host": host})
+    startup = configure_startup(project, "north", Role.SITE)["servers"][0]
+    params = utils.parse_url(f"grpcs://{startup['service']['target']}")
+    assert utils.get_address(params) == project.address
+    assert startup["identity"] == "server"
 
 
 def test_revoked_certificates(tmp_path: Path) -> None:

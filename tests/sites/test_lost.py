@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import resource
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import silot
-from silot import Holder
 from silot.api import connect as module
-from silot.errors import FileError, HolderError
+from silot.api import report
+from silot.errors import FileError, HolderError, SilotError
+from silot.federation import Holder
 from silot.federation.exchange import Limits
 from silot.privacy import Ledger
-from silot.sites.configuration import LOG
 from silot.sites.connection import Sites
 from silot.sites.journal import Journal
 from silot.sites.kit import Kit
 from silot.sites.runs import all_runs
+from silot.sites.trail import export_trail
 
-from .here import project_in, wire_of
+from .filling import Disk, small_disk
+from .here import project_in, site_at, wire_of
 
 pytestmark = pytest.mark.all_cases
 
@@ -56,7 +60,7 @@ def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kit:
     return made
 
 
-def when_full(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, size: int) -> None:
+def when_full(monkeypatch: pytest.MonkeyPatch, kind: object, name: str, size: int) -> None:
     """Have one function write to a full disk."""
     before = getattr(kind, name)
 
@@ -68,22 +72,19 @@ def when_full(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, size: int)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("code", ["log-unwritable", "ledger-disk"])
+@pytest.mark.parametrize("name", ["reply", "_note"])
 def test_a_site_whose_disk_is_full_tells_nothing(
-    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    sites = Sites(kit.identity(), wire_of(tmp_path), NAMES, limits=Limits(deadline=20))
+    sites = Sites(kit.identity(), wire_of(tmp_path), NAMES, limits=Limits(deadline=8))
     for each in NAMES:
         sites.about(each)
-    log = tmp_path / "kits" / "north" / "silot" / LOG
     with monkeypatch.context() as patched:
-        if code == "log-unwritable":
-            log.symlink_to("/dev/full")
-        else:
-            when_full(patched, Holder, "reply", 4096)
-        with pytest.raises(HolderError, match=code) as caught:
+        there = [site_at(tmp_path, each) for each in NAMES]
+        for kind in [Holder] if name == "reply" else there:
+            when_full(patched, kind, name, 4096)
+        with pytest.raises(HolderError, match="ledger-disk") as caught:
             silot.distance(*NAMES, federation=sites, **SKETCH)
-    log.unlink()
     # South may have told, and is charged.
     assert caught.value.run.privacy_mu < 0.3
     assert silot.distance(*NAMES, federation=sites, **SKETCH).converged
@@ -92,6 +93,9 @@ def test_a_site_whose_disk_is_full_tells_nothing(
         with Ledger(tmp_path / f"{each}.ledger", readonly=True) as ledger:
             ledger.verify()
             spent.append(ledger.spent)
+            # All that left is in the trail.
+            lines = [row.facts for row in ledger.read_latest("question")]
+            assert any("answer" in line for line in lines)
     # Once, though one was asked again.
     assert spent[0] == pytest.approx(spent[1])
 
@@ -155,3 +159,129 @@ def test_a_resumed_run_goes_the_way_it_went_without_a_site(
     assert asked_again == []
     with module.connect(kit.folder) as fresh:
         assert "south" not in asked(fresh).status
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    with small_disk(tmp_path / "disk") as made:
+        yield made
+
+
+def spent_at(folder: Path, name: str) -> float:
+    with Ledger(folder / f"{name}.ledger", readonly=True) as ledger:
+        ledger.verify()
+        ledger.check_place()
+        return ledger.spent
+
+
+@pytest.mark.parametrize("place", ["ledger", "head"])
+def test_an_account_on_a_full_disk_tells_nothing_and_goes_on(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The file of the ledger, whose questions are the trail, or the head that is noted outside."""
+    state = disk.folder / "state" if place == "head" else tmp_path / "state"
+    folder = disk.folder / "wards" if place == "ledger" else tmp_path / "wards"
+    folder.mkdir()
+    monkeypatch.setenv("SILOT_STATE", str(state))
+    rows = {name: (RNG.normal(size=(420, 3)), np.array(["a", "b"] * 210)) for name in NAMES}
+    made = project_in(folder, rows)
+    # What is slow once is over before the deadline counts.
+    first = Sites(made.identity(), wire_of(folder), NAMES)
+    before = silot.distance(*NAMES, federation=first, **SKETCH, seed=1).cost.privacy_mu
+    sites = Sites(made.identity(), wire_of(folder), NAMES, limits=Limits(deadline=6))
+    with disk.full():
+        with pytest.raises(HolderError) as caught:
+            silot.distance(*NAMES, federation=sites, **SKETCH)
+        assert caught.value.code in ("ledger-disk", "ledger-full", "ledger-head"), caught.value
+        told = caught.value.run.privacy_mu
+    found = silot.distance(*NAMES, federation=sites, **SKETCH)
+    assert told <= found.cost.privacy_mu
+    assert spent_at(folder, "north") == pytest.approx(spent_at(folder, "south"))
+    assert spent_at(folder, "north") == pytest.approx(np.hypot(before, found.cost.privacy_mu))
+    for each in NAMES:
+        with Ledger(folder / f"{each}.ledger", readonly=True) as ledger:
+            assert any("answer" in row.facts for row in ledger.read_latest("question"))
+
+
+def test_a_journal_on_a_full_disk_is_resumed_once_there_is_room(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SILOT_STATE", str(tmp_path / "state"))
+    rows = {name: (RNG.normal(size=(420, 3)), np.array(["a", "b"] * 210)) for name in NAMES}
+    made = project_in(tmp_path, rows)
+    calls = count()
+
+    def carried(_: Kit) -> Any:
+        through = wire_of(tmp_path)
+
+        def carry(name: str, data: bytes, seconds: float) -> bytes:
+            if next(calls) == 6:
+                disk.fill()
+            return through(name, data, seconds)
+
+        return carry
+
+    monkeypatch.setattr(module, "_wire", carried)
+    # The sites keep their account elsewhere than who asks its journal.
+    for each in NAMES:
+        site_at(tmp_path, each)
+    monkeypatch.setenv("SILOT_STATE", str(disk.folder / "asker"))
+    with pytest.raises(FileError, match="journal-unwritable"), module.connect(made.folder) as sites:
+        silot.distance(*NAMES, method="fedwad", support=300, federation=sites)
+    disk.make_room()
+    with module.resume(sites.run_id) as again:
+        found = silot.distance(*NAMES, method="fedwad", support=300, federation=again)
+    fresh = Sites(made.identity(), wire_of(tmp_path), NAMES)
+    assert found.value == silot.distance(
+        *NAMES, method="fedwad", support=300, federation=fresh
+    ).value  # fmt: skip
+
+
+def test_files_on_a_full_disk_are_written_whole_or_not_at_all(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report, a release, a trail and a copy of a ledger: a code, and the file of before stays."""
+    monkeypatch.setenv("SILOT_STATE", str(tmp_path / "state"))
+    found = silot.distance(RNG.normal(size=(60, 2)), RNG.normal(size=(60, 2)))
+    made = project_in(tmp_path, {"north": (RNG.normal(size=(420, 3)), np.array(["a", "b"] * 210))})
+    kit = Kit.load(tmp_path / "kits" / "north")
+    with Ledger(tmp_path / "north.ledger") as ledger:
+        for number in range(200):
+            ledger.log_question({"asker": made.name, "round": number, "question": "moments",
+                                 "level": "statistics", "bytes": 10, "mu": 0.0})  # fmt: skip
+    wards = silot.Schema.of({"columns": {"x": {"kind": "number", "range": [-9, 9]}}})
+    table = wards.measure(pd.DataFrame({"x": RNG.normal(size=600)}))
+
+    def write_trail(path: Path, format: Any) -> None:
+        with Ledger(tmp_path / "north.ledger", readonly=True) as ledger:
+            export_trail(ledger, kit, path, format, 0, ledger.size - 1)
+
+    def back_up(path: Path) -> None:
+        with Ledger(tmp_path / "north.ledger", readonly=True) as ledger:
+            ledger.backup(path)
+
+    writers: dict[str, Callable[[Path], object]] = {
+        "report.html": lambda path: report.write(path, found),
+        "north.release": lambda path: silot.release(
+            table, path, name="north", ledger=tmp_path / "release.ledger"
+        ),
+        "trail.json": lambda path: write_trail(path, "json"),
+        "trail.csv": lambda path: write_trail(path, "csv"),
+        "trail.xlsx": lambda path: write_trail(path, "xlsx"),
+        "copy.ledger": back_up,
+    }
+    for name, write in writers.items():
+        path = disk.folder / name
+        with disk.full(), pytest.raises(SilotError) as caught:
+            write(path)
+        assert caught.value.code in ("file-unwritable", "ledger-full", "ledger-disk"), (
+            name,
+            caught,
+        )
+        assert list(disk.folder.iterdir()) == [], name
+        write(path)
+        assert path.stat().st_size > 0
+        path.unlink()
+    # The release was charged before its file failed, and is the same afterwards.
+    with Ledger(tmp_path / "release.ledger", readonly=True) as ledger:
+        assert sum(row.event == "reserve" for row in ledger.entries()) == 1

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy, Teacher
+from silot import Measure, Policy
 from silot.distances.methods import list_comparisons
 from silot.distances.pooled import Pooled
 from silot.distances.sketches.sketch import Sketching
+from silot.distillation import Teacher
+from silot.federation import Holder, LocalFederation
 from silot.federation import party as module
 from silot.federation.question import decode_question, question_kinds
 from silot.federation.run import Clock, Progress, Reply, Runtime, run
@@ -138,7 +140,7 @@ LINKS = {
 }  # fmt: skip
 TRAINING = "count-labelled evaluate-combination mean-features spread train-model"
 # Of two holders: "private" compares one with data of the asker.
-METHODS = [name for name, kind in silot.METHODS.items() if kind.asks and name != "private"]
+METHODS = [name for name, kind in silot.api.METHODS.items() if kind.asks and name != "private"]
 
 
 def distance(method: str = "direct", **options: Any) -> Callable[[Any], Any]:
@@ -180,7 +182,7 @@ def counts(own: Measure | None, **options: Any) -> Callable[[Any], Any]:
 
 
 def sketched(**options: Any) -> Callable[[Any], Any]:
-    return lambda fed: silot.sketches(fed, **options)
+    return lambda fed: silot.api.sketches(fed, **options)
 
 
 def linked(method: str) -> Callable[[Any], Any]:
@@ -200,7 +202,7 @@ def distilled(**options: Any) -> Callable[[Any], Any]:
         with torch.no_grad():
             model.weight.fill_(0.1)
             model.bias.fill_(0.0)
-        space = silot.LabelSpace.one_hot(["sick", "well"])
+        space = silot.distillation.LabelSpace.one_hot(["sick", "well"])
         how = {"epochs": 2, "question_batch": 128} | options
         return silot.distill(model, fed, PUBLIC.points, labels=space, **how)
 
@@ -277,9 +279,9 @@ CASES = {
     "cluster": Case(
         lambda fed: silot.cluster(fed), "records"
     ),
-    "plan": Case(lambda fed: silot.plan(fed, MINE), "describe labelled-records"),
-    "plan labels": Case(
-        lambda fed: silot.plan(fed, MINE, labels=True), "class-sizes labelled-records"
+    "compare": Case(lambda fed: silot.compare(fed, MINE), "describe labelled-records"),
+    "compare labels": Case(
+        lambda fed: silot.compare(fed, MINE, labels=True), "class-sizes labelled-records"
     ),
     "coreset": Case(coreset(), "describe distance-to interpolate-by-class"),
     "coreset of a few a round": Case(
@@ -299,7 +301,7 @@ CASES = {
     "pooled labels": Case(pooled(labels=True), "describe interpolant-costs moments"),
     "pooled hidden": Case(pooled(hidden=True), "describe interpolant-costs moments"),
     "pooled one": Case(
-        lambda fed: run(Pooled().among(["south"], silot.Own(MINE)), fed),
+        lambda fed: run(Pooled().among(["south"], silot.federation.Own(MINE)), fed),
         "describe interpolant-distance moments",
     ),
     "records": Case(records(), "describe screen-records"),

@@ -55,15 +55,17 @@ class Server:
 
 
 class Line:
-    """A connection, as the engine has it."""
+    """A connection of the server."""
 
     def __init__(self, kit: Kit) -> None:
-        shown = {"x509_pem_cert": [kit.identity().credential.certificate]}
-        self.conn, self.cut = self, False
-        self.context: Any = SimpleNamespace(auth_context=lambda: shown)
+        self.certificate, self.code = kit.identity().credential.certificate, ""
 
-    def close(self) -> None:
-        self.cut, self.context = True, None
+    def end(self, code: str) -> None:
+        self.code = code
+
+
+def driver(*lines: Line) -> Any:
+    return SimpleNamespace(lines=list(lines), sweep=lambda: None)
 
 
 @pytest.fixture
@@ -78,9 +80,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(made: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
-    # Nobody listens here, and this process must not end.
-    monkeypatch.setattr("silot.sites.flare._exit_unless_listening", lambda kit: None)
     cell = Cell(made)
+    monkeypatch.setattr("silot.sites.flare.find_drivers", lambda _: [driver()])
     engine = SimpleNamespace(get_cell=lambda: cell, server=Server())
     context = SimpleNamespace(get_engine=lambda: engine)
     flare.ServerComponent().handle_event(flare.EventType.SYSTEM_START, context)
@@ -175,34 +176,29 @@ def test_a_broken_list_lets_nobody_through(made: Path, carry: Any) -> None:
 
 def test_lines_of_a_revoked_site_are_cut_once_it_could_hear_why(made: Path) -> None:
     kits = [Kit.load(made / "kits" / name) for name in ("north", "south", "asker")]
-    lines, now = [Line(kit) for kit in kits], [0.0]
-    manager = SimpleNamespace(sfm_conns=dict(enumerate(lines)))
-    cell = SimpleNamespace(
-        core_cell=SimpleNamespace(communicator=SimpleNamespace(conn_manager=manager))
-    )
+    server, now = driver(*map(Line, kits)), [0.0]
     own = Kit.load(made / "coordinator/server").identity()
-    looking = flare.ConnectionGuard(cell, Server(), own, lambda: now[0])
+    looking = flare.ConnectionGuard(server, Server(), own, lambda: now[0])
 
-    def cut() -> list[bool]:
+    def codes() -> list[str]:
         looking.check()
-        return [line.cut for line in lines]
+        return [line.code for line in server.lines]
 
-    assert cut() == [False] * 3
+    assert codes() == [""] * 3
     revoke(made, "north", "asker")
-    assert cut() == [False] * 3
+    assert codes() == [""] * 3
     now[0] = 31.0
-    assert cut() == [True, False, False]
-    # It may come back, and is cut at once.
-    manager.sfm_conns[3] = back = Line(kits[0])
-    looking.check()
-    assert back.cut
+    assert codes() == ["certificate-revoked", "", ""]
+    # It may come back, and ends at once.
+    server.lines.append(Line(kits[0]))
+    assert codes() == ["certificate-revoked", "", "", "certificate-revoked"]
     # A list that cannot be read revokes nobody: each message is refused, with a code.
     (made / "coordinator/server/silot/revoked.crl").write_bytes(b"none")
-    assert cut() == [True, False, False]
+    server.lines.append(Line(kits[0]))
+    assert codes()[-1] == ""
 
 
 def test_a_server_that_was_heard_too_early_signs_what_it_sends() -> None:
-    server, none = Server(), SimpleNamespace(conn_manager=SimpleNamespace(sfm_conns={}))
-    cell = SimpleNamespace(core_cell=SimpleNamespace(communicator=none))
-    flare.ConnectionGuard(cell, server, None).check()  # type: ignore[arg-type]
+    server = Server()
+    flare.ConnectionGuard(driver(), server, None).check()  # type: ignore[arg-type]
     assert server.my_own_token_signature is None

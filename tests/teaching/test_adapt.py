@@ -18,7 +18,7 @@ from silot.federation.question import decode_question
 from silot.privacy import Ledger
 from silot.teaching.adapt import Adapt
 from silot.teaching.costs import NoEligibleSource
-from silot.teaching.federated import Combination, ModelSpec, combine
+from silot.teaching.federated import Model, ModelSpec
 from silot.teaching.federated.questions import CountLabelled, TrainModel
 from silot.teaching.plan import evaluate
 from silot.teaching.questions import ClassFeatures, ScoreModels
@@ -135,8 +135,9 @@ def test_accuracies_are_those_of_the_models_that_are_returned() -> None:
         weights = weights if weights.any() else np.eye(6)[NAMES.index(name)]
         used = np.flatnonzero(weights)
         own = np.stack([found.parameters[NAMES[k]] for k in used])
-        expected = combine(SPEC, own, weights[used], x)
-        np.testing.assert_allclose(found.probabilities(name, x), expected)
+        mixed = Model(spec=SPEC, classes=found.classes, parameters=own, weights=weights[used])
+        expected = mixed.predict_proba(x)
+        np.testing.assert_allclose(found.predict_proba(name, x), expected)
     x, truth, _ = records()["d0"]
     assert (found.predict("d0", x) == truth).mean() > 0.9
     with pytest.raises(InputError) as caught:
@@ -190,12 +191,12 @@ def test_a_device_that_dies_before_is_missing(kind: type[Question]) -> None:
     [
         lambda a: Answer({**a.arrays, "parameters": a.arrays["parameters"][:-1]}, a.scalars),
         lambda a: Answer({**a.arrays, "parameters": a.arrays["parameters"] * np.nan}, a.scalars),
-        lambda a: Answer({"parameters": a.arrays["parameters"]}, a.scalars),
+        lambda a: Answer({}, a.scalars),
         lambda a: Answer(a.arrays, {**a.scalars, "held_out": 1.5}),
         lambda a: Answer(a.arrays, {**a.scalars, "error": "none"}),
         lambda _: Answer(),
     ],
-    ids=["short", "nan", "no-class-errors", "error-above-1", "error-text", "empty"],
+    ids=["short", "nan", "no-parameters", "error-above-1", "error-text", "empty"],
 )
 def test_a_model_that_is_none_is_not_used(change: Any) -> None:
     found = run({"d1": Broken(holder("d1"), TrainModel, change)})
@@ -289,7 +290,7 @@ def test_other_markers_and_classes_as_devices_name_them() -> None:
     assert found.accuracies == plain().accuracies
 
 
-def test_the_bill_has_the_models_and_the_disclosure_their_level() -> None:
+def test_the_cost_has_the_models_and_the_disclosure_their_level() -> None:
     found = plain()
     assert found.disclosure == "record"
     models = 8 * SPEC.size
@@ -325,7 +326,7 @@ def test_adjusting_to_the_proportions_of_a_target_uses_them() -> None:
     counts = np.array([[(names == str(k)).sum() for k in range(10)] for names in labels])
     trained = (counts + 0.1) / (counts.sum(axis=1, keepdims=True) + 1.0)
     model = found.models["d4"]
-    assert isinstance(model, Combination)
+    assert isinstance(model, Model)
     assert model.factors is not None
     # Five records of the senders' shares on top of 200.
     every = np.array([[(records()[k][2] == str(c)).sum() for c in range(10)] for k in NAMES[:3]])
@@ -540,7 +541,7 @@ def test_a_source_that_only_guesses_is_named() -> None:
         "new": Measure(x[300:]),
     }
     status = silot.adapt(devices, model="logistic").status
-    assert "no better than naming its largest class: noise." in status
+    assert "no better than always predicting its largest class: noise." in status
 
 
 @pytest.mark.heavy
@@ -581,9 +582,9 @@ def test_a_source_that_contradicts_the_others_is_named_and_not_used(seed: int) -
     assert found.contrary == ("c",)
     assert {i for i, target, _ in found.plan.links if target == "t"} == {"a", "b"}
     assert found.accuracy is not None and found.accuracy > 0.85
-    assert "contrary, and not used by others: c" in found.status
+    assert "worse than guessing, and not used by others: c" in found.status
     # What the others say of its classes is not what it says of them.
-    own = found.models["c"].probabilities(sources[2].points).argmax(axis=1)
+    own = found.models["c"].predict_proba(sources[2].points).argmax(axis=1)
     assert (np.array(found.classes)[own] == sources[2].labels).mean() > 0.85
 
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from evidence.speed.links import _plain
 from silot.errors import InputError, MismatchError, SilotError
-from silot.teaching import location
+from silot.teaching import exact
 from silot.teaching.costs import LinkCosts, NoEligibleSource
 from silot.teaching.exact import solve_exact
-from silot.teaching.location import Schedule, branch
 from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate
 from silot.teaching.solve import links
 from tests.teaching.networks import KINDS, brute_force, network, small_networks
@@ -118,33 +117,11 @@ def test_larger_networks_are_proven_optimal(kind: str, eligible: str) -> None:
         assert value >= plan.objective - 1e-9
 
 
-def test_multipliers_never_exceed_the_optimum() -> None:
-    for seed in range(20):
-        costs = network("dear sources", 7, seed, eligible="all")
-        problem = location.Problem.of(
-            costs.phi[0] * costs.source, costs.links, costs.eligible, None
-        )
-        bound, _ = location.multipliers(problem, 100.0, Schedule(200))
-        assert bound + problem.constant <= brute_force(costs) + 1e-9
-
-
 @given(small_networks(), st.sampled_from((None, 0.5, 4.0)))
 def test_branching_equals_brute_force(costs: LinkCosts, price: float | None) -> None:
     options = {} if price is None else {"allow_unserved": price}
-    first = iter([True])
-
-    def all_open(problem: location.Problem, start: np.ndarray) -> np.ndarray:
-        return np.isfinite(problem.opening) if next(first, False) else start
-
-    # Begin with the plan that opens all there is, and no prices.
-    with (
-        mock.patch.object(location, "improve", all_open),
-        mock.patch.object(
-            location,
-            "multipliers",
-            lambda problem, *_: (-np.inf, np.zeros(len(problem.outside))),
-        ),
-    ):
+    # Without local search.
+    with mock.patch.object(exact, "improve", lambda _, start: start):
         plan = solved(costs, **options)
     best = brute_force(costs, price)
     if plan is None:
@@ -169,41 +146,6 @@ def test_branching_and_programming_agree(kind: str, eligible: str) -> None:
     assert rough.objective <= plan.objective + 0.05 * max(1.0, abs(plan.objective)) + 1e-9
     assert rough.gap <= 0.05
     assert rough.details["nodes"] <= plan.details["nodes"]
-
-
-def test_branching_finds_what_is_only_just_better() -> None:
-    for seed in range(10):
-        costs = network("alike", 20, seed, eligible="all")
-        best = solve_exact(costs).objective
-        assert best == pytest.approx(_plain(costs, 60.0).objective, rel=1e-7)
-        problem = location.Problem.of(
-            costs.phi[0] * costs.source, costs.links, costs.eligible, None
-        )
-        lowest, prices = best - problem.constant, np.zeros(20)
-        shifted = dataclasses.replace(problem, constant=0.0)
-        for more in (1e-6, 0.1, 1.0):
-            # Local search may not help.
-            with mock.patch.object(location, "improve", lambda *parts: parts[-1]):
-                found = branch(shifted, prices, upper=lowest + more, room=0.0, time_limit=20.0)
-            assert found.open is not None
-            assert problem.value(found.open) == pytest.approx(best, rel=1e-12)
-            assert found.bound == pytest.approx(lowest, rel=1e-9)
-            rough = branch(shifted, prices, upper=lowest + more, room=0.1 * best, time_limit=20.0)
-            assert rough.bound <= lowest * (1 + 1e-12)
-            value = best + more if rough.open is None else problem.value(rough.open)
-            assert value - problem.constant - rough.bound <= 0.1 * best + 1e-9
-        none = branch(shifted, prices, upper=lowest, room=0.0, time_limit=20.0)
-        assert none.open is None
-        assert none.bound == pytest.approx(lowest, rel=1e-12)
-
-
-def test_branching_finds_better_than_local_search() -> None:
-    costs = network("alike", 70, 5, eligible="all")
-    plan, rough = solved(costs), solved(costs, gap=0.5)
-    assert plan is not None
-    assert rough is not None
-    assert plan.details["nodes"] > 10
-    assert plan.objective < rough.objective - 1e-6
 
 
 def test_a_time_limit_leaves_a_plan_a_bound_and_words() -> None:

@@ -17,7 +17,7 @@ from silot.teaching.costs import LinkCosts
 from silot.teaching.network_figure import crossings, layout
 from silot.teaching.plan import LinkPlan, LinkTerms
 from tests.lazily import package
-from tests.render.test_report import Page, svgs
+from tests.render.test_report import Page, addresses, svgs
 
 matplotlib = package("matplotlib")
 
@@ -121,7 +121,10 @@ def test_links_of_one_source_a_target_never_cross() -> None:
 @pytest.mark.heavy
 def test_the_report_has_its_sections_and_links_to_them() -> None:
     found = page()
-    assert found.sections == ["network", "devices", "objective", "costs", "terms"]
+    assert found.sections == [
+        "who-teaches-whom", "devices", "what-the-plan-costs", "what-pairs-of-devices-cost",
+        "how-to-read-this",
+    ]  # fmt: skip
     assert {str(a["href"]) for a in found.all("a")} == {f"#{name}" for name in found.sections}
 
 
@@ -136,7 +139,7 @@ def test_the_summary_says_who_trains_and_whether_it_is_the_best() -> None:
     assert "no plan costs less than 1 (gap 50 %)" in short.replace("1.000", "1")
     assert "Not proven optimal: stopped: raise time_limit" in short
     blind = page(optimal=False, lower_bound=-np.inf, gap=np.inf, status="rounded").text
-    assert "how much less another plan could cost is not known" in blind
+    assert "not known how much less another plan could cost" in blind
 
 
 @pytest.mark.heavy
@@ -149,16 +152,16 @@ def test_every_link_is_in_the_drawing_and_in_the_table() -> None:
     alt = str(found.all("img")[0]["alt"])
     for source, target, weight in plan.links:
         assert f"{source} to {target} with weight {weight:.2f}" in alt
-        assert f"{target} {source} {weight:.3f}" in found.text
-    assert drawn.count("opacity: 0.75") == len(plan.links)
+        assert f"{source} {target} {weight:.3f}" in found.text
+    assert drawn.count("opacity:0.75") == len(plan.links)
 
 
 @pytest.mark.heavy
 def test_sources_targets_and_the_unserved_differ_in_shape() -> None:
     plan, costs = network(7, unserved=1)
     found = Page(render(plan, costs))
-    assert f"{plan.unserved[0]} is served by nobody" in found.text
-    assert "Diamonds are targets that nobody serves." in found.text
+    assert f"{plan.unserved[0]} is not served" in found.text
+    assert "Diamonds are targets without a model." in found.text
     assert "target, unserved" in found.text
     assert "Diamonds" not in page(7).text
 
@@ -194,7 +197,7 @@ def test_names_are_text_and_nothing_else() -> None:
 @pytest.mark.heavy
 def test_nothing_is_loaded_from_anywhere() -> None:
     text = render(*network(6))
-    assert "http:" not in text and "https:" not in text and "url(" not in text
+    assert not addresses(text)
     for tag, attributes in Page(text).tags:
         assert (attributes.get("src") or "data:").startswith("data:"), tag
         href = attributes.get("href") or "#"
@@ -231,7 +234,7 @@ def test_barred_links_and_what_averaging_saves_are_shown() -> None:
         names=plan.names,
     )
     found = Page(render(plan, barred))
-    assert "averaging \u22120.5" in str(found.all("img")[1]["alt"])
+    assert "averaging -0.5" in found.text
     assert "Grey pairs do not count or may not be linked." in found.text
 
 

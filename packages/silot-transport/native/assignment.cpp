@@ -14,7 +14,7 @@ namespace SILOT_SET {
 namespace {
 
 // Passes of row reduction: more leave fewer rows to the longer paths, and settle little by then.
-constexpr int passes = 4;
+constexpr int passes = 3;
 // How often lists of cells are widened, and how many times longer than asked for the first may be:
 // many costs may be alike.
 constexpr int rounds = 8, longer = 4;
@@ -350,33 +350,36 @@ Effort assign_single(Int n, const float* cost, float* u, float* v, Int* column) 
 
 bool settle(Int n, const double* cost, double* u, double* v, const Int* column) {
     const auto costs = [&](Int i) { return cost + static_cast<std::size_t>(i) * n; };
-    std::vector<Int> row(n), queue(n), looks(n, 0);
-    std::vector<char> waits(n, 1);
+    std::vector<Int> row(n), looks(n, 0);
     double scale = 0.0;
     for (Int i = 0; i < n; ++i) {
         row[column[i]] = i;
-        queue[i] = i;
         scale = std::max(scale, std::abs(costs(i)[column[i]]));
         scale = std::max(scale, std::abs(v[i]));
     }
     const double least = 4.0 * std::numeric_limits<double>::epsilon() * scale;
     constexpr Int W = lanes<double>();
+    // How long the path to the column of each row is, by reduced costs, where it was not looked at
+    // since. Where u is optimal no path is shortened later, as Dijkstra saw.
+    const double far = far_away<double>();
+    const std::vector<double> none(n, 0.0);
+    std::vector<double> reach(n);
+    const auto wait = [&](Int i) { reach[i] = v[column[i]] - costs(i)[column[i]] + u[i]; };
+    for (Int i = 0; i < n; ++i) wait(i);
     // Each look at a row settles one more edge of every shortest path; paths are short.
-    constexpr Int most = 64;
-    for (std::size_t next = 0; next < queue.size(); ++next) {
-        const Int i = queue[next];
-        waits[i] = 0;
+    constexpr int most = 64;
+    while (true) {
+        const Least<double> next = two_least(reach.data(), none.data(), n);
+        if (next.first >= far) break;
+        const Int i = next.at;
+        reach[i] = far;
         if (++looks[i] > most) return false;
         const double* c = costs(i);
         const double own = v[column[i]] - c[column[i]] + least;
         const auto lower = [&](Int j) {
             if (j == column[i] || c[j] + own >= v[j]) return;
             v[j] = c[j] + own - least;
-            const Int k = row[j];
-            if (!waits[k]) {
-                waits[k] = 1;
-                queue.push_back(k);
-            }
+            wait(row[j]);
         };
         Int j = 0;
         for (; j + W <= n; j += W) {
@@ -429,7 +432,10 @@ Effort assign_mixed(Int n, const double* cost, double* u, double* v, Int* column
     Effort effort = assign_single(n, narrow.get(), u_narrow.data(), v_narrow.data(), column);
     narrow.reset();
     std::vector<double> start(n);
-    for (Int j = 0; j < n; ++j) start[j] = v[j] + range * static_cast<double>(v_narrow[j]);
+    for (Int j = 0; j < n; ++j) {
+        start[j] = v[j] + range * static_cast<double>(v_narrow[j]);
+        u[j] += range * static_cast<double>(u_narrow[j]);
+    }
     std::copy(start.begin(), start.end(), v);
     if (settle(n, cost, u, v, column)) return effort;
     // Costs that are alike to seven digits: what was found is where to start from.

@@ -74,7 +74,8 @@ struct Kernels {
                           Effort* effort);
 
     // Feasible potentials that are tight on an optimal assignment, by shortest paths from v;
-    // false where the assignment is not optimal, or the paths do not settle.
+    // false where the assignment is not optimal, or the paths do not settle. It is fast where u is
+    // near the optimal one.
     bool (*settle)(Int n, const double* cost, double* u, double* v, const Int* column);
 
     // Potentials near the optimal ones of transport of whole masses a (n) to b (m).

@@ -42,16 +42,20 @@ inline Least<T> two_least(const T* SILOT_RESTRICT c, const T* SILOT_RESTRICT v, 
             next[k] = next[k] < high ? next[k] : high;
         }
     }
-    T first = std::numeric_limits<T>::max(), second = first;
-    const auto take = [&](T x) {
+    // Halves are folded, since one value after the other waits for the one before.
+    for (Int half = W / 2; half > 0; half /= 2) {
+        for (Int k = 0; k < half; ++k) {
+            const T high = std::max(low[k], low[k + half]);
+            low[k] = std::min(low[k], low[k + half]);
+            next[k] = std::min(high, std::min(next[k], next[k + half]));
+        }
+    }
+    T first = low[0], second = next[0];
+    for (; j < m; ++j) {
+        const T x = c[j] - v[j];
         second = x < first ? first : std::min(second, x);
         first = std::min(first, x);
-    };
-    for (Int k = 0; k < W; ++k) {
-        take(low[k]);
-        take(next[k]);
     }
-    for (; j < m; ++j) take(c[j] - v[j]);
     Int at = 0;
     for (; at + W <= m; at += W) {
         int any = 0;
@@ -60,6 +64,24 @@ inline Least<T> two_least(const T* SILOT_RESTRICT c, const T* SILOT_RESTRICT v, 
     }
     while (at + 1 < m && !(c[at] - v[at] <= first)) ++at;
     return {first, second, at};
+}
+
+// The least value of c - v.
+template <class T>
+inline T least(const T* SILOT_RESTRICT c, const T* SILOT_RESTRICT v, Int m) {
+    constexpr Int W = lanes<T>();
+    T low[W];
+    std::fill(low, low + W, std::numeric_limits<T>::max());
+    Int j = 0;
+    for (; j + W <= m; j += W)
+        for (Int k = 0; k < W; ++k) {
+            const T x = c[j + k] - v[j + k];
+            low[k] = x < low[k] ? x : low[k];
+        }
+    for (Int k = 0; j < m; ++j, ++k) low[k] = std::min(low[k], c[j] - v[j]);
+    for (Int half = W / 2; half > 0; half /= 2)
+        for (Int k = 0; k < half; ++k) low[k] = std::min(low[k], low[k + half]);
+    return low[0];
 }
 
 // Distances over this row: d[j] = min(d[j], c[j] - v[j] + shift). Returns the least d.

@@ -16,6 +16,8 @@ namespace {
 
 // Cells of a row that one look at it returns: the least of each residue of this number.
 constexpr Int residues = 16;
+// Cells of a row up to which reading all of it takes no longer than reading its list.
+constexpr Int short_row = 240;
 
 struct Matrix {
     const double* cost;
@@ -38,7 +40,10 @@ class Simplex : public Tree<Matrix> {
         list_cells();
         build_tree(plan_greedily());
         refresh();
-        pivot_on_lists(block_, false);
+        if (m_ <= short_row)
+            pivot_on_short_rows();
+        else
+            pivot_on_lists(block_, false);
         do {
             refresh();  // sums of many steps drift
         } while (pivot_on_rows());
@@ -111,6 +116,29 @@ class Simplex : public Tree<Matrix> {
             for (const Int i : {first[j], second[j]}) arcs_[end[i]++] = {i, n_ + j, cost_.row(i)[j]};
     }
 
+    // Pivots on the least cell of some whole rows at a time, until none is negative.
+    void pivot_on_short_rows() {
+        const Int block = std::max<Int>(3, static_cast<Int>(0.3 * std::sqrt(double(n_))));
+        Int i = 0;
+        for (Int idle = 0; idle < n_;) {
+            double best = 0.0;
+            Int row = -1;
+            for (Int k = 0; k < block; ++k) {
+                const double value = least(cost_.row(i), v_, m_) - potential_[i];
+                if (value < best) best = value, row = i;
+                i = i + 1 == n_ ? 0 : i + 1;
+                ++idle;
+            }
+            if (row < 0) continue;
+            const Int j = two_least(cost_.row(row), v_, m_).at;
+            const Arc arc = {row, n_ + j, cost_.row(row)[j]};
+            const double value = reduced(arc);
+            if (!(value < 0.0) || !is_negative(value, arc)) continue;
+            idle = 0;
+            pivot(arc, value);
+        }
+    }
+
     // Pivots on whole rows, some at a time, until all of them in turn have no negative cell; whether
     // there was any.
     bool pivot_on_rows() {
@@ -139,9 +167,9 @@ class Simplex : public Tree<Matrix> {
     Int block_ = std::max<Int>(4, static_cast<Int>(std::sqrt(double(n_)) / 2));
 };
 
-// Points of the smaller side from which on a problem of a part of the points comes first, and one of
-// how many is in that part.
-constexpr Int coarsest = 160, part = 4;
+// Points of the smaller side from which on sweeps pay, and from which on a problem of a part of the
+// points comes first; one of how many is in that part.
+constexpr Int fewest_swept = 160, coarsest = 400, part = 4;
 // Part of the mass that is nearly all.
 constexpr double nearly_all = 0.9;
 // Costs to so many points say which others a point is like.
@@ -174,9 +202,12 @@ class Start {
 
     void find() {
         find_least();
-        if (std::min(n_, m_) < coarsest || fits_least_cells()) return;
-        solve_part();
-        make_feasible();
+        const Int fewest = std::min(n_, m_);
+        if (fewest < fewest_swept || fits_least_cells()) return;
+        if (fewest >= coarsest) {
+            solve_part();
+            make_feasible();
+        }
         const std::vector<double> u(u_, u_ + n_), v(v_, v_ + m_);
         const double before = dual();
         sweep_softly();
@@ -188,15 +219,7 @@ class Start {
 
     // The highest u below the costs less v.
     void make_feasible() {
-        for (Int i = 0; i < n_; ++i) {
-            const double* SILOT_RESTRICT c = row(i);
-            double least = far_away<double>();
-            for (Int j = 0; j < m_; ++j) {
-                const double x = c[j] - v_[j];
-                least = x < least ? x : least;
-            }
-            u_[i] = least;
-        }
+        for (Int i = 0; i < n_; ++i) u_[i] = least(row(i), v_, m_);
     }
 
   private:

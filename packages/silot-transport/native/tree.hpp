@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -98,11 +100,10 @@ class Tree {
             room_[j] -= mass;
             cells.push_back({i, n_ + j, mass});
         };
-        std::vector<std::pair<float, Int>> order(arcs_.size());
-        for (std::size_t k = 0; k < arcs_.size(); ++k)
-            order[k] = {static_cast<float>(reduced(arcs_[k])), static_cast<Int>(k)};
-        std::sort(order.begin(), order.end());
-        for (const auto& [value, k] : order) send(arcs_[k].row, arcs_[k].column - n_);
+        for (const std::uint64_t key : sort_arcs()) {
+            const Arc& arc = arcs_[static_cast<std::uint32_t>(key)];
+            send(arc.row, arc.column - n_);
+        }
         std::vector<Int> open;
         for (Int j = 0; j < m_; ++j)
             if (room_[j] > 0) open.push_back(j);
@@ -137,6 +138,33 @@ class Tree {
         }
         forest.begin[root_] = static_cast<Int>(forest.near.size());
         return forest;
+    }
+
+    // Numbers of the arcs by their reduced costs in float32, which are the upper halves: sorted by
+    // three times 11 bits (radix sort), several times as fast as by comparison.
+    std::vector<std::uint64_t> sort_arcs() const {
+        constexpr std::uint32_t digit = 2047;
+        std::vector<std::uint64_t> keys(arcs_.size()), sorted(arcs_.size());
+        std::vector<std::uint32_t> starts(3 * (digit + 1), 0);
+        for (std::size_t k = 0; k < arcs_.size(); ++k) {
+            const float value = static_cast<float>(reduced(arcs_[k]));
+            std::uint32_t bits;
+            std::memcpy(&bits, &value, sizeof bits);
+            // In the order of the values, negative ones first.
+            bits ^= bits >> 31 ? 0xffffffffu : 0x80000000u;
+            keys[k] = static_cast<std::uint64_t>(bits) << 32 | k;
+            for (int pass = 0; pass < 3; ++pass)
+                ++starts[pass * (digit + 1) + (bits >> 11 * pass & digit)];
+        }
+        for (int pass = 0; pass < 3; ++pass) {
+            std::uint32_t* const start = &starts[pass * (digit + 1)];
+            std::uint32_t before = 0;
+            for (std::uint32_t d = 0; d <= digit; ++d) before += std::exchange(start[d], before);
+            for (const std::uint64_t key : keys)
+                sorted[start[key >> (32 + 11 * pass) & digit]++] = key;
+            keys.swap(sorted);
+        }
+        return keys;
     }
 
     // The trees of the forest hang from the root by arcs that never carry mass; each keeps the mean

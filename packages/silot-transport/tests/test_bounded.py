@@ -267,7 +267,7 @@ def test_bounds_of_no_time_at_all_hold() -> None:
     x, y, b = gaussian(rng, 900, 4), gaussian(rng, 800, 4), weights(rng, "any", 800)
     plan = bounded_plan(x, y, None, b, gap=0.0, time_limit=1e-9)
     check(plan, x, y, None, b, 2)
-    assert not plan.optimal and "time_limit" in plan.status
+    assert not plan.optimal and "time limit" in plan.status
     assert bounded_plan(x, y, None, b, gap=0.0, time_limit=60.0).optimal
 
 

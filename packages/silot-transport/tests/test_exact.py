@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -13,7 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot_transport import ExactPlan, _native, cost_matrix, exact_plan, mean_bound, plan_from_cost
+from silot_transport import (
+    ExactPlan,
+    _native,
+    bounded_plan,
+    cost_matrix,
+    exact_plan,
+    mean_bound,
+    plan_from_cost,
+)
 from silot_transport import _solvers as solvers
 from silot_transport import exact as exact_module
 from silot_transport._solvers import (
@@ -793,6 +803,34 @@ def test_costs_all_equal_are_solved() -> None:
         assert result.optimal
 
 
+@pytest.mark.parametrize("offset", [0.0, -3.0])
+def test_equal_rows_and_columns_of_costs_are_solved_as_one(offset: float) -> None:
+    rng = np.random.default_rng(8)
+    few = rng.random((7, 9)) + offset
+    rows, cols = rng.integers(7, size=150), rng.integers(9, size=120)
+    matrix, a, b = (
+        few[np.ix_(rows, cols)],
+        rng.random(150) * (rng.random(150) > 0.1),
+        rng.random(120),
+    )
+    result = plan_from_cost(matrix, a, b)
+    a, b = a / a.sum(), b / b.sum()
+    masses = np.bincount(rows, a, 7), np.bincount(cols, b, 9)
+    assert result.optimal
+    assert result.cost == pytest.approx(cost_of_matrix(few - offset, *masses) + offset, rel=1e-9)
+    plan = result.plan.toarray()
+    assert np.allclose(plan.sum(axis=1), a) and np.allclose(plan.sum(axis=0), b)
+    assert float((plan * matrix).sum()) == pytest.approx(result.cost, rel=1e-9)
+    f, g = result.potentials
+    assert (f[:, None] + g <= matrix + 1e-11).all()
+    # Rows of one cost in the first column, and of one sum, need not be equal.
+    matrix[:, 0] = 1.0
+    matrix[0, 1:3] = matrix[1, 1:3] + [0.25, -0.25]
+    assert plan_from_cost(matrix, a, b).cost == pytest.approx(
+        cost_of_matrix(matrix - min(offset, 0.0), a, b) + min(offset, 0.0), rel=1e-9
+    )
+
+
 def test_arguments_are_left_unchanged() -> None:
     pair = drawn(8, 9, 2, "random")
     copies = [np.array(array) for array in pair.arrays]
@@ -903,6 +941,21 @@ def test_bounds_hold_of_the_numbers_that_were_given(seed: int, kind: str, n: int
     if n == 1:
         line = exact_plan(x, y, p=1)
         assert Fraction(line.lower_cost) ** 2 <= optimum <= Fraction(line.upper_cost) ** 2
+
+
+@pytest.mark.parametrize("scale", [1e-155, 1e-161, 1e-170, 1e-250, 1e-305, 1e140, 4e149])
+@pytest.mark.parametrize(("m", "d"), [(60, 5), (60, 1), (70, 2)])
+@pytest.mark.parametrize("solve", [exact_plan, bounded_plan, partial(exact_plan, p=1)])
+def test_a_distance_keeps_its_digits_at_any_scale(
+    solve: Callable[..., ExactPlan], m: int, d: int, scale: float
+) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(-2, 2, (60, d)), rng.uniform(-1, 2, (m, d))
+    known, plan = solve(x, y), solve(x * scale, y * scale)
+    assert plan.distance / scale == pytest.approx(known.distance, rel=1e-6)
+    assert plan.lower / scale <= known.distance * (1 + 1e-12)
+    assert plan.upper / scale >= known.distance * (1 - 1e-12)
+    assert plan.lower <= plan.distance <= plan.upper <= plan.distance * (1 + 1e-6)
 
 
 def test_whole_numbers_far_away_keep_their_distances() -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from silot_transport import (
+    TwoSampleResult,
     group_histograms,
     group_samples,
     two_histograms,
     two_sample,
 )
-from silot_transport._features import build_families, column_features
+from silot_transport._features import RIDGE, build_families, column_features, whiten
 from silot_transport.errors import InputError, MismatchError
+from silot_transport.two_sample import Sample, draw_by_data, join_copies
 
 Array = npt.NDArray[np.float64]
 
@@ -177,11 +183,62 @@ def test_what_is_missing_oftener_is_named_among_many_columns() -> None:
     assert named >= 14
 
 
-def test_values_that_are_rounded_in_one_sample_alone_are_seen() -> None:
+ROUNDED = {
+    "one decimal, fractions": (lambda x: x.round(1), lambda x: x),
+    "kilograms, whole pounds": (lambda x: x.round(1), lambda x: np.round(x / 0.4536) * 0.4536),
+    "wholes, halves": (np.round, lambda x: np.round(2 * x) / 2),
+    "wholes, fives": (np.round, lambda x: np.round(x / 5) * 5),
+    "many zeros, unlike decimals": (
+        lambda x: np.maximum(x - 75, 0).round(1),
+        lambda x: np.maximum(x - 75, 0).round(2),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ROUNDED)
+def test_samples_that_are_rounded_unlike_do_not_differ_for_that(kind: str) -> None:
+    alarms, seen = 0, 0
+    for seed in range(40):
+        x, y = draw(seed, 400 - 250 * (seed % 2)), draw(500 + seed, 300)
+        first, second = ROUNDED[kind]
+        x[:, 0], near = first(75 + 15 * x[:, 0]), second(75 + 15 * y[:, 0])
+        far = second(75 + 15 * (y[:, 0] + 0.6))
+        for place, column in enumerate((near, far)):
+            y[:, 0] = column
+            result = two_sample(x, y, detectable=False, seed=seed)
+            alarms += not place and result.verdict == "different"
+            seen += place and "0" in result.drivers
+    assert alarms <= 6
+    assert seen >= 36
+
+
+def repeated(seed: int, n: int) -> Array:
+    counts = np.random.default_rng(900 + seed).integers(1, 5, n)
+    return np.repeat(draw(seed, n), counts, axis=0)
+
+
+def test_copies_of_records_make_no_difference() -> None:
+    alarms, seen = 0, 0
+    for seed in range(40):
+        x, y = repeated(seed, 50), repeated(500 + seed, 60) if seed % 2 else draw(500 + seed, 100)
+        alarms += two_sample(x, y, detectable=False, seed=seed).verdict == "different"
+        seen += "1" in two_sample(x, y + np.eye(3)[1], detectable=False, seed=seed).drivers
+    assert alarms <= 7
+    assert seen >= 36
+
+
+def test_records_that_are_equal_by_nature_are_no_copies() -> None:
+    for low in (2, 12):
+        rng = np.random.default_rng(low)
+        x, y = rng.integers(0, 12, (80, 2)), rng.integers(low, low + 12, (80, 2))
+        sides = [Sample.of(1.0 * part, None, None, "x") for part in (x, y)]
+        assert [len(side.points) for side in join_copies(sides)] == [80, 80]
+
+
+def test_a_default_value_is_no_rounding() -> None:
     x, y = draw(16, d=4), draw(17, d=4)
-    x[:, 2] = x[:, 2].round(1)
+    y[:20, 2] = 0.0
     assert two_sample(x, y, detectable=False).drivers == ("2",)
-    assert set(two_sample(x, y.round(1), detectable=False).drivers) == {"0", "1", "3"}
 
 
 def test_records_that_both_have_are_no_rounding() -> None:
@@ -317,6 +374,26 @@ def test_a_missing_value_in_a_record_that_is_thinned_out_is_no_error() -> None:
         assert names == ["0", "1", "2", "missing values of '1'"]
 
 
+def test_what_is_read_late_is_of_the_records_as_they_were() -> None:
+    x, y = draw(14), np.column_stack([draw(15)[:, :2], draw(15)[:, 2] + 1.0])
+    before = two_sample(x, y)
+    late, renamed = two_sample(x, y), two_sample(x, y).named(["u", "v", "w"])
+    expected = before.to_dict()
+    assert 0.0 < before.detectable < 1.0 and before.histograms[0].name == "2"
+    x[:], y[:] = 0.0, 5.0
+    assert late.to_dict() == expected and late == before
+    assert renamed.detectable == before.detectable and renamed.histograms[0].name == "w"
+    assert two_sample(draw(14), draw(15), detectable=False).detectable == np.inf
+
+
+def test_a_copy_in_another_process_has_the_numbers_and_no_records() -> None:
+    x, y = draw(16), draw(17) + 1.0
+    result = two_sample(x, y)
+    packed = pickle.dumps(result)
+    assert not any(value.tobytes() in packed for value in (x[0], y[0]))
+    assert pickle.loads(packed) == result == copy.deepcopy(result)
+
+
 def test_histograms_are_of_what_drives_and_count_every_record_once() -> None:
     x, y = draw(12), np.column_stack([draw(13)[:, :2], np.ones(200)])
     x[0, 0], y[:, 0] = 1e9, y[:, 0] + 2.0
@@ -329,3 +406,62 @@ def test_histograms_are_of_what_drives_and_count_every_record_once() -> None:
     first = next(item for item in result.histograms if item.name == "a")
     assert first.edges[-1] < 1e3 and max(first.first) < 0.5
     assert result.named(["u", "v", "w"]).histograms[0].name in {"u", "w"}
+
+
+@given(st.integers(2, 30), st.integers(1, 30), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_whitening_is_the_same_whether_rows_or_columns_are_more(n: int, d: int, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=(n, d))
+    covariance = values.T @ values / n + RIDGE * np.eye(d)
+    white = whiten(values)
+    # What a rotation of the features does not change, is all that the test reads.
+    np.testing.assert_allclose(
+        white @ white.T, values @ np.linalg.solve(covariance, values.T), atol=1e-9
+    )
+
+
+def test_a_result_for_later_is_computed_once_when_a_field_is_read() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(60, 2)), rng.normal([0.0, 2.0], size=(60, 2))
+    calls = list[int]()
+
+    def compute() -> TwoSampleResult:
+        calls.append(1)
+        return two_sample(x, y)
+
+    result = TwoSampleResult.later(compute)
+    renamed = result.named(["age", "weight"]).named(["years", "mass"])
+    assert not calls and not hasattr(result, "__array__")
+    assert renamed.drivers == ("mass",)
+    assert (result.verdict, result.drivers) == ("different", ("1",))
+    assert result == two_sample(x, y) == pickle.loads(pickle.dumps(result))
+    assert calls == [1]
+    with pytest.raises(AttributeError):
+        getattr(result, "no_field")  # noqa: B009
+
+
+def test_divisions_depend_on_the_data_and_not_on_their_order_or_side() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=40), rng.normal(size=30)
+    drawn = draw_by_data([x, y], 0, 4).random()
+    assert drawn == draw_by_data([y[::-1], x], 0, 4).random()
+    others = {draw_by_data([x + k, y], 0, 4).random() for k in (0.0, 1.0, 2.0)}
+    assert len(others) == 3 and drawn in others
+
+
+@pytest.mark.heavy
+def test_the_level_holds_where_columns_repeat_one_another() -> None:
+    # Sorted records had the same divisions by rank for all data: 12.5 % were at most .1.
+    values = [
+        two_sample(
+            *(np.repeat(rng.normal(size=(50, 1)), 4, axis=1) for _ in range(2)), detectable=False
+        ).p_value
+        for rng in map(np.random.default_rng, range(5_000_000, 5_002_000))
+    ]
+    assert 165 <= sum(value <= 0.1 for value in values) <= 235
+
+
+def test_no_shift_is_detectable_where_labels_alone_vary() -> None:
+    ones, labels = np.ones((30, 2)), ["a", "b"] * 15
+    result = two_sample(ones, ones, x_labels=labels, y_labels=labels[::-1])
+    assert result.verdict == "not distinguishable" and np.isinf(result.detectable)

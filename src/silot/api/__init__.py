@@ -1,1 +1,21 @@
 """The short way: data in, results out, through a federation."""
+
+from typing import TYPE_CHECKING
+
+from silot_transport._lazy import lazily
+
+if TYPE_CHECKING:
+    from ._methods import METHODS
+    from .decisions.result import Decision, SiteComparison
+    from .distill import Distill
+    from .sketch import sketches
+
+__all__ = [
+    "METHODS",
+    "Decision",
+    "Distill",
+    "SiteComparison",
+    "sketches",
+]
+
+lazily(__name__)

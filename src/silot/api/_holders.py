@@ -23,7 +23,7 @@ from ..federation.local import LocalFederation
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR, Protocol
-from ..federation.result import Bill, Billed
+from ..federation.result import Cost, RunResult
 from ..federation.run import B, Federation, Progress, Runtime, run, run_together
 from ..privacy.ledger import Ledger
 from ..records.result import RecordScores
@@ -80,8 +80,8 @@ class Parties:
             column = labels if isinstance(labels, str) else None
             if column is not None:
                 raise InputError(
-                    f"labels is {column!r}, the column of a data frame, and holders of a "
-                    "federation read their own data. Give labels=True.",
+                    f"labels is {column!r}, a column of a data frame, but holders of a federation "
+                    "read their own data. Give labels=True.",
                     code="option-labels",
                 )
             trusted = None if own is None else Own(read_measure(MINE, own, None))
@@ -118,7 +118,7 @@ class Parties:
         """Raise where data are needed, and a federation was given."""
         if not self.measures:
             raise InputError(
-                f"{what} takes data of the caller's own, and a federation was given.", code=code
+                f"{what} needs data of your own, but a federation was given.", code=code
             )
 
     def behind(self, policy: Policy, ledgers: Mapping[str, Ledger]) -> Parties:
@@ -151,18 +151,18 @@ class Parties:
             result = federation.run(protocol, progress=progress)
         return with_preflight(result, self.preflight)
 
-    def run_together(self, protocols: Sequence[Protocol[B]]) -> tuple[list[B | SilotError], Bill]:
+    def run_together(self, protocols: Sequence[Protocol[B]]) -> tuple[list[B | SilotError], Cost]:
         """Run protocols that share no holder: by each its result or error, and what all took."""
         federation = self.federation
         if federation is None:
             names = {name for protocol in protocols for name in protocol.holders}
             federation = LocalFederation({k: v for k, v in self.measures.items() if k in names})
         assert isinstance(federation, Runtime)
-        outcomes, bill = run_together(protocols, federation)
+        outcomes, cost = run_together(protocols, federation)
         return [
             one if isinstance(one, SilotError) else with_preflight(one, self.preflight)
             for one in outcomes
-        ], bill
+        ], cost
 
     @cached_property
     def preflight(self) -> Preflight | None:
@@ -177,7 +177,7 @@ class Parties:
 
 def with_preflight(result: B, preflight: Preflight | None) -> B:
     """Return a result with the findings on the tables that it is of."""
-    return result.with_preflight(preflight) if isinstance(result, Billed) else result
+    return result.with_preflight(preflight) if isinstance(result, RunResult) else result
 
 
 def name_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
@@ -186,14 +186,14 @@ def name_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data
     else:
         named = {str(k): data for k, data in enumerate(holders)}
     if not named:
-        raise InputError("no holder is given; one or more are needed.", code="holder-names")
+        raise InputError("no holder is given; give at least one.", code="holder-names")
     return named
 
 
 def check_names(named: Mapping[str, Data]) -> Mapping[str, Data]:
     for name in RESERVED:
         if name in named:
-            raise InputError(f"no holder may be called {name!r}.", code="holder-names")
+            raise InputError(f"{name!r} cannot be the name of a holder.", code="holder-names")
     return named
 
 
@@ -265,7 +265,7 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     ]
     names = [repr(name) for name in result.holders]
     if not kinds[0] & kinds[1]:
-        note = f"{' and '.join(names)} share no class: labels were compared by their records alone"
+        note = f"{' and '.join(names)} share no class: labels were compared by their records only"
     else:
         alone = [sorted(map(str, own - other)) for own, other in (kinds, kinds[::-1])]
         note = "; ".join(
@@ -296,7 +296,7 @@ def check_side(side: object) -> str:
     """Return the name of a holder of a federation, or raise where it is none."""
     if not isinstance(side, str):
         raise InputError(
-            f"a {type(side).__name__} is no name of a holder. With federation= give two names.",
+            f"a {type(side).__name__} is not a name of a holder. With federation= give two names.",
             code="holder-names",
         )
     return side
@@ -308,8 +308,8 @@ def read_measure(name: str, data: Data, labels: str | None) -> Measure:
         return data
     if isinstance(data, str | Path):
         raise InputError(
-            f"{name!r} is a text, and data are needed. Of a file: silot.load_measure(path). A "
-            "site's name goes with federation=.",
+            f"{name!r} is a text, and data are needed. For a file, give "
+            "silot.load_measure(path). With the name of a site, give federation= too.",
             code="measure-dtype",
         )
     try:
@@ -332,7 +332,7 @@ def read_shares(
         return {}
     if method == "secure":
         raise InputError(
-            "method 'secure' counts every seller by its records. Leave shares out.",
+            "method 'secure' weights every seller by its number of records. Leave shares out.",
             code="option-shares",
         )
     if isinstance(shares, str):
@@ -352,7 +352,7 @@ def label_option(labels: bool | str, metric: str) -> LabelMetric:
 
 
 def check_method(method: str, *choices: str) -> None:
-    """Raise where a method is none of a function's."""
+    """Raise where a method is not one of a function's."""
     if method not in choices:
         raise InputError(
             f"method is {method!r}; give {' or '.join(map(repr, choices))}.", code="option-method"

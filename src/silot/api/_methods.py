@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from silot_transport._threads import on_cores
+
 from ..data.measure import Covariance
 from ..distances.direct import Direct
 from ..distances.fedwad import FedWaD
@@ -19,7 +21,7 @@ from ..distances.sketches.sketch import Sketch
 from ..distances.trianglewad import TriangleWad
 from ..errors import InputError, SilotError
 from ..federation.protocol import COORDINATOR, Protocol
-from ..federation.result import Bill, with_earlier
+from ..federation.result import Cost, with_earlier
 from ..federation.run import B, Progress, Runtime
 from ..sites.secure.forecast import Forecast
 from ..sites.secure.method import Secure
@@ -70,8 +72,8 @@ def read_method(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str
         )
     if method.embedding != "none":
         raise InputError(
-            "labels= and covariance= say what of labels is compared: leave embedding out of the "
-            "method.",
+            "labels= and covariance= say how labels are compared: leave embedding out of "
+            "the method.",
             code="option-method",
         )
     if options:
@@ -155,15 +157,17 @@ class Comparison:
             comparison = replace(self, method=replace(self.method, permutations=most))
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
-        bill = Bill()
+        cost = Cost()
         rounds = pair_rounds(names) if self._together(names) else [[couple] for couple in couples]
         for apart in rounds:
             try:
-                bill += comparison._measure(apart, pairs)
+                cost += comparison._measure(apart, pairs)
             except SilotError as error:
-                error.run = with_earlier(error.run, list(pairs.values()), bill)
+                error.run = with_earlier(error.run, list(pairs.values()), cost)
                 raise
             if progress is not None:
+                # Verdicts come when they are read, and who watches is to see them come.
+                on_cores(lambda couple: getattr(pairs[couple].test, "verdict", None), apart)
                 progress(len(pairs), len(couples))
         return DistanceMatrix(
             names=names,
@@ -171,11 +175,11 @@ class Comparison:
             method=self.method.name,
             p=next(iter(pairs.values())).p,
             # Holders have ledgers of their own: their charges are no sum.
-            together=replace(bill, privacy_mu=0.0),
+            together=replace(cost, privacy_mu=0.0),
         )
 
     def _together(self, names: Sequence[str]) -> bool:
-        """Whether pairs that share no holder may be asked in one exchange."""
+        """Return whether pairs that share no holder may be asked in one exchange."""
         federation = self.parties.federation
         is_runtime = federation is None or isinstance(federation, Runtime)
         return (
@@ -184,14 +188,14 @@ class Comparison:
 
     def _measure(
         self, couples: Sequence[tuple[str, str]], pairs: dict[tuple[str, str], Distance]
-    ) -> Bill:
+    ) -> Cost:
         """Add the distances of pairs that share no side, and return their cost."""
         if len(couples) == 1:
             pairs[couples[0]] = distance = self.between(*couples[0])
-            return distance.bill
+            return distance.cost
         own, parties = self.parties.own, self.parties
         sides = [(a, None, own) if b == COORDINATOR else (a, b, None) for a, b in couples]
-        outcomes, bill = parties.run_together([self.method.between(*side) for side in sides])
+        outcomes, cost = parties.run_together([self.method.between(*side) for side in sides])
         for couple, one in zip(couples, outcomes, strict=True):
             if not isinstance(one, SilotError):
                 pairs[couple] = name_columns(one, parties, couple)
@@ -200,9 +204,9 @@ class Comparison:
             others = [error.run for error in errors[1:] if error.run is not None]
             run = with_earlier(errors[0].run, others)
             # What all in this exchange took, once.
-            errors[0].run = None if run is None else replace(run, **vars(bill))
+            errors[0].run = None if run is None else replace(run, **vars(cost))
             raise errors[0]
-        return bill
+        return cost
 
     def _run(
         self,

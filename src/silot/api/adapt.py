@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..data.measure import Data, Measure
 from ..data.names import canonical
@@ -16,6 +16,7 @@ from ..federation.party import Holder, Own
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Runtime
+from ..options import part_options, taking
 from ..privacy.ledger import Ledger
 from ..teaching.adapt import Adapt
 from ..teaching.result import Adaptation
@@ -30,7 +31,11 @@ from ._holders import (
 )
 from .sketch import Spending, prepare_release, run_private
 
+if TYPE_CHECKING:
+    from ..keywords import AdaptKeywords
 
+
+@taking(also=(Adapt, Private, Spending))
 def adapt(
     devices: Holders,
     how: Adapt | None = None,
@@ -39,7 +44,7 @@ def adapt(
     source: Data | None = None,
     evaluation: Mapping[str, Data] | None = None,
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[AdaptKeywords],
 ) -> Adaptation:
     """Train where there are labels, choose who teaches whom, and combine models at the others.
 
@@ -79,7 +84,7 @@ def adapt(
     Raises
     ------
     InputError, MismatchError
-        Data that are no measures or do not fit together, options out of range; before any
+        Data that are not measures or do not fit together, options out of range; before any
         question is sent.
     NoEligibleSource
         No device has labels enough.
@@ -96,9 +101,9 @@ def adapt(
     >>> found.plan.links, bool(found.accuracy > 0.9)
     ((('ward', 'clinic', 1.0),), True)
     """
-    spending, options = Spending.split(options)
-    private, options = _split_private(options, source, spending)
-    how = Adapt.of(how, options)
+    spending, others = Spending.split(options)
+    private, others = _split_private(others, source, spending)
+    how = Adapt.of(how, others)
     if isinstance(devices, Federation | Runtime):
         if evaluation:
             raise InputError(
@@ -115,7 +120,7 @@ def adapt(
     strange = sorted(set(truth) - set(named))
     if strange:
         raise MismatchError(
-            f"evaluation names {strange[0]!r}, which is no device. Give it by names of devices.",
+            f"evaluation names {strange[0]!r}, which is not a device. Give it by names of devices.",
             code="device-names",
         )
     if source is not None:
@@ -154,15 +159,14 @@ def _split_private(
     options: dict[str, Any], source: Data | None, spending: Spending
 ) -> tuple[Private | None, dict[str, Any]]:
     """Part the options of a release from others; they need a source, and the source needs them."""
-    own = {name: options[name] for name in Private.options if name in options}
-    others = {name: value for name, value in options.items() if name not in own}
+    own, others = part_options(options, *Private.options)
     if source is None and not own and spending.ledgers is None:
         return None, others
     if source is None or "privacy_epsilon" not in own:
         raise InputError(
-            "a private adaptation needs labelled records of your own, which train the model, and "
-            "a budget. Give source= and privacy_epsilon= (on the command line --source FILE and "
-            "--epsilon 4), or neither: devices with labels then train, at level record.",
+            "a private adaptation needs labelled records of your own, which train the model, and a "
+            "budget. Give source= and privacy_epsilon= (on the command line --source FILE and "
+            "--epsilon 4), or neither: then devices with labels train, at level record.",
             code="option-privacy",
         )
     return Private(**own), others
@@ -190,7 +194,7 @@ def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) 
     frames = {name: table for name, table in tables.items() if table is not None}
     if frames and not any(labels in table.names for table in frames.values()):
         raise InputError(
-            f"no data frame has a column {labels!r}. Name the one that has the labels.",
+            f"no data frame has a column {labels!r}. Name the column with the labels.",
             code="frame-columns",
         )
     labelled: dict[str, Data] = dict(devices)

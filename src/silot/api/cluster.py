@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..data.measure import Covariance
 from ..distances.direct import Direct
@@ -17,18 +17,22 @@ from ..federation.result import with_earlier
 from ..options import taking
 from ..teaching.federated.clustering import (
     Clustering,
+    Grouping,
     GroupTest,
     TestGroups,
     clustering_of,
     untested,
 )
-from ..teaching.federated.groups import Grouping
 from ._holders import Holders
-from ._methods import Comparison, Pairwise
+from ._methods import DISTANCES, Comparison, Pairwise
 from .distances import build_comparison
+from .sketch import Spending
+
+if TYPE_CHECKING:
+    from ..keywords import ClusterKeywords
 
 
-@taking(Grouping)
+@taking(Grouping, also=(*DISTANCES, Spending), without=("embedding",))
 def cluster(
     holders: Holders | Sketches | DistanceMatrix,
     method: str | Pairwise = "direct",
@@ -36,15 +40,15 @@ def cluster(
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[int, int], None] | None = None,
-    **options: Any,
+    **options: Unpack[ClusterKeywords],
 ) -> Clustering:
-    r"""Groups of holders whose data are alike, from the distances between them.
+    r"""Find groups of holders whose data are alike, from the distances between them.
 
     Parameters
     ----------
     holders
-        As for ``distance_matrix``; or what was measured before, of which nobody is asked again:
-        ``Sketches`` (as of ``silot.sketches``, or of release files by ``silot.combine``), or a
+        As for ``distance_matrix``; or earlier results, for which no holder is asked again:
+        ``Sketches`` (as of ``silot.api.sketches``, or of release files by ``silot.combine``), or a
         ``DistanceMatrix``.
     method, labels, covariance, **options
         As for ``distance_matrix``: the distances are its own. ``seed`` is of the method too, where
@@ -55,7 +59,7 @@ def cluster(
     Returns
     -------
     Clustering
-        ``assignment`` by holder, ``groups``, ``k``, and the ``verdict`` of the test between them.
+        ``assignment`` by holder, ``groups``, ``k``, and the ``test`` between them.
 
     Raises
     ------
@@ -66,14 +70,14 @@ def cluster(
 
     Notes
     -----
-    With ``k="auto"`` holders are one group unless a test tells them apart: of their records
+    With ``k="auto"`` holders are one group unless a test distinguishes them: of their records
     (``silot.transport.group_samples``; method ``direct``), or of releases with noise
-    (``group_histograms``; method ``sketch``). Holders of one distribution are told apart with
+    (``group_histograms``; method ``sketch``). Holders of one distribution are split with
     probability ``level`` at most, however many they are. ``verdict`` says which pairs differ, by
     what, and which difference would have been detected.
 
     With a number, groups are those of spectral clustering of the distances (FedWaD, section 4.4
-    and appendix D.5), whether they differ or not; ``verdict`` tests them where it can.
+    and appendix D.5), whether they differ or not; ``test`` tests them where it can.
 
     Examples
     --------
@@ -85,17 +89,17 @@ def cluster(
     (2, {'a': 0, 'b': 0, 'c': 1, 'd': 1})
     """
     # None is another word for auto.
-    options = {name: value for name, value in options.items() if (name, value) != ("k", None)}
-    grouping, options = Grouping.split(options)
+    said = {name: value for name, value in options.items() if (name, value) != ("k", None)}
+    grouping, of_method = Grouping.split(said)
     if isinstance(holders, Sketches | DistanceMatrix):
-        _check_alone(method, labels, options)
+        _check_alone(method, labels, of_method)
         grouping.check_size(len(holders.names))
         if isinstance(holders, DistanceMatrix):
             return clustering_of(holders, grouping)
         return _of_sketches(holders, holders.matrix(), grouping)
     if isinstance(method, str):
-        options = {"seed": grouping.seed, **options}
-    comparison = build_comparison(holders, method, labels, covariance, options)
+        of_method = {"seed": grouping.seed, **of_method}
+    comparison = build_comparison(holders, method, labels, covariance, of_method)
     grouping.check_size(len(comparison.parties.names))
     tested = isinstance(comparison.method, Direct)
     if grouping.k == "auto" and not tested and not isinstance(comparison.method, Sketch):
@@ -124,7 +128,7 @@ def _test(comparison: Comparison, matrix: DistanceMatrix, grouping: Grouping) ->
     try:
         return comparison.parties.run(question.among(names))
     except SilotError as error:
-        error.run = with_earlier(error.run, list(matrix.pairs.values()), matrix.bill)
+        error.run = with_earlier(error.run, list(matrix.pairs.values()), matrix.cost)
         raise
 
 

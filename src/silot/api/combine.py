@@ -30,12 +30,12 @@ def combine(
     key: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Sketches:
-    """All that follows from releases of several sites: the run that would have made them.
+    """Compute all results that follow from releases of several sites.
 
     Parameters
     ----------
     paths
-        Release files, or what ``read_releases`` made of them, one a site.
+        Release files, or what ``read_releases`` made of them, one for each site.
     public
         The public records that the sites released with.
     validation
@@ -45,19 +45,19 @@ def combine(
         of its name. Without, a signature shows that a file is as its signer wrote it, and not who
         that was: compare fingerprints.
     key
-        One's own ``.key``, for files that were locked for it.
+        One's own ``.key``, for files that were encrypted for it.
     progress
         Called after every exchange.
 
     Returns
     -------
     Sketches
-        As of ``silot.sketches`` between the holders themselves, with ``releases``.
+        As of ``silot.api.sketches`` between the holders themselves, with ``releases``.
 
     Raises
     ------
     FileError
-        A file that is no release, or was changed since it was signed.
+        A file that is not a release, or was changed since it was signed.
     MismatchError
         ``release-twice``, ``schema-mismatch``, ``public-mismatch``, ``release-mismatch``: files
         that do not go together; ``key-mismatch``, ``key-unknown``.
@@ -125,7 +125,7 @@ def index_by_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
                 raise MismatchError(
                     f"{other.file} and {release.file} "
                     f"{what.get(mark[0], 'hold the same noisy numbers: one is a copy')}. Give one "
-                    "release a site; `silot watch` compares several of one.",
+                    "release a site; `silot release watch` compares several of one.",
                     code="release-twice",
                 )
     return {release.name: release for release in releases}
@@ -209,8 +209,8 @@ def _find_difference(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]
             names = ", ".join(differing(message, release.sealed.question))
             return MismatchError(
                 f"{release.file} answers another question than the same public records and options "
-                f"make here; they differ in {names or 'their form'}. The site runs another version "
-                "of silot or of its libraries: make all releases with the same ones.",
+                f"make here; they differ in {names or 'their form'}. The site runs another "
+                "version of silot or of its libraries: make all releases with the same versions.",
                 code="release-question",
             )
     raise unanswered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from ..sites.authority import Role
 from ..sites.connection import PATIENCE, Carry
 from ..sites.journal import Journal
 from ..sites.kit import Kit
-from ..sites.runs import DONE, STOPPED, Run, RunRequest
+from ..sites.runs import DONE, STOPPED, Run, RunProgress, RunRequest
 from ..sites.secure_sites import SecureSites
 
 TIMEOUT = 120.0
@@ -35,9 +36,9 @@ def connect(
     timeout: float | None = TIMEOUT,
     schema: Schema | str | Path | None = None,
 ) -> Connection:
-    """Sites of a project as a federation, for every function that takes one.
+    """Connect to the sites of a project, as a federation for every function that takes one.
 
-    What they reply is kept, encrypted, before it is used: a run that was cut off goes on where it
+    What they reply is kept, encrypted, before it is used: a run that was cut off continues where it
     was (``resume``), and no site is asked, or charged, twice.
 
     Parameters
@@ -80,14 +81,15 @@ def connect(
 def resume(
     run: str, *, timeout: float | None = TIMEOUT, schema: Schema | str | Path | None = None
 ) -> Connection:
-    """The federation of a run that stopped, waited or is done: what it was told is not asked again.
+    """Resume a run that stopped, waits or is done: questions with an answer are not sent again.
 
-    Call on it what was called before; ``silot resume`` does so for runs of the command line.
+    Call on it what was called before; ``silot project resume`` does so for runs of the command
+    line.
 
     Parameters
     ----------
     run
-        Its name, or the beginning of it; ``silot runs`` lists all.
+        Its name, or the beginning of it; ``silot project runs`` lists all.
     timeout, schema
         As for ``connect``.
 
@@ -115,6 +117,7 @@ def open_connection(
     *,
     timeout: float | None = TIMEOUT,
     run: Run | None = None,
+    computation: str = "python",
     words: Iterable[str] = (),
     files: Mapping[str, str] | None = None,
     schema: Schema | None = None,
@@ -131,13 +134,12 @@ def open_connection(
             code="holder-unknown",
         )
     if len(set(chosen)) < len(chosen) or not chosen:
-        raise InputError("names of sites are needed, each given once.", code="holder-names")
+        raise InputError("give names of sites, each once.", code="holder-names")
     if run is not None:
         run.request.check_files()
         return Connection(loaded, run.request, timeout, schema, run)
-    said = list(words)
-    request = RunRequest.new(said[0] if said else "python", loaded.folder, chosen)
-    more = {"words": tuple(said), "files": dict(files or {})}
+    request = RunRequest.new(computation, loaded.folder, chosen)
+    more = {"words": tuple(words), "files": dict(files or {})}
     return Connection(loaded, request.model_copy(update=more), timeout, schema)
 
 
@@ -145,7 +147,7 @@ class Connection(SecureSites):
     """Sites over a project's server: a federation, and a context manager.
 
     Its run begins with the first question. It is done where the context is left without an error;
-    otherwise it stopped, or waits, and ``silot.resume(run_id)`` goes on with it.
+    otherwise it stopped, or waits, and ``silot.resume(run_id)`` continues it.
     """
 
     def __init__(
@@ -165,13 +167,14 @@ class Connection(SecureSites):
         self._request, self._schemas = request, Schemas(schema)
         self._held: Any = None
         self._kept: Run | None = None
+        self._progress, self._opened = RunProgress(), time.monotonic()
         if run is not None:
             self._keep(run)
 
     @property
     def run_id(self) -> str:
-        """Name of the run."""
-        return self._request.run
+        """Name of the run, which begins here if it has not: it can then be resumed."""
+        return self._begin().request.run
 
     @property
     def schema(self) -> Schema | None:
@@ -210,7 +213,24 @@ class Connection(SecureSites):
         reachable = {name: message for name, message in messages.items() if name not in absent}
         replies = absent | dict(super().exchange(reachable, clock))
         self._note_absences(messages, absent)
+        payloads = [reply.payload for reply in replies.values() if isinstance(reply, Reply)]
+        received = sum(len(payload) for payload in payloads if isinstance(payload, bytes))
+        before = self._progress
+        self._note(
+            rounds=before.rounds + 1, bytes_received=before.bytes_received + received,
+            bytes_sent=before.bytes_sent + sum(map(len, messages.values())),
+        )  # fmt: skip
         return {name: replies[name] for name in messages}
+
+    def note_steps(self, done: int, total: int | None) -> None:
+        """Record how many steps of a computation are done, for whoever looks at the run."""
+        self._note(done=done, total=total)
+
+    def _note(self, **changes: int | None) -> None:
+        seconds = time.monotonic() - self._opened
+        self._progress = self._progress.model_copy(update={**changes, "seconds": seconds})
+        if self._kept is not None:
+            self._kept.note(self._progress)
 
     def _compare_schemas(
         self, messages: Mapping[str, bytes], clock: Clock
@@ -248,11 +268,12 @@ class Connection(SecureSites):
                 # The result is there, whether a later resume can repeat it or not.
                 with suppress(FileError):
                     self._keep_absences()
+            self._note()
             if self._kept is not None:
                 self._kept.end(state)
             if self._journal is not None:
                 self._journal.close()
-            self._held.close()
+            self._held.release()
             self._held = None
         leave = getattr(self._wire, "close", None)
         if leave is not None:
@@ -268,13 +289,14 @@ class Connection(SecureSites):
         trace: TracebackType | None,
     ) -> None:
         begun = self._kept is not None
-        goes_on = f"`silot resume {self.run_id}` goes on." if self._request.words else (
-            f"silot.resume({self.run_id!r}) goes on."
+        run = self._request.run
+        continues = f"`silot project resume {run}` continues it." if self._request.words else (
+            f"silot.resume({run!r}) continues it."
         )  # fmt: skip
         if isinstance(error, SilotError) and begun and error.code != "run-cancelled":
-            error.message = f"{error.message} {goes_on}"
+            error.message = f"{error.message} {continues}"
         if isinstance(error, KeyboardInterrupt) and begun and not error.args:
-            error.args = (goes_on,)
+            error.args = (continues,)
         self.close(_state_of(error))
 
     def _begin(self) -> Run:
@@ -286,7 +308,7 @@ class Connection(SecureSites):
         try:
             self._journal = Journal(run.journal, self._identity.key)
         except BaseException:
-            self._held.close()
+            self._held.release()
             self._held = None
             raise
         self._kept, self._cancelled = run, _CancelFlag(run)
@@ -330,8 +352,8 @@ class Schemas:
             if digest and hash_ and digest != hash_:
                 raise MismatchError(
                     f"{other!r} has the schema {called!r} ({hash_[:8]}), and {name!r} has "
-                    f"{title!r} ({digest[:8]}): their numbers mean other things, so nobody was "
-                    "asked. Agree on one schema, or leave one out.",
+                    f"{title!r} ({digest[:8]}): their numbers have different meanings, so no "
+                    "question was sent. Agree on one schema, or leave one site out.",
                     code="schema-mismatch",
                 )
         self._read[name] = digest, title

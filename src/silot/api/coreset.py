@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
 from ..data.measure import Data, Measure
 from ..distances.sketches.release_options import read_public_classes
+from ..distances.sketches.sketch import Sketching
 from ..distances.worth.fedbary import allot
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
-from ..options import check_known, taking
+from ..options import check_known, part_options, taking
 from ..teaching.federated.coreset import Condensing, Coreset, of_released, released
 from ._holders import Holders, Parties, check_method, check_side
 from .sketch import Spending, prepare_release, run_sketches
 
+if TYPE_CHECKING:
+    from ..keywords import CoresetKeywords
+
 _OWN = ("weights", "rounds", "tol")
 
 
-@taking(Condensing)
+@taking(Condensing, also=(Sketching, Spending), without=("embedding",))
 def coreset(
     holders: Holders | Sequence[str],
     size: int = 100,
@@ -32,9 +36,9 @@ def coreset(
     seed: int = 0,
     federation: Federation | Runtime | None = None,
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[CoresetKeywords],
 ) -> Coreset:
-    r"""Points that stand for the records of all holders: a federated Wasserstein coreset.
+    r"""Compute points that represent the records of all holders: a Wasserstein coreset.
 
     .. math:: \min_{q_1, \dots, q_K} \sum_i \lambda_i
         W_2^2\Big(P_i, \frac{1}{K} \sum_k \delta_{q_k}\Big)
@@ -62,12 +66,12 @@ def coreset(
     progress
         Called after every exchange.
     **options
-        With ``"sketch"`` also those of ``silot.sketches``, such as ``public``.
+        With ``"sketch"`` also those of ``silot.api.sketches``, such as ``public``.
 
     Returns
     -------
     Coreset
-        With ``"fedbary"`` certified distances to every holder that told its own. It is a
+        With ``"fedbary"`` certified distances to every holder that sent its own. It is a
         stationary point: another ``seed`` may find a better one.
 
     Raises
@@ -88,15 +92,16 @@ def coreset(
     check_method(method, "fedbary", "sketch")
     if test is not None and not labels:
         raise InputError(
-            "test= needs a classifier, and points without labels are none. Give labels=True.",
+            "test= needs a classifier, and points without labels cannot classify. Give "
+            "labels=True.",
             code="labels-absent",
         )
     parties, public = _parties(holders, labels, test, federation), None
     if method == "sketch":
         result, public = _of_sketches(parties, size, seed, progress, options)
     else:
-        check_known(Condensing, options, "coreset")
-        fit = Condensing(size=size, labels=bool(labels), seed=seed, **options)
+        own = check_known(Condensing, options, "coreset")
+        fit = Condensing(size=size, labels=bool(labels), seed=seed, **own)
         result = parties.run(fit.among(parties.names), progress)
     return result if test is None else result.tested(parties.trusted.measure, public)
 
@@ -119,11 +124,10 @@ def _of_sketches(
     size: int,
     seed: int,
     progress: Callable[[Progress], None] | None,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
 ) -> tuple[Coreset, Measure | None]:
     """Compute the coreset of releases by the same rounds; return the public records too."""
-    own = {name: options[name] for name in _OWN if name in options}
-    more = {name: value for name, value in options.items() if name not in own}
+    own, more = part_options(options, *_OWN)
     # Checked before anything is released.
     fit = Condensing(size=size, labels=bool(parties.labels), seed=seed, **own)
     fit.among(parties.names)

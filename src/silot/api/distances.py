@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from ..data.measure import Covariance, Data
 from ..distances.pooled import Pooled
@@ -12,38 +12,16 @@ from ..distances.sketches.release_options import Private
 from ..errors import InputError
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
-from ..options import check_known
+from ..options import check_known, taking
 from ._holders import MINE, Holders, Parties, check_method, check_side, read_measure, read_shares
-from ._methods import Comparison, Pairwise, Secure, find_method, read_method
+from ._methods import DISTANCES, Comparison, Pairwise, Secure, find_method, read_method
+from .sketch import Spending
+
+if TYPE_CHECKING:
+    from ..keywords import DistanceKeywords, PooledKeywords
 
 
-@overload
-def distance(
-    x: Data | str,
-    y: Data | str,
-    method: Pairwise,
-    *,
-    labels: bool | str = False,
-    covariance: Covariance = "diagonal",
-    federation: Federation | Runtime | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Distance: ...
-
-
-@overload
-def distance(
-    x: Data | str,
-    y: Data | str,
-    method: str = "direct",
-    *,
-    labels: bool | str = False,
-    covariance: Covariance = "diagonal",
-    federation: Federation | Runtime | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    **options: Any,
-) -> Distance: ...
-
-
+@taking(also=(*DISTANCES, Spending), without=("embedding",))
 def distance(
     x: Data | str,
     y: Data | str,
@@ -53,9 +31,9 @@ def distance(
     covariance: Covariance = "diagonal",
     federation: Federation | Runtime | None = None,
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[DistanceKeywords],
 ) -> Distance:
-    """Wasserstein distance between two measures, by one of the protocols.
+    """Compute the Wasserstein distance between two measures, by one of the protocols.
 
     Runs a local federation of two holders called ``"x"`` and ``"y"``.
 
@@ -67,8 +45,8 @@ def distance(
         With ``"private"`` ``x`` is data of your own, which the holder sees.
     method
         ``"direct"``, ``"fedwad"``, ``"trianglewad"``, ``"sketch"`` or ``"private"``;
-        ``silot.METHODS`` says what each discloses, needs and guarantees. ``"secure"`` computes on
-        secret shares, all parties simulated here (see ``silot.sites.secure``), or by sites
+        ``silot.api.METHODS`` says what each discloses, needs and guarantees. ``"secure"`` computes
+        on secret shares, all parties simulated here (see ``silot.sites.secure``), or by sites
         themselves. Or one object with its options, such as ``FedWaD(support=50)`` of
         ``silot.distances``, which an editor checks as you write.
     labels
@@ -93,7 +71,7 @@ def distance(
     Raises
     ------
     InputError, MismatchError
-        Data that are no measures or do not fit together, unknown options; before any question
+        Data that are not measures or do not fit together, unknown options; before any question
         is sent.
 
     Examples
@@ -103,26 +81,29 @@ def distance(
     >>> round(distance(x, x + [3.0, 4.0]).value, 6)
     5.0
     """
-    name, options = read_method(method, options)
+    name, own_options = read_method(method, options)
     if not find_method(name).compares_holders:
         # The first side is the caller's own: all that leaves the other one is its release.
         holders: Holders = {"y": y} if federation is None else federation
         side = "y" if federation is None else check_side(y)
         own = Parties.of(holders, labels, cast("Data", x))
-        return Comparison.of(name, own, covariance, options).between(side, COORDINATOR, progress)
+        return Comparison.of(name, own, covariance, own_options).between(
+            side, COORDINATOR, progress
+        )
     if federation is not None:
         parties, sides = Parties.of(federation, labels), (check_side(x), check_side(y))
     elif "ledgers" in options and issubclass(find_method(name), Private):
         raise InputError(
-            "distance names its two sides x and y, which is no name for a ledger. Use "
-            "silot.sketches({name: data, ...}, ledgers=...), whose names are yours.",
+            "distance names its two sides x and y, which cannot name a ledger. Use "
+            "silot.api.sketches({name: data, ...}, ledgers=...), whose names are yours.",
             code="option-ledgers",
         )
     else:
         parties, sides = Parties.of({"x": x, "y": y}, labels), ("x", "y")
-    return Comparison.of(name, parties, covariance, options).between(*sides, progress)
+    return Comparison.of(name, parties, covariance, own_options).between(*sides, progress)
 
 
+@taking(also=(*DISTANCES, Spending), without=("embedding",))
 def distance_matrix(
     holders: Holders,
     method: str | Pairwise = "direct",
@@ -130,7 +111,7 @@ def distance_matrix(
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[int, int], None] | None = None,
-    **options: Any,
+    **options: Unpack[DistanceKeywords],
 ) -> DistanceMatrix:
     """Distances between all pairs of holders.
 
@@ -183,6 +164,7 @@ def build_comparison(
     return Comparison.of(name, parties, covariance, options)
 
 
+@taking(also=(Pooled, Secure), without=("embedding",))
 def pooled_distance(
     sellers: Holders,
     buyer: Data,
@@ -192,7 +174,7 @@ def pooled_distance(
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[PooledKeywords],
 ) -> Distance:
     """Distance between the union of several sellers' records and a buyer's.
 
@@ -231,10 +213,10 @@ def pooled_distance(
     column = labels if isinstance(labels, str) else None
     parties = Parties.of(sellers, labels, read_measure(MINE, buyer, column))
     embedding = covariance if labels else "none"
-    options |= read_shares(shares, parties, method)
+    own = {**options, **read_shares(shares, parties, method)}
     check_method(method, "trianglewad", "secure")
     if method == "trianglewad":
-        check_known(Pooled, options, "pooled_distance")
+        check_known(Pooled, own, "pooled_distance")
     kind = Secure if method == "secure" else Pooled
-    protocol = kind(embedding=embedding, **options).among(parties.names, parties.trusted)
+    protocol = kind(embedding=embedding, **own).among(parties.names, parties.trusted)
     return parties.run(protocol, progress)

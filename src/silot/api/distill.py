@@ -7,24 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from silot_transport._check import integer
 
+from ..data.checkpoint import fingerprint, load, make_folder, save
 from ..data.measure import Measure
 from ..data.preflight import Preflight
 from ..distillation import Asking, LabelCodes, LabelSpace, Scores, Training, Weighing
-from ..distillation.checkpoint import fingerprint, load, make_folder, save
+from ..distillation.choice import (
+    choose_combination,
+    choose_student,
+    compare,
+    ways_of,
+    weigh,
+)
 from ..distillation.protocol import distill as ask_teachers
 from ..distillation.questions import Inputs, apply_temperature, check_inputs, hash_inputs
-from ..distillation.result import Distillation, Predictions
+from ..distillation.result import Distillation, Predictions, Trial
 from ..distillation.scores import scores
 from ..distillation.teacher import Teacher
 from ..distillation.text import PAIR, Vocabulary, noise, noise_vectors
-from ..distillation.weights import majority, teacher_weights
+from ..distillation.weights import VALIDATED, majority
 from ..errors import FileError, InputError, MismatchError
 from ..federation.local import Endpoint, LocalFederation, Progress
 from ..federation.policy import Policy
@@ -36,7 +43,8 @@ from ..privacy.ledger import Ledger
 if TYPE_CHECKING:
     from torch import nn
 
-    from ..distillation.trainer import Epoch
+    from ..distillation.trainer import Epoch, History
+    from ..keywords import DistillKeywords
 
 Test = tuple[Any, npt.ArrayLike | LabelCodes]
 Tests = dict[str, tuple[Inputs, LabelCodes]]
@@ -49,6 +57,9 @@ FILE = "predictions.npz"
 
 # Of the largest cost: below it, the entropic loss takes too many iterations.
 _LEAST_EPSILON = 2e-5
+# Of the largest cost: the epsilon that validation records may choose.
+_SOFT = 0.3
+_FEWEST_VALIDATED = 20
 # Noise inputs that are drawn where a caller says nothing.
 _NOISE = 2000
 # Options that results report, in this order.
@@ -58,7 +69,7 @@ _REPORTED = (
 )  # fmt: skip
 # What a checkpoint keeps of predictions, beside their arrays, and of the cost of asking for them.
 _KEPT = ("names", "sizes", "noise", "excluded", "status")
-_BILL = ("rounds", "bytes_sent", "bytes_received", "seconds", "privacy_mu", "disclosure")
+_COST = ("rounds", "bytes_sent", "bytes_received", "seconds", "privacy_mu", "disclosure")
 
 
 class Distill(Asking, Weighing, Training):
@@ -73,18 +84,49 @@ class Distill(Asking, Weighing, Training):
     name = "distill"
 
     timeout: float | None = option(
-        "Seconds a teacher has for one answer; not for a federation, which has its own.",
+        "Seconds in which a teacher must answer. Leave it out with a federation, "
+        "which has its own.",
         none_or(number(above=0)),
         default=None,
     )
     asker: str = option(
-        "Name under which teachers are asked; not for a federation either.",
+        "Name under which teachers receive questions. Leave it out with a federation.",
         anything("str"),
         default=COORDINATOR,
     )
 
+    def settled(self, *, validated: bool) -> Distill:
+        """Return the same, with what nothing chooses."""
+        if validated:
+            return self
+        if self.weights == VALIDATED:
+            raise InputError(
+                "weights='validation' needs labelled records. Give validation=(inputs, labels).",
+                code="validation-absent",
+            )
+        open_ones = {"loss": "sinkhorn", "weights": "confidence", "robust": False}
+        return replace(self, **{k: v for k, v in open_ones.items() if getattr(self, k) is None})
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether biases may be needed."""
+        return self.weights in (None, "confidence")
+
+    def losses(self, labels: LabelSpace) -> dict[str, Distill]:
+        """List what may be trained: what is fixed, or every loss, by words."""
+        if self.loss is not None:
+            return {self.loss: self}
+        if self.epsilon is not None:
+            return {"sinkhorn": replace(self, loss="sinkhorn")}
+        soft = _SOFT * labels.diameter
+        return {
+            "entropy": replace(self, loss="entropy"),
+            "sinkhorn": replace(self, loss="sinkhorn"),
+            f"sinkhorn, epsilon {soft:g}": replace(self, loss="sinkhorn", epsilon=soft),
+        }
+
     def check_labels(self, labels: LabelSpace) -> None:
-        """Raise where labels are no label space, or their costs too large for ``epsilon``."""
+        """Raise where labels are not a label space, or their costs too large for ``epsilon``."""
         if not isinstance(labels, LabelSpace):
             raise InputError("labels are no LabelSpace(coordinates).", code="label-coordinates")
         if self.epsilon is not None and self.epsilon < _LEAST_EPSILON * labels.diameter:
@@ -104,10 +146,11 @@ def distill(
     how: Distill | None = None,
     *,
     labels: LabelSpace,
+    validation: Test | None = None,
     test: Mapping[str, Test] | Test | None = None,
     checkpoint: str | Path | None = None,
     progress: Callable[[Progress | Epoch], None] | None = None,
-    **options: Any,
+    **options: Unpack[DistillKeywords],
 ) -> Distillation:
     r"""Train a copy of a model on what teachers predict for inputs without labels.
 
@@ -129,10 +172,15 @@ def distill(
     transfer_set
         Inputs without labels: records (n, d) or n texts. Teachers see them.
     how
-        The options below as one object, such as ``silot.Distill(loss="entropy")``, in place of
+        The options below as one object, such as ``silot.api.Distill(loss="entropy")``, in place of
         them.
     labels
         The labels and where they lie.
+    validation
+        Inputs and their labels, 100 or more: they choose loss, weights, epsilon and whether the
+        majority alone counts, where these are not fixed, by Brier scores. Teachers predict them
+        among the inputs; labels stay here. The result says whether the student is better than
+        the best teacher and than their mixture. Not with ``shared`` or ``privacy_epsilon``.
     test
         Inputs and their labels, alone or by name: the model is scored on them before and after.
         Labels are names, or ``labels.coded(rows)``. Numbers are taken for names where these are
@@ -183,15 +231,18 @@ def distill(
     >>> result.predict([[-2.0], [2.0]]).tolist()
     ['low', 'high']
     """
-    # Slow to import.
-    from ..distillation import train
+    # Slow to import, and says which extra is missing.
+    from ..distillation import train  # noqa: F401
 
-    how = Distill.of(how, options)
+    how = Distill.of(how, options).settled(validated=validation is not None)
     how.check_labels(labels)
     inputs, tests = check_inputs(transfer_set), check_tests(test, labels)
-    student = _Student(global_model, inputs, labels)
+    shown, codes = _read_validation(validation, inputs, labels, how)
+    # Validation records are predicted as inputs are, and are not learnt from.
+    every = inputs if shown is None else _joined(inputs, shown)
+    student = _Student(global_model, every, labels)
     before = student.score(tests)
-    noise = _draw_noise(how.noise, inputs, how.seed) if how.weights == "confidence" else None
+    noise = _draw_noise(how.noise, inputs, how.seed) if how.needs_noise else None
     federation = _join_teachers(teachers, inputs if how.shared else None, how)
     if how.memory and MEMORY in federation.names:
         raise InputError(
@@ -202,12 +253,12 @@ def distill(
 
     # All teachers predict the transfer set and noise, and so does the model as it is.
     protocol = ask_teachers(
-        federation.names, inputs, how, labels=labels, noise=noise, sizes=how.by_size
+        federation.names, every, how, labels=labels, noise=noise, sizes=how.by_size
     )
     place, mark, answers = None, "", None
     if checkpoint is not None:
         place = make_folder(checkpoint) / FILE
-        mark = _mark_predictions(protocol, inputs, noise, labels, how, teachers)
+        mark = _mark_predictions(protocol, every, noise, labels, how, teachers)
         answers = _read_predictions(place, mark)
     if answers is None:
         answers = cast("Predictions", federation.run(protocol, progress=progress))
@@ -216,29 +267,39 @@ def distill(
     if how.memory:
         answers = student.remember(answers, noise, how)
     # Equation 3: what each of them counts for each input.
-    counted = np.ones(len(answers.names), dtype=np.bool_)
-    if how.robust:
-        counted = majority(answers.outputs, labels)
-    weights = _weigh(answers, counted, how)
+    outputs, trials = answers.outputs[:, : len(inputs)], list[Trial]()
+    if codes is None:
+        counted = majority(outputs, labels) if how.robust else np.ones(len(outputs), np.bool_)
+        shares = weigh(answers, outputs, str(how.weights), counted, how.weight_cap)
+    else:
+        chosen, trials = choose_combination(
+            answers, outputs, answers.outputs[:, len(inputs) :], codes, labels,
+            ways=ways_of(answers, how.weights), robust=how.robust, cap=how.weight_cap,
+        )  # fmt: skip
+        counted, shares = chosen.counted, chosen.shares
+        how = replace(how, weights=cast("Any", chosen.weights), robust=chosen.robust)
     # Equation 4: the model moves towards all of them at once.
-    history = train(
-        student.model, inputs, answers.outputs, weights, labels, how,
+    how, student, history, students = _teach(
+        student, inputs, outputs, shares, labels, how, shown, codes,
         checkpoint=checkpoint, progress=progress,
     )  # fmt: skip
+    trials += students
 
-    every = {"transfer set": inputs, **{f"test set {name}": x for name, (x, _) in tests.items()}}
+    sets = {"transfer set": inputs, **{f"test set {name}": x for name, (x, _) in tests.items()}}
+    status = _status(answers, counted, history.losses)
     return Distillation(
         model=student.model,
         space=labels,
         teachers=answers.names,
         losses=history.losses,
         by_teacher=history.by_teacher,
-        weights=weights,
+        weights=shares,
         biases=answers.biases,
         sizes=cast("Mapping[str, float | None]", answers.sizes),
         noise=answers.noise,
         before=before,
         after=student.score(tests),
+        trials=tuple(trials),
         options={
             **how.values(*_REPORTED),
             "inputs": len(inputs),
@@ -247,9 +308,78 @@ def distill(
         },
         resumed=history.resumed,
         excluded=answers.excluded,
-        status=_status(answers, counted, history.losses),
+        status=f"{status} {compare(trials)}" if trials else status,
         predictor=student.predict,
-    ).with_run(replace(answers, preflight=inspect_vectors(every, federation.names)))
+    ).with_run(replace(answers, preflight=inspect_vectors(sets, federation.names)))
+
+
+def _teach(
+    student: _Student,
+    inputs: Inputs,
+    outputs: npt.NDArray[np.float64],
+    shares: npt.NDArray[np.float64],
+    labels: LabelSpace,
+    how: Distill,
+    shown: Inputs | None,
+    codes: npt.NDArray[np.int64] | None,
+    *,
+    checkpoint: str | Path | None,
+    progress: Callable[[Progress | Epoch], None] | None,
+) -> tuple[Distill, _Student, History, list[Trial]]:
+    """Train a student for every loss to try; return the best on validation records."""
+    from ..distillation import train
+
+    results: list[tuple[Distill, _Student, History]] = []
+    trials: list[Trial] = []
+    for name, own in how.losses(labels).items():
+        learner, folder = student.copied(), checkpoint
+        if checkpoint is not None and codes is not None:
+            folder = Path(checkpoint) / name.replace(", ", "-").replace(" ", "-")
+        history = train(
+            learner.model, inputs, outputs, shares, labels, own,
+            checkpoint=folder, progress=progress,
+        )  # fmt: skip
+        results.append((own, learner, history))
+        if shown is not None and codes is not None:
+            trials.append(Trial.of("student", name, learner.predict(shown), codes))
+    return *results[choose_student(trials) if trials else 0], trials
+
+
+def _read_validation(
+    validation: Test | None, inputs: Inputs, space: LabelSpace, how: Distill
+) -> tuple[Inputs | None, npt.NDArray[np.int64] | None]:
+    """Read validation records, which are of the same kind as the inputs."""
+    if validation is None:
+        return None, None
+    if how.shared or how.private:
+        raise InputError(
+            "teachers would have to predict validation records too, which shared inputs and "
+            "privacy_epsilon do not allow. Leave validation out, and give loss and weights.",
+            code="option-validation",
+        )
+    shown, codes = check_tests({"validation": validation}, space)["validation"]
+    if isinstance(shown, np.ndarray) != isinstance(inputs, np.ndarray) or (
+        isinstance(shown, np.ndarray)
+        and isinstance(inputs, np.ndarray)
+        and shown.shape[1] != inputs.shape[1]
+    ):
+        raise MismatchError(
+            "validation records are of another kind or dimension than the transfer set.",
+            code="input-dimension",
+        )
+    if len(shown) < _FEWEST_VALIDATED:
+        raise InputError(
+            f"{len(shown)} validation records are too few to choose by. Give "
+            f"{_FEWEST_VALIDATED} or more.",
+            code="option-validation",
+        )
+    return shown, np.asarray(codes.values, dtype=np.int64)
+
+
+def _joined(inputs: Inputs, shown: Inputs) -> Inputs:
+    if isinstance(inputs, np.ndarray) and isinstance(shown, np.ndarray):
+        return np.concatenate([inputs, shown])
+    return [*cast("Sequence[str]", inputs), *cast("Sequence[str]", shown)]
 
 
 class _Student:
@@ -263,8 +393,8 @@ class _Student:
 
         if not isinstance(global_model, nn.Module):
             raise InputError(
-                f"the global model is a {type(global_model).__name__}; a torch.nn.Module that "
-                "answers a batch with logits is needed.",
+                f"the global model is a {type(global_model).__name__}; give a torch.nn.Module "
+                "that returns logits for a batch.",
                 code="model-kind",
             )
         self.model = copy.deepcopy(global_model).float()
@@ -276,6 +406,15 @@ class _Student:
                 f"the model has {self.own.shape[1]} outputs for {labels.size} labels.",
                 code="model-labels",
             )
+
+    def copied(self) -> _Student:
+        """Return a student whose model is another copy, as it is now."""
+        from ..distillation import module_predict
+
+        other = copy.copy(self)
+        other.model = copy.deepcopy(self.model)
+        other.predict = partial(module_predict, other.model)
+        return other
 
     def score(self, tests: Tests) -> dict[str, Scores]:
         """Score the model as it is now on test sets."""
@@ -308,12 +447,12 @@ def _join_teachers(teachers: Any, inputs: Inputs | None, how: Distill) -> Any:
     if hasattr(teachers, "run") and hasattr(teachers, "names"):
         if how.timeout is not None:
             raise InputError(
-                "the federation has a timeout of its own. Leave timeout out.",
+                "the federation has its own timeout. Leave timeout out.",
                 code="option-timeout",
             )
         if how.asker != COORDINATOR:
             raise InputError(
-                "the federation asks in a name of its own. Leave asker out.", code="asker-name"
+                "the federation has its own name as asker. Leave asker out.", code="asker-name"
             )
         return teachers
     if isinstance(teachers, Mapping):
@@ -342,7 +481,7 @@ def _make_party(teacher: Any, inputs: Inputs | None) -> Endpoint:
 
 
 def _identify(teacher: Any) -> Any:
-    """Describe a teacher by parameters of modules and rules; functions cannot be told apart."""
+    """Describe a teacher by parameters of modules and rules; functions cannot be distinguished."""
     from torch import nn
 
     from ..distillation import parameters_of
@@ -381,7 +520,7 @@ def check_tests(test: Mapping[str, Test] | Test | None, space: LabelSpace) -> Te
     for name, pair in named.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise InputError(
-                f"test set {name!r} is no pair of inputs and labels.", code="test-labels"
+                f"test set {name!r} is not a pair of inputs and labels.", code="test-labels"
             )
         inputs, codes = check_inputs(pair[0]), _read_codes(name, pair[1], space)
         if len(inputs) != len(codes):
@@ -406,7 +545,8 @@ def _read_codes(name: str, labels: npt.ArrayLike | LabelCodes, space: LabelSpace
     if array.dtype.kind != "U" and space.is_ambiguous(items):
         raise InputError(
             f"the labels of test set {name!r} are numbers that may be names of labels or their "
-            "places, which differ. Give names as texts, or labels.coded(numbers) for places.",
+            "positions, which differ. Give names as texts, or labels.coded(numbers) for "
+            "positions.",
             code="test-labels",
         )
     try:
@@ -455,8 +595,8 @@ def _keep_predictions(place: Path, mark: str, answers: Predictions) -> None:
     if answers.biases is not None:
         arrays["biases"] = answers.biases
     values = {name: getattr(answers, name) for name in _KEPT}
-    bill = {name: getattr(answers, name) for name in _BILL}
-    save(place, "predictions", mark, {**values, "bill": bill}, arrays)
+    cost = {name: getattr(answers, name) for name in _COST}
+    save(place, "predictions", mark, {**values, "cost": cost}, arrays)
 
 
 def _read_predictions(place: Path, mark: str) -> Predictions | None:
@@ -466,36 +606,19 @@ def _read_predictions(place: Path, mark: str) -> Predictions | None:
         return None
     values, arrays = kept
     try:
-        bill = values.pop("bill")
+        cost = values.pop("cost")
         return Predictions(
             outputs=arrays["outputs"],
             biases=arrays.get("biases"),
             **{name: values[name] for name in _KEPT} | {"names": tuple(values["names"])},
-            **{name: bill[name] for name in _BILL},
+            **{name: cost[name] for name in _COST},
         )
     except (KeyError, TypeError) as error:
         raise FileError(
-            f"{place} is no record of predictions ({type(error).__name__}). Remove it to begin "
-            "anew.",
+            f"{place} is not a record of predictions ({type(error).__name__}). Remove it to begin "
+            "again.",
             code="checkpoint-broken",
         ) from None
-
-
-def _weigh(
-    answers: Predictions, counted: npt.NDArray[np.bool_], how: Weighing
-) -> npt.NDArray[np.float64]:
-    """Compute what every teacher counts for every input, (K, n); 0 where it is not ``counted``."""
-    # All sizes are known where they count: a teacher that does not report its own is excluded.
-    sizes = [cast("float", answers.sizes[name]) for name in answers.names]
-    weights = np.zeros(answers.outputs.shape[:2])
-    weights[counted] = teacher_weights(
-        answers.outputs[counted],
-        weights=how.weights,
-        biases=None if answers.biases is None else answers.biases[counted],
-        sizes=np.array(sizes)[counted] if how.by_size else None,
-        cap=how.weight_cap,
-    )
-    return weights
 
 
 def _status(
@@ -507,7 +630,7 @@ def _status(
         "last."
     )
     if len(losses) > 1 and last >= first:
-        status += " It did not fall: lower the rate, or train longer."
+        status += " It did not decrease: lower the learning rate, or train longer."
     if not counted.all():
         out = ", ".join(np.array(answers.names)[~counted])
         status += f" Too far from the majority to count: {out}."

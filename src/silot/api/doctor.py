@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_info  # pyright: ignore[reportMissingTypeSt
 from silot_transport import Forecast, _native, exact_plan, forecast
 from silot_transport.memory import available
 
+from ..federation.result import plain
 from ..render.sections import Block, Facts, Heading, Paragraph
 from ..render.words import format_bytes
 
@@ -90,10 +91,10 @@ class Checkup:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name; infinite numbers are ``None``."""
-        return _plain(asdict(self))
+        return plain(asdict(self))
 
     def sections(self) -> list[Block]:
-        """What a terminal shows."""
+        """Return what a terminal shows."""
         facts = [
             ("kernels", f"{self.kernels}: {self.reason}"),
             *((name.lower(), version) for name, version in self.versions.items()),
@@ -115,7 +116,7 @@ def checkup(n: int | None = None, m: int | None = None, dim: int = 64) -> Checku
     Raises
     ------
     InputError
-        Numbers that are no counts (``"option-size"``).
+        Numbers that are not counts (``"option-size"``).
     """
     n, m = m if n is None else n, n if m is None else m
     expected = None
@@ -147,7 +148,7 @@ def _kernels() -> tuple[str, tuple[str, ...], str]:
         used,
         sets,
         (
-            "compiled, and the widest that this processor has"
+            "compiled for the widest instructions of this processor"
             if used == sets[0]
             else f"compiled; this processor has {sets[0]} too"
         ),
@@ -221,18 +222,13 @@ def _forecast(expected: Expected) -> list[Block]:
         ),
     ]
     if not memory.fits:
-        words = "It does not fit: 'direct' then gives bounds (compiled kernels). Or take 'sketch'."
+        words = (
+            "It does not fit: 'direct' then gives bounds (with compiled kernels). Or use "
+            "method 'sketch'."
+        )
         blocks.append(Paragraph(words, "warning"))
     return blocks
 
 
 def _bytes(count: float) -> str:
     return format_bytes(int(count)) if np.isfinite(count) else "unknown"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in cast("Sequence[Any]", value)]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

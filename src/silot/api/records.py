@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from ..data.measure import Data
 from ..federation.party import Own
@@ -14,8 +14,11 @@ from ..records.result import RecordScores
 from ..records.validation import RecordScreening
 from ._holders import MINE, Parties, check_method, read_measure, with_columns
 
+if TYPE_CHECKING:
+    from ..keywords import RecordKeywords
 
-@taking(RecordScreening)
+
+@taking(RecordScreening, also=(RecordGradients,))
 def value_records(
     holder: Data | Federation | Runtime,
     validation: Data | Own,
@@ -25,9 +28,9 @@ def value_records(
     seed: int = 0,
     name: str = "holder",
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[RecordKeywords],
 ) -> RecordScores:
-    """How suspect each record of a holder is, compared with validation data.
+    """Score how likely each record of a holder is faulty, compared with validation data.
 
     Parameters
     ----------
@@ -35,7 +38,7 @@ def value_records(
         Data (as for ``distance``) whose records are scored, or a federation (as for
         ``distance_matrix``) whose holder ``name`` they are.
     validation
-        Trusted data of the law the holder's should have: 50 records or more. Give one
+        Trusted data of the distribution the holder's should have: 50 records or more. Give one
         ``Own(data)`` for several holders: models are then fitted once.
     labels
         Whether labels may be wrong too; for data frames the name of their column.
@@ -80,7 +83,7 @@ def value_records(
         # What was fitted for another holder is kept by the party.
         own = validation
     kind = RecordScreening if method == "screening" else RecordGradients
-    check_known(kind, options, f"value_records by method {method!r}")
-    protocol = kind(labels=bool(labels), seed=seed, **options).at(name, own)
+    own_options = check_known(kind, options, f"value_records by method {method!r}")
+    protocol = kind(labels=bool(labels), seed=seed, **own_options).at(name, own)
     result = parties.run(protocol, progress)
     return with_columns(result, own.measure, *parties.measures.values())

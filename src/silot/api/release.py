@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
 from ..data.files import check_whole
@@ -29,6 +29,9 @@ from ..privacy.ledger import Ledger
 from ._holders import PUBLIC, read_measure
 from .sketch import BUDGET, budget_policy, check_masses
 
+if TYPE_CHECKING:
+    from ..keywords import ReleaseKeywords
+
 ASKER = "release"
 """Name under which a ledger keeps what a site released by itself."""
 
@@ -36,10 +39,10 @@ ASKER = "release"
 class Sending(Options):
     """Options of a release beside its question."""
 
-    labels: bool = option("Release class by class.", truth(), default=False, flag=False)
+    labels: bool = option("Release every class separately.", truth(), default=False, flag=False)
     period: str | None = option(
-        "Public name of the time that the records are of, such as 2026-10. A release of another "
-        "period is drawn anew, and charged.",
+        "Public name of the period of the records, such as 2026-10. A release of "
+        "another period is a new one, and is charged.",
         anything("text, or None", str),
         default=None,
     )
@@ -53,14 +56,14 @@ class Sending(Options):
         "Rules of the holder, instead of a budget.", anything("Policy, or None"), default=None
     )
     to: PublicKey | None = option(
-        "Lock the file for the owner of this key.", anything("PublicKey, or None"), default=None
+        "Encrypt the file for the owner of this key.", anything("PublicKey, or None"), default=None
     )
 
     def fit(self) -> None:
         if self.policy is not None and self.budget_epsilon is not None:
             raise InputError(
-                "a policy has a budget of its own, privacy_epsilon. Write it there, and leave "
-                "budget_epsilon out.",
+                "a policy has its own budget, privacy_epsilon. Write the budget there, and "
+                "leave budget_epsilon out.",
                 code="option-budget",
             )
 
@@ -85,7 +88,7 @@ class Prepared:
     discloses: str
 
 
-@taking(Sending, Sketching)
+@taking(Sending, Sketching, without=("embedding",))
 def release(
     data: Data,
     path: str | Path,
@@ -95,7 +98,7 @@ def release(
     schema: Schema | str | Path | None = None,
     public: Data | None = None,
     key: str | Path | None = None,
-    **options: Any,
+    **options: Unpack[ReleaseKeywords],
 ) -> ReleaseFile:
     r"""Write one differentially private sketch of a site's records to a file that may travel.
 
@@ -115,11 +118,12 @@ def release(
     ledger
         The site's ledger, a file; made when absent.
     schema
-        The public contract of the table, or its file, where ``data`` is no measure that was read by
+        The public contract of the table, or its file, where ``data`` is not a measure that was
+        read by
         it.
     public
-        Public records, the same file at all sites; without them the box of the schema stands for a
-        normal law (and distances have no interval), or ``public_mean`` and ``public_scale``.
+        Public records, the same file at all sites. Without them the box of the schema, or
+        ``public_mean`` and ``public_scale``, stand for a normal distribution, without intervals.
     key
         ``NAME.key``; by default the one of that name beside the ledger, made when absent.
 
@@ -183,7 +187,7 @@ def release(
 def prepare(
     name: str, records: Measure, public: Data | None, sending: Sending, **options: Any
 ) -> Prepared:
-    """Build the question of a release from public things alone."""
+    """Build the question of a release only from public information."""
     check_masses({name: records}, options.get("mass_limit"))
     schema = records.schema
     sample = None if public is None else read_data(public, schema, PUBLIC, False)
@@ -191,7 +195,7 @@ def prepare(
         records, sample = _match_columns(name, records, sample)
         options["public"] = sample
     elif schema is not None and options.get("public_mean") is None:
-        # Four standard deviations a range: most of a law lies within.
+        # Four standard deviations a range: most of a distribution lies within.
         options["public_mean"] = (0.5 * (schema.low + schema.high)).tolist()
         options["public_scale"] = (0.25 * (schema.high - schema.low)).tolist()
     if sending.labels and options.get("classes") is None:
@@ -218,8 +222,8 @@ def prepare(
     question = next(protocol.start())[name]
     if question.centres.shape[1] != records.dimension:  # pyright: ignore[reportAttributeAccessIssue]
         raise MismatchError(
-            f"{name!r} has {records.dimension} features and what is public of them another number. "
-            "Give public records of the same features.",
+            f"{name!r} has {records.dimension} features, and the public records have another "
+            "number. Give public records with the same features.",
             code="dimension-mismatch",
         )
     return Prepared(records, terms, encode_question(question), _describe_disclosure(terms))

@@ -22,7 +22,7 @@ def draft_schema(
     name: str = "",
     tell: Callable[[float], None] | None = None,
 ) -> Draft:
-    """Propose a schema from the records of one site, and site files of others, to correct.
+    """Draft a schema from the records of one site, and site files of others, to correct.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def draft_schema(
     site
         How this site writes its columns: names, codes, units, days. Or a file that says so.
     name
-        What the schema is to be called.
+        Name of the schema.
     tell
         Called with the share of a file that has been read.
 
@@ -59,7 +59,7 @@ def draft_schema(
 
     Notes
     -----
-    Ranges are public limits where the name of the column tells what is measured, and otherwise
+    Ranges are public limits where the name of the column says what is measured, and otherwise
     those of the records, rounded outwards. Categories of fewer than 10 records are not listed.
     It stays at the site until somebody replaced what it read off.
 
@@ -89,7 +89,7 @@ def check_schema(
     site: Site | str | Path | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> SchemaCheck:
-    """Say what of a table does not fit a schema: by column, in counts, without values.
+    """Count the values of a table that do not fit a schema, by column.
 
     Parameters
     ----------

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
-from ..data.matching import match_columns
 from ..data.measure import Covariance, Data, Embedding, Measure
 from ..distances.methods import check_method_options
 from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch, Sketching
-from ..errors import FileError, InputError, MismatchError, RefusedError
+from ..errors import FileError, InputError, RefusedError
 from ..federation.policy import Policy
 from ..federation.protocol import Protocol, Questions
 from ..federation.run import B, Progress
 from ..options import Options, anything, check_known, none_or, number, option, taking
 from ..privacy.accounting import ROUNDING, compose, epsilon_of
 from ..privacy.ledger import Ledger
-from ._holders import PUBLIC, Holders, Parties, read_measure
+from ._holders import PUBLIC, Holders, Parties, check_measures, read_measure
+
+if TYPE_CHECKING:
+    from ..keywords import SketchKeywords
 
 BUDGET = 1.0
 """Epsilon of all releases in a ledger together where nobody names another."""
@@ -31,9 +33,10 @@ class Spending(Options):
     """Ledgers that releases are charged to, on the machine of who owns the data."""
 
     ledgers: str | Path | None = option(
-        "Folder with a durable ledger for each holder. ``NAME.ledger``. A release is charged to "
-        "it, and refused when all releases together would exceed ``budget_epsilon``. Without a "
-        "folder the process alone remembers the charge, and what several runs spend adds up.",
+        "Folder with a durable ledger for each holder. ``NAME.ledger``. A release is "
+        "charged to it, and refused if all releases together would exceed "
+        "``budget_epsilon``. Without a folder, only this process remembers the "
+        "charge, although the privacy loss of several runs adds up.",
         anything("path, or None"),
         default=None,
     )
@@ -47,9 +50,9 @@ class Spending(Options):
     def fit(self) -> None:
         if self.budget_epsilon is not None and self.ledgers is None:
             raise InputError(
-                "budget_epsilon limits what ledgers remember, and there are none to limit. Give "
-                "ledgers= too (on the command line --ledgers FOLDER), or leave it out: sites have "
-                "budgets of their own.",
+                "budget_epsilon limits what ledgers count, but there are no ledgers. Give "
+                "ledgers= too (on the command line --ledgers FOLDER), or leave it out: sites "
+                "have budgets of their own.",
                 code="option-budget",
             )
 
@@ -75,7 +78,7 @@ class Spending(Options):
         return behind
 
 
-@taking(Sketching, Spending)
+@taking(Sketching, Spending, without=("embedding",))
 def sketches(
     holders: Holders,
     validation: Data | None = None,
@@ -83,7 +86,7 @@ def sketches(
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[SketchKeywords],
 ) -> Sketches:
     """One differentially private release of every holder, and all that follows from it.
 
@@ -110,7 +113,7 @@ def sketches(
     Raises
     ------
     InputError, MismatchError
-        Data that are no measures or do not fit together, options out of range, too few records.
+        Data that are not measures or do not fit together, options out of range, too few records.
     ExtraError
         ``silot[privacy]`` is not installed.
 
@@ -155,7 +158,7 @@ def run_sketches(
     options = prepare_release(parties, options, spending)
     check_method_options(Sketch, options)
     if options.pop("p", 2) != 2:
-        raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
+        raise InputError("sketches give W2 only. Give p=2.", code="option-p")
     embedding: Embedding = covariance if parties.labels else "none"
     release = Sketching(embedding=embedding, **options)
     protocol = release.among(parties.names, parties.own)
@@ -180,21 +183,10 @@ def prepare_release(
 
 def read_public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
     """Read public records, with their features in the order of the holders'."""
-    name = PUBLIC
-    records = read_measure(name, public, labels)
-    if not measures:
-        # Holders of a federation see for themselves whether theirs fit.
-        return records
-    match_columns({**measures, name: records})
-    first, measure = next(iter(measures.items()))
-    if records.dimension != measure.dimension:
-        raise MismatchError(
-            f"{first!r} has {measure.dimension} features and the public records have "
-            f"{records.dimension}. Give both the same features.",
-            code="dimension-mismatch",
-        )
-    order = next((item.columns for item in measures.values() if item.columns), None)
-    return records if order is None else records.ordered(order)
+    # Holders of a federation see for themselves whether theirs fit.
+    last = (PUBLIC,) if measures else ()
+    read = {PUBLIC: read_measure(PUBLIC, public, labels)}
+    return check_measures({**measures, **read}, labels=False, last=last)[PUBLIC]
 
 
 def check_budget(name: str, spent: float, cost: float, budget: float, delta: float) -> None:
@@ -208,7 +200,7 @@ def check_budget(name: str, spent: float, cost: float, budget: float, delta: flo
     )
     raise RefusedError(
         f"the ledger of {name!r} does not allow the run ({figures}), and nothing was charged. Give "
-        "a larger budget or a smaller privacy_epsilon, or ask what was told before.",
+        "a larger budget or a smaller privacy_epsilon, or repeat an earlier question.",
         code="ledger-budget",
     )
 
@@ -224,7 +216,7 @@ def open_ledgers(measures: Mapping[str, Measure], folder: str | Path) -> dict[st
     if numbered or "/" in "".join(measures):
         # A name that depends on who else is in the run would find another holder's ledger.
         raise InputError(
-            f"a ledger needs a name of its own for each holder; these are {', '.join(measures)}. "
+            f"a ledger needs a different name for each holder; these are {', '.join(measures)}. "
             "Give names (in Python a mapping, on the command line files of different names).",
             code="option-ledgers",
         )
@@ -250,6 +242,7 @@ def check_masses(measures: Mapping[str, Measure], mass_limit: object) -> None:
             raise InputError(
                 f"the records of {name!r} have weights"
                 + (" above mass_limit" if above else "")
-                + ". Give mass_limit=, the largest weight a record may have: one that is public.",
+                + ". Give mass_limit=, the largest weight that a record may have; it becomes "
+                "public.",
                 code="sketch-weights",
             )

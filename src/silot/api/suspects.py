@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
-from ..data.matching import match_columns
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..distances.sketches.release_options import Private
-from ..errors import InputError, MismatchError
+from ..errors import InputError
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR
@@ -20,8 +19,11 @@ from ..privacy.ledger import Ledger
 from ..records.counts import BrokenCounts, Screener
 from ..records.result import RecordScores
 from ..records.suspects import CountBroken
-from ._holders import PUBLIC, Holders, Parties, read_measure, with_columns
+from ._holders import PUBLIC, Holders, Parties, check_measures, read_measure, with_columns
 from .sketch import Spending, budget_policy, check_masses, open_ledgers, read_public
+
+if TYPE_CHECKING:
+    from ..keywords import CountKeywords
 
 
 @taking(CountBroken, Spending)
@@ -32,12 +34,12 @@ def count_broken(
     public: Data,
     labels: bool | str = False,
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[CountKeywords],
 ) -> BrokenCounts:
-    """How many records of each holder are faulty, with noise; scores stay with the holders.
+    """Return how many records of each holder are faulty, with noise; scores stay with the holders.
 
     Models are fitted on public records, weighted by a differentially private sketch of the
-    validation data. Each holder screens its records with them and tells noisy counts.
+    validation data. Each holder screens its records with them and sends noisy counts.
 
     Parameters
     ----------
@@ -45,11 +47,11 @@ def count_broken(
         Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on. A
         federation (as for ``distance_matrix``) has ledgers of its holders' own.
     validation
-        Data that are trusted, of the coordinator: what is told of them is charged as what is told
+        Trusted data of the coordinator: what they disclose is charged as what is disclosed
         of a holder, to ``coordinator.ledger`` among the ``ledgers`` (of a federation that one
         alone). Without, public records are trusted as they are.
     public
-        Public records, of the law records should have and of nobody's: 50 or more, 1000 for good.
+        Public records of the right distribution and of no holder: 50 or more, 1000 for good.
         With ``labels`` their labels are right, and their classes public.
     labels
         Whether labels may be wrong too; for data frames the name of their column.
@@ -65,7 +67,7 @@ def count_broken(
     Raises
     ------
     InputError, MismatchError
-        Data that are no measures or do not fit together; ``validation-few``.
+        Data that are not measures or do not fit together; ``validation-few``.
     RefusedError
         A ledger does not allow the run.
     ExtraError
@@ -81,7 +83,7 @@ def count_broken(
     True
     """
     check_known(CountBroken, options, "count_broken", own=Spending.options)
-    spending, options = Spending.split(options)
+    spending, counting = Spending.split(options)
     parties = Parties.of(holders, labels, validation)
     if spending.ledgers is not None and parties.own is None:
         parties.check_owned("ledgers=", "option-ledgers")
@@ -94,8 +96,8 @@ def count_broken(
             "option out.",
             code="labels-absent",
         )
-    check_masses({**parties.measures, **trusted}, options.get("mass_limit"))
-    protocol = CountBroken(public=sample, labels=bool(labels), **options)
+    check_masses({**parties.measures, **trusted}, counting.get("mass_limit"))
+    protocol = CountBroken(public=sample, labels=bool(labels), **counting)
     policy, ledgers = _accounts(parties, trusted, spending, protocol)
     own = None
     if parties.own is not None:
@@ -127,14 +129,7 @@ class _Owner:
     labels: str | None
 
     def screen(self, data: Data, name: str, fdr: float) -> RecordScores:
-        measure = read_measure(name, data, self.labels)
-        if measure.dimension != self.public.dimension:
-            raise MismatchError(
-                f"{name!r} has {measure.dimension} features and the public records have "
-                f"{self.public.dimension}. Give both the same features.",
-                code="dimension-mismatch",
-            )
-        if self.public.columns is not None and measure.columns is not None:
-            measure = match_columns({PUBLIC: self.public, name: measure}, (name,))[name]
+        both = {PUBLIC: self.public, name: read_measure(name, data, self.labels)}
+        measure = check_measures(both, labels=False, last=(name,))[name]
         scores = with_columns(self.inner.screen(Own(measure), name, fdr), self.public)
         return scores.with_preflight(Preflight.of({name: measure, PUBLIC: self.public}))

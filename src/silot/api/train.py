@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
+import numpy as np
+
+from ..data.checkpoint import fingerprint, load, save
 from ..data.measure import Data, Measure
 from ..distances.worth.result import Contributions
-from ..errors import InputError
+from ..errors import FileError, InputError
 from ..federation.party import Own
-from ..federation.result import Billed
+from ..federation.result import RunResult
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known, taking
 from ..records.result import RecordScores
 from ..teaching.federated.clustering import Clustering
-from ..teaching.federated.federated import FederatedTraining
+from ..teaching.federated.federated import FederatedTraining, Keep, Progression
 from ..teaching.federated.federated_result import FederatedModels
 from ._holders import Holders, Parties, check_measures, name_holders
 from .cluster import cluster
 from .records import value_records
 from .value import value_holders
+
+if TYPE_CHECKING:
+    from ..keywords import TrainKeywords
 
 _TEST = "test records"
 
@@ -39,9 +46,10 @@ def train(
     weights: Weights | None = None,
     drop_flagged: bool | Mapping[str, RecordScores] = False,
     test: Data | None = None,
+    checkpoint: str | Path | None = None,
     seed: int = 0,
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[TrainKeywords],
 ) -> FederatedModels:
     r"""Train one model of all holders, or one for each group of them, without pooling their data.
 
@@ -54,7 +62,7 @@ def train(
         Labelled data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on.
         Or a federation (as for ``distance_matrix``).
     validation
-        Trusted labelled data of the caller's own, of the law that matters: for
+        Trusted labelled data of the caller, of the distribution that matters: for
         ``weights="worth"`` and ``drop_flagged=True``.
     labels
         For data frames the name of the column that has the labels.
@@ -74,6 +82,9 @@ def train(
     test
         Labelled records of the caller's own that models of ``"fedavg"`` are tested on. No holder
         sees them.
+    checkpoint
+        An ``.npz`` file that every round is written to. Where it is there, training continues from
+        it; options and holders must be those of before.
     seed
         Seed of everything random.
     progress
@@ -87,10 +98,10 @@ def train(
     Raises
     ------
     InputError, MismatchError
-        Data that are no labelled measures or do not fit together, options out of range, before
+        Data that are not labelled measures or do not fit together, options out of range, before
         any question is sent; fewer than two classes.
     ExtraError
-        Where torch is not installed.
+        Where torch is not installed, and the model needs it.
 
     Notes
     -----
@@ -112,13 +123,14 @@ def train(
     check_known(FederatedTraining, options, "train")
     if not labels:
         raise InputError(
-            "a model needs labels. Give labels=True, or the column that has them.",
+            "a model needs labels. Give labels=True, or the column of the labels.",
             code="labels-absent",
         )
     if test is not None and algorithm != "fedavg":
         raise InputError(
-            f"models of {algorithm} end in a head of each holder, and test records are of none. "
-            "Leave test out: accuracies are by holder, on what it held out.",
+            f"models of {algorithm} have a last layer for each holder, and test records "
+            "belong to no holder. Leave test out: accuracies are measured at each holder, "
+            "on its held-out records.",
             code="model-head",
         )
     needs = [
@@ -127,7 +139,7 @@ def train(
     ]
     if needs and validation is None:
         raise InputError(
-            f"{needs[0]} compares with validation data. Give validation=...",
+            f"{needs[0]} needs validation data. Give validation=...",
             code="validation-absent",
         )
     parties = Parties.of(holders, labels, validation)
@@ -139,14 +151,14 @@ def train(
         if groups is None or by_distance
         else _read_by_holder(
             "groups", groups, Clustering, "assignment",
-            "'auto', a number of groups, what silot.cluster found, or numbers by holder",
+            "'auto', a number of groups, the result of silot.cluster, or numbers by holder",
             code="option-groups",
         ),
         "weights": None
         if weights is None or weights == "worth"
         else _read_by_holder(
             "weights", weights, Contributions, "shares",
-            "'worth', what silot.value_holders found, or numbers by holder",
+            "'worth', the result of silot.value_holders, or numbers by holder",
             code="option-weights",
         ),
         "flagged": None if isinstance(drop_flagged, bool) else _read_flags(drop_flagged),
@@ -154,7 +166,7 @@ def train(
     # Checked before any holder receives a question.
     FederatedTraining(**fixed, **own).among(parties.names)
     clustering: Clustering | None = None
-    runs: list[Billed] = []
+    runs: list[RunResult] = []
     shared: dict[str, Any] = {"labels": labels, "seed": seed}
     if by_distance:
         clustering = cluster(holders, k=cast("Any", groups), **shared)
@@ -168,10 +180,55 @@ def train(
         runs += scores.values()
         own["flagged"] = {name: item.flagged for name, item in scores.items()}
     kind = FederatedTraining(**fixed, **own)
-    trained = parties.run(kind.among(parties.names), progress)
+    begun, keep = None, None
+    if checkpoint is not None:
+        begun, keep = _open_checkpoint(Path(checkpoint), kind, parties.names)
+    trained = parties.run(kind.among(parties.names, begun=begun, keep=keep), progress)
     if tests is not None:
         trained = trained.tested(tests)
     return replace(trained, clustering=clustering, beside=tuple(runs))
+
+
+def _open_checkpoint(
+    path: Path, kind: FederatedTraining, names: Sequence[str]
+) -> tuple[Progression | None, Keep]:
+    """Read how far a training had come, and return what writes how far it has come."""
+    groups = kind.groups or dict.fromkeys(names, 0)
+    flags = {name: np.flatnonzero(rows).tolist() for name, rows in (kind.flagged or {}).items()}
+    mark = fingerprint(
+        names=sorted(names), groups=dict(groups), weights=dict(kind.weights or {}), flags=flags,
+        model=kind.described_model, shape=kind.shape and list(kind.shape),
+        classes=kind.classes and list(kind.classes),
+        **kind.values(
+            "algorithm", "active", "passes", "head_passes", "batch", "rate", "momentum", "held_out",
+            "alone", "seed", "unlabelled", "rounds",
+        ),
+    )  # fmt: skip
+
+    def keep(state: Progression) -> None:
+        shared = {f"shared.{group}": values for group, values in state.shared.items()}
+        best = {f"best.{group}": values for group, values in state.best.items()}
+        values = {"history": list(state.history), "alone": dict(state.alone)}
+        save(path, "training", mark, values, {**shared, **best})
+
+    begun = load(path, "training", mark)
+    if begun is None:
+        return None, keep
+    values, arrays = begun
+    numbers = sorted(set(groups.values()))
+    try:
+        state = Progression(
+            shared={group: arrays[f"shared.{group}"] for group in numbers},
+            best={group: arrays[f"best.{group}"] for group in numbers},
+            history=tuple(values["history"]),
+            alone=values["alone"],
+        )
+    except (KeyError, TypeError):
+        raise FileError(
+            f"{path} lacks a part of a checkpoint. Remove it to start again.",
+            code="checkpoint-broken",
+        ) from None
+    return state, keep
 
 
 def _read_test(test: Data, parties: Parties, labels: bool | str) -> Measure:
@@ -193,7 +250,7 @@ def _read_by_holder(
 
 def _read_flags(scores: object) -> Mapping[str, Any]:
     """Read by holder which records are left out, of flags or scores."""
-    choices = "True, or what silot.value_records found by holder"
+    choices = "True, or the results of silot.value_records by holder"
     by_holder = _read_by_holder(
         "drop_flagged", scores, type(None), "", choices, code="option-flagged"
     )

@@ -5,40 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from silot_transport._check import flag
 
 from ..data.measure import Data
 from ..distances.private import PrivateDistance
+from ..distances.result import DistanceMatrix
 from ..distances.sketches.release_options import Private
+from ..distances.sketches.sketch import Sketching
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter, Contributions
 from ..errors import InputError, SilotError
-from ..federation.disclosure import Disclosure
 from ..federation.party import Own
-from ..federation.result import Bill, Run
+from ..federation.result import Run
 from ..federation.run import Progress
-from ..options import check_known, taking
+from ..options import check_known, part_options, taking
 from ..records.worth import Worth
 from ..sites.secure._engine import missing_spu
+from ..teaching.federated.clustering import finest
 from ._holders import Holders, Parties, check_method, label_option
 from ._methods import Comparison
 from .sketch import Spending, prepare_release, run_private, run_sketches
 
+if TYPE_CHECKING:
+    from ..keywords import BarycenterKeywords, ValueKeywords
+
 MapMethod = Literal["direct", "sketch", "secure"]
 
 
-@taking(FedBary)
+@taking(FedBary, also=(Sketching, Spending), without=("embedding",))
 def barycenter(
     holders: Holders,
     *,
     method: str = "fedbary",
     labels: bool | str = False,
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[BarycenterKeywords],
 ) -> Barycenter:
-    r"""Measure between several holders: the minimiser of :math:`\sum_i \lambda_i W_2^2(P_i, Q)`.
+    r"""Compute the barycenter: the minimiser of :math:`\sum_i \lambda_i W_2^2(P_i, Q)`.
 
     Parameters
     ----------
@@ -53,7 +58,7 @@ def barycenter(
     progress
         Called after every exchange.
     **options
-        With ``"sketch"`` also those of ``silot.sketches``.
+        With ``"sketch"`` also those of ``silot.api.sketches``.
 
     Returns
     -------
@@ -62,7 +67,7 @@ def barycenter(
     Raises
     ------
     InputError, MismatchError
-        Data that are no measures or do not fit together, options out of range; before any
+        Data that are not measures or do not fit together, options out of range; before any
         question is sent.
 
     Examples
@@ -73,16 +78,15 @@ def barycenter(
     """
     parties = Parties.of(holders, labels)
     if method == "sketch":
-        own_options = {k: options.pop(k) for k in ("weights", "support", "rounds") if k in options}
-        result = run_sketches(parties, progress=progress, **options)
-        return result.barycenter(**own_options)
+        own, of_release = part_options(options, "weights", "support", "rounds")
+        return run_sketches(parties, progress=progress, **of_release).barycenter(**own)
     check_method(method, "fedbary", "sketch")
-    check_known(FedBary, options, "barycenter")
-    protocol = FedBary(labels=bool(labels), **options).among(parties.names)
+    own = check_known(FedBary, options, "barycenter")
+    protocol = FedBary(labels=bool(labels), **own).among(parties.names)
     return parties.run(protocol, progress)
 
 
-@taking(Worth, Spending)
+@taking(Worth, Spending, also=(Sketching,), without=("embedding",))
 def value_holders(
     holders: Holders,
     validation: Data | None = None,
@@ -92,9 +96,9 @@ def value_holders(
     map: MapMethod | None = None,
     map_options: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[ValueKeywords],
 ) -> Contributions:
-    """What every holder's data are worth for a target.
+    """Return what every holder's data are worth for a target.
 
     Parameters
     ----------
@@ -102,7 +106,7 @@ def value_holders(
         Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on. Or a
         federation (as for ``distance_matrix``).
     validation
-        Data of the law that matters. Without them the target is the barycenter of the holders.
+        Data of the right distribution. Without them the target is the holders' barycenter.
     labels
         As for ``barycenter``.
     label_metric
@@ -114,11 +118,12 @@ def value_holders(
         differentially private release of each holder. ``"secure"``: on secret shares. Labels
         are then compared as vectors. With ``method="sketch"`` the sketches of the run serve.
     map_options
-        Options of ``silot.sketches`` or ``silot.sites.secure.SecureOptions``, for such a map.
+        Options of ``silot.api.sketches`` or ``silot.sites.secure.SecureOptions``, for such a map.
     progress
         Called after every exchange.
     **options
-        With ``method="sketch"`` those of ``silot.sketches``; labels are then compared as vectors.
+        With ``method="sketch"`` those of ``silot.api.sketches``; labels are then compared as
+        vectors.
         With ``privacy_epsilon`` the default method is ``"private"``: one release of each holder.
 
     Returns
@@ -143,20 +148,20 @@ def value_holders(
         # A budget means noise: the exact default would spend none of it.
         options.setdefault("method", "private")
     if options.get("method") == "sketch":
-        del options["method"]
-        shown = {name: options.pop(name) for name in ("why", "shapley") if name in options}
-        for name, value in shown.items():
-            flag(value, name, f"option-{name}")
-        result = run_sketches(parties, progress=progress, **options)
+        shown, of_release = part_options(options, "why", "shapley")
+        for name in ("why", "shapley"):
+            flag(shown.get(name, False), name, f"option-{name}")
+        del of_release["method"]
+        result = run_sketches(parties, progress=progress, **of_release)
         return result.values(map=map is not None, **shown)
     direct = "direct" if map == "direct" else None
     metric = label_option(labels, label_metric)
-    spending, options = Spending.split(options)
     check_known(Worth, options, "value_holders", own=Spending.options)
-    valuation = Worth(labels=metric, map=direct, **options)
-    _check_spending(valuation, options, spending)
+    spending, valuing = Spending.split(options)
+    valuation = Worth(labels=metric, map=direct, **valuing)
+    _check_spending(valuation, valuing, spending)
     if isinstance(valuation.between, PrivateDistance):
-        prepare_release(parties, options, spending)
+        prepare_release(parties, valuing, spending)
     protocol = valuation.among(parties.names, parties.own)
     result = run_private(parties, protocol, valuation, spending, progress)
     return mapped.added(result.named(parties.columns), progress)
@@ -170,7 +175,7 @@ def _check_spending(valuation: Worth, options: Mapping[str, Any], spending: Spen
     budgets += [name for name in ("ledgers",) if spending.ledgers is not None]
     if budgets:
         raise InputError(
-            f"{budgets[0]} is an option of releases, and method {valuation.method!r} makes none. "
+            f"{budgets[0]} is an option of releases, and method {valuation.method!r} has none. "
             "Give method='private' or 'sketch', or leave it out.",
             code="option-privacy",
         )
@@ -185,7 +190,7 @@ class HolderMap:
     parties: Parties
 
     def check(self, worth: object, label_metric: str) -> None:
-        """Raise where a map cannot be made as asked for, before any question is sent.
+        """Raise where a map cannot be made as requested, before any question is sent.
 
         ``worth`` is the method that values the holders.
         """
@@ -196,21 +201,21 @@ class HolderMap:
             )
         if worth == "sketch" and self.method not in (None, "sketch"):
             raise InputError(
-                f"map is {self.method!r}, and with method 'sketch' the sketches tell the distances "
-                "of a map and nothing more is asked. Give map='sketch'.",
+                f"map is {self.method!r}, and with method 'sketch' the distances of a map come "
+                "from the sketches, without another question. Give map='sketch'.",
                 code="option-map",
             )
         apart = self.method in ("sketch", "secure") and worth != "sketch"
         if self.options and not apart:
             raise InputError(
-                f"{next(iter(self.options))!r} is an option of a map by 'sketch' or 'secure' "
-                "beside another method. Leave it out, or give map=.",
+                f"{next(iter(self.options))!r} is an option of a map by method 'sketch' or "
+                "'secure'. Leave it out, or give map=.",
                 code="option-map",
             )
         if apart and self.parties.own is None and self.parties.labels and label_metric == "vectors":
             raise InputError(
-                f"map is {self.method!r}, and the barycenter of label vectors is no data that it "
-                "could compare. Give validation data, or label_metric='classes'.",
+                f"map is {self.method!r}, and it cannot compare with a barycenter of label "
+                "vectors. Give validation data, or label_metric='classes'.",
                 code="option-map",
             )
         if apart:
@@ -221,14 +226,14 @@ class HolderMap:
     def added(
         self, worth: Contributions, progress: Callable[[Progress], None] | None
     ) -> Contributions:
-        """Add a map made by runs of its own, whose bill and disclosure count.
+        """Add a map made by runs of its own, whose cost and disclosure count.
 
         Where they fail, the map alone is left out, and the status says so.
         """
         if self.method in (None, "direct"):
             return worth
         if len(worth.holders) < 2:
-            return worth.with_note("no map of holders: it takes two")
+            return worth.with_note("no map of holders: a map needs two")
         parties = replace(self.parties, names=tuple(worth.names))
         if parties.own is None and worth.barycenter is not None:
             parties = replace(parties, own=Own(worth.barycenter.measure))
@@ -239,25 +244,15 @@ class HolderMap:
             without = worth.with_note(
                 f"no map of holders: {error.message.rstrip('.')} ({error.code})"
             )
-            # What it told and charged before it failed is told and charged.
+            # What it disclosed and charged before it failed counts.
             run: Run | None = error.run
-            return without if run is None else _with_bill(without, run, run.disclosure)
-        return _with_bill(replace(worth, between=between), between.bill, between.disclosure)
+            return without if run is None else _with_cost(without, run)
+        return _with_cost(replace(worth, between=between), between)
 
     def _comparison(self, parties: Parties, **options: Any) -> Comparison:
         return Comparison.of(str(self.method), parties, options={**options, **self.options})
 
 
-def _with_bill(worth: Contributions, more: Run | Bill, disclosure: str) -> Contributions:
+def _with_cost(worth: Contributions, more: Run | DistanceMatrix) -> Contributions:
     """Return a result with the cost of another run added."""
-    levels = [Disclosure[level.upper()] for level in (worth.disclosure, disclosure) if level]
-    return replace(
-        worth,
-        rounds=worth.rounds + more.rounds,
-        bytes_sent=worth.bytes_sent + more.bytes_sent,
-        bytes_received=worth.bytes_received + more.bytes_received,
-        seconds=worth.seconds + more.seconds,
-        privacy_mu=worth.privacy_mu + more.privacy_mu,
-        in_memory=worth.in_memory or more.in_memory,
-        disclosure=str(max(levels)),
-    )
+    return replace(worth, **vars(worth.cost + more.cost), disclosure=finest(worth, more))

@@ -21,7 +21,7 @@ def watch(
     key: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Drift:
-    """Compare the last release of a site with those before, and say which columns changed.
+    """Test the last release of a site against earlier ones, and say which columns changed.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def watch(
     ...     _ = release(x, f"{folder}/{month}", name="north", ledger=f"{folder}/north.ledger",
     ...                 public=public, period=month, budget_epsilon=3)
     >>> found = watch([f"{folder}/2026-{k}" for k in ("09", "10", "11")], public)
-    >>> [each.drifted for each in found.since], found.since[0].verdict.drivers
+    >>> [each.drifted for each in found.since], found.since[0].test.drivers
     ([True, True], ('column 0',))
     """
     releases = read_releases(paths, keys=keys, key=key)
@@ -80,16 +80,17 @@ def _index_by_period(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
     for release in releases:
         if release.name != first.name or release.sealed.signer != first.sealed.signer:
             raise MismatchError(
-                f"{first.file} and {release.file} are of two sites, or were signed by two keys. "
-                "Drift is of one site; `silot combine` compares several.",
+                f"{first.file} and {release.file} come from two sites, or were signed by two "
+                "keys. Drift is about one site; `silot release combine` compares several.",
                 code="release-site",
             )
         period = release.terms.period or release.file
         copied = any((release.numbers == other.numbers).all() for other in by_period.values())
         if period in by_period or copied:
             raise MismatchError(
-                f"{release.file} is given twice, or holds the numbers of another file: a ledger "
-                "answers one question once. Release newer records with another --period.",
+                f"{release.file} is given twice, or has the same numbers as another file, "
+                "because a ledger repeats its answer to the same question. Release newer "
+                "records with another --period.",
                 code="release-twice",
             )
         by_period[period] = release

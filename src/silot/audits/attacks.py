@@ -55,14 +55,14 @@ def reading(case: Case) -> Guess:
             shown = _shown(item.question, case.view.protocol)
             if shown is not None:
                 return shown
-    raise InapplicableError("no records travelled as they are")
+    raise InapplicableError("no records were sent unchanged")
 
 
 def _shown(question: Question, protocol: str) -> Guess | None:
     """Return the coordinator's own records, where a question brings them along."""
     if isinstance(question, ScreenRecords):
         return Guess(question.points, certified=True)
-    note = "the measure it compares with"
+    note = "the measure that holders are compared with"
     if protocol == "contributions" and isinstance(question, DistanceTo):
         return Guess(question.reference, note=note)
     if protocol == "contributions" and isinstance(question, LabelledDistanceTo):
@@ -179,7 +179,7 @@ def cell_means(case: Case) -> Guess:
         masses = np.concatenate([one.mass * one.weights for one in cells])
         return Guess(
             merged_rows(rows, masses, None),
-            note="an atom is the mean of the records that go to it; these are all means",
+            note="each atom is the mean of its records, so only means are recovered",
         )
     rows = np.vstack([one.means for one in best])
     if case.records is not None and len(rows) > case.records:
@@ -207,8 +207,8 @@ def sketch_reading(case: Case) -> Guess:
     spent = sum(question.privacy_mu**2 for question, _ in releases)
     return Guess(
         rows,
-        note="the messages hold noisy counts and no rows; what bounds every attack is the "
-        f"mechanism, which claims mu = {spent**0.5:.3g} in all",
+        note="the messages hold noisy counts and no rows; every attack is bounded by the "
+        f"mechanism, with mu = {spent**0.5:.3g} in all",
     )
 
 
@@ -237,7 +237,7 @@ def traffic(case: Case) -> Facts:
     The name of the method is public, and with it the shapes of its messages.
     """
     if not case.view.sizes:
-        raise InapplicableError("only an eavesdropper is audited by sizes and times")
+        raise InapplicableError("sizes and times are used only for an eavesdropper")
     own = [one for one in case.view.sizes if one.holder == case.target]
     sent = [one for one in own if one.direction == "sent"]
     received = {one.round: one for one in own if one.direction == "received"}
@@ -258,7 +258,7 @@ def _varied(pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
     yield f"answers took {low:.2g} to {high:.2g} s, which grows with the number of records"
     different = {(question.size, reply.size) for question, reply in pairs}
     if len(different) > len({question for question, _ in different}):
-        yield "questions of one size got answers of several: their sizes depend on the data"
+        yield ("questions of one size received answers of several sizes, which depend on the data")
 
 
 def _range(values: Sequence[int]) -> str:
@@ -280,7 +280,7 @@ def _shapes(pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
             yield f"references have {atoms} atoms"
     if Records.kind in first:
         floats = (first[Records.kind][1] - _records_size(0)) // 8
-        yield f"about {floats} numbers: records times features and one (a size tells the product)"
+        yield (f"about {floats} numbers: records times features plus one (sizes show only this)")
 
 
 def _solved(size: int, length: Callable[[int], int]) -> int | None:

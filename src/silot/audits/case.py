@@ -424,13 +424,13 @@ class Case:
 
     @cached_property
     def interpolants(self) -> list[Interpolant]:
-        """All with one atom for a record or a pair, the easiest to invert first."""
+        """All interpolants with one atom for each record or pair, the easiest to invert first."""
         invertible = [one for one in (*self.messages, *self.located) if one.form != "cells"]
         return sorted(invertible, key=difficulty)
 
     @cached_property
     def cells(self) -> list[Interpolant]:
-        """All with one atom for an atom of the reference, in the order of rounds.
+        """All interpolants with one atom for each atom of the reference, in the order of rounds.
 
         The parameters of all are known, or of none.
         """

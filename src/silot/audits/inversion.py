@@ -127,7 +127,7 @@ def normalized(weights: Array) -> Array:
 
 
 def merged_rows(rows: Array, weights: Array, records: int | None) -> Array:
-    """Merge equal rows, and repeat each as often as its weight says of so many records."""
+    """Merge equal rows, and repeat each as often as its weight says of this many records."""
     centred = rows - rows.mean(axis=0)
     scale = float(np.abs(centred).max()) or 1.0
     # Atoms of one record differ by rounding only, which 1 / (1 - t) enlarges to far below 1e-7.

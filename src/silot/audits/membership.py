@@ -140,7 +140,7 @@ def _averaged(columns: list[Array]) -> Array:
 def prediction_membership(case: Case) -> Scores:
     """Predictions are more certain, and more often right, for records of the training."""
     answers = queried(case)
-    people = case.compared(", with labels, both among the inputs that were asked about")
+    people = case.compared(", with labels, both among the inputs of the questions")
     places = np.concatenate([answers.places(people.inside), answers.places(people.outside)])
     members = np.arange(len(places)) < len(people.inside)
     queried_rows = places >= 0
@@ -148,12 +148,12 @@ def prediction_membership(case: Case) -> Scores:
     # An area needs two of either kind.
     if min(inside, int((queried_rows & ~members).sum())) < 2:
         raise InapplicableError(
-            f"{NEEDS}inputs that were asked about among the truth and the outsiders"
+            f"{NEEDS}inputs of the questions that are among the truth and the outsiders"
         )
     points, places = people.rows[queried_rows], places[queried_rows]
     labels = codes_of_labels(people.labels, answers.labels, answers.predictions.shape[1])
     if labels is None:
-        note = "without labels, by how sure the predictions are"
+        note = "without labels, by the confidence of the predictions"
         return _scores(_prediction_columns(answers, places, None, points), inside, note)
     codes = labels[queried_rows]
     columns = _prediction_columns(answers, places, codes, points)

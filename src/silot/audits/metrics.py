@@ -101,7 +101,7 @@ def check_vocabulary(words: Sequence[str], vectors: npt.ArrayLike) -> Array:
     if checked.ndim != 2 or len(checked) != len(words) or not np.isfinite(checked).all():
         raise InputError(
             f"the vocabulary has {len(words)} words and vectors of shape {checked.shape}; one "
-            "finite vector a word is needed.",
+            "finite vector for each word is needed.",
             code="audit-vocabulary",
         )
     return checked

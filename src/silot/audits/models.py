@@ -106,7 +106,7 @@ def _predictions(case: Case) -> list[tuple[Predict | ReleasePredictions, Array]]
     with_inputs = [(question, values) for question, values in pairs if not question.indices.size]
     if not with_inputs:
         raise InapplicableError(
-            f"{NEEDS}the inputs, which travelled as places in a shared transfer set"
+            f"{NEEDS}the inputs, which were sent as positions in a shared transfer set"
         )
     return with_inputs
 
@@ -173,10 +173,10 @@ def trained(case: Case) -> list[Trained]:
             after = answer.array("parameters", ndim=2)
             centre, scale = question.centre, question.scale
         elif "parameters" in answer.arrays:
-            spec, start = question.spec, question.start
-            if isinstance(question, TrainModel) and not start.size:
-                start = initial(spec, question.seed)
-            end = answer.array("parameters", ndim=1)
+            spec, start = question.spec, initial(question.spec, question.seed)
+            if isinstance(question, TrainRound):
+                start = question.start.astype(np.float64)
+            end = answer.array("parameters", ndim=1, single=True)
             before, after = (np.pad(one, (0, spec.size - len(one)))[None] for one in (start, end))
             centre, scale = np.array(spec.centre), np.array(spec.scale)
         else:
@@ -248,8 +248,8 @@ def parameter_inversion(case: Case) -> Guess:
     stacked = np.vstack(rows)
     return Guess(
         stacked[np.isfinite(stacked).all(axis=1)],
-        note="what training moved each unit of the first layer by: a record where one alone "
-        "moved it, else a weighted mean",
+        note="the change of each unit of the first layer: a record if only one record "
+        "changed the unit, otherwise a weighted mean of records",
     )
 
 

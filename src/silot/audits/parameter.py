@@ -119,7 +119,7 @@ def by_mean(interpolant: Interpolant) -> Parameter | None:
     t = float(moved @ direction / (direction @ direction))
     misfit = float(np.abs(moved - t * direction).max())
     fits = misfit <= _ROUNDING * float(np.abs(direction).max())
-    return Parameter(t, "the mean that was told", True) if fits else None
+    return Parameter(t, "the mean that was sent", True) if fits else None
 
 
 def by_scalar(interpolant: Interpolant) -> Parameter | None:
@@ -132,7 +132,7 @@ def by_scalar(interpolant: Interpolant) -> Parameter | None:
         interpolant.reference_weights, p=interpolant.p,
     )  # fmt: skip
     t = 1.0 - plan.distance / interpolant.distance
-    return Parameter(t, "the distance that was told", True)
+    return Parameter(t, "the distance that was sent", True)
 
 
 def by_pairs(interpolant: Interpolant, image: Array) -> Parameter | None:

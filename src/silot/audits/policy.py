@@ -30,8 +30,8 @@ FALSE_ALARMS = 0.01
 """Rate of false alarms at which the power of an attack is measured."""
 
 UNTRIED = (
-    "side channels (timing, power), several holders together, and attacks nobody has thought of; "
-    "what epsilon proves holds against those through the answers too"
+    "side channels (timing, power), several holders together, and unknown attacks; the proof by "
+    "epsilon also covers these as far as they use the answers"
 )
 
 # Records that are attacked: the one that lies furthest out, and others drawn at random.
@@ -52,7 +52,7 @@ def audit_policy(
 
     Attackers who know all records but one test by a likelihood ratio whether that one is in the
     data, what a column of it is, and whether it came with a new version of the data; the noise of
-    every try is drawn anew. Where exact statistics are answered, an attacker who knows no record,
+    every try is drawn again. Where exact statistics are answered, an attacker who knows no record,
     but the distribution, tests everybody. Refusals, codes and sizes of answers are compared on
     data with and without a record.
 
@@ -255,7 +255,7 @@ def _attributes(auditor: _Auditor) -> Iterator[PolicyAttack]:
         inside.append(two / scale)
     # Two values of a record are two neighbours apart: one leaves, the other comes.
     yield _measure(
-        "attribute: which of two values", "all records but one, and the rest of it",
+        "attribute: which of two values", "all other records, and all other values of this one",
         np.concatenate(outside), np.concatenate(inside), 2.0 * mu,
     )  # fmt: skip
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..render.shown import Shown
+from ..data.reported import Reported
 
 Array = npt.NDArray[np.float64]
 
-SILENCE = "what no attack here recovered may be recovered by another: silence is not safety"
+SILENCE = "another attack may recover more: that nothing was recovered is no proof of safety"
 """The warning of every verdict."""
 
 NEEDS = "needs "
@@ -30,9 +29,9 @@ SEARCHES = (
 
 NEVER_TRIED = (
     "attacks by somebody who knows some of the records",
-    "several runs about the same records put together",
-    "what the holder's rules allow beside (`silot audit --policy`)",
-    "how long single steps of a holder's computation take",
+    "combining several runs about the same records",
+    "other questions that the holder's policy allows (`silot privacy audit --policy`)",
+    "timing of single steps of a holder's computation",
 )
 """Kinds of attack on every method that are not among those of ``silot.audit``."""
 
@@ -105,7 +104,7 @@ class Attack:
 
     @property
     def tells_members(self) -> bool:
-        """Whether it tells records from outsiders better than chance, by the 95 % interval."""
+        """Whether it separates records from outsiders: the 95 % interval is above .5."""
         return self.membership_interval is not None and self.membership_interval[0] > 0.5
 
     @property
@@ -138,19 +137,21 @@ class Attack:
         near, chance = self.reidentification_rate or 0.0, self.chance or 0.0
         return (
             f"no record was recovered exactly by this attack, which proves nothing; "
-            f"{_percent(near)} are nearest to their guess, where chance gives {_percent(chance)}"
+            f"{_percent(near)} of the records are nearest to their own guess; guesses without "
+            "information reach "
+            f"{_percent(chance)}"
         )
 
     def _membership(self) -> str:
         low, high = self.membership_interval or (0.0, 1.0)
         text = (
             f"membership AUC {self.membership_auc or 0.0:.3f} (95 % interval {low:.3f} to "
-            f"{high:.3f}), {_percent(self.membership_tpr or 0.0)} of the records named at 1 % of "
-            "the outsiders"
+            f"{high:.3f}), {_percent(self.membership_tpr or 0.0)} of the records identified "
+            "at 1 % false alarms"
         )
         if self.tells_members:
             return text
-        return f"{text}: this score does not tell them apart here, and a better one may"
+        return f"{text}: this score does not separate members here, but a better one may"
 
     def _unmeasured(self) -> str:
         if self.certified:
@@ -168,7 +169,7 @@ class Attack:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Audit(Shown):
+class Audit(Reported):
     """What attacks compute from what one party saw of a run.
 
     An audit shows what is broken. It never shows that anything is safe: other attacks, or the
@@ -238,7 +239,7 @@ class Audit(Shown):
 
     @property
     def verdict(self) -> str:
-        """All verdicts as one text, what was tried, finished or not, and what silence is worth."""
+        """All verdicts as one text, which attacks were tried and finished, and what they prove."""
         tried = f"tried: {', '.join(self.tried) or 'nothing'}"
         cut = [f"not finished: {', '.join(self.not_finished)}"] if self.not_finished else []
         not_tried = f"not tried: {'; '.join(self.not_tried)}"
@@ -248,7 +249,7 @@ class Audit(Shown):
     def findings(self) -> str:
         """All verdicts as one text, which must never be shown without ``SILENCE``."""
         if not self.targets:
-            return "nobody's records were attacked: there is no message of another party"
+            return "no records were attacked: there is no message of another party"
         return "; ".join(f"{target}: {text}" for target, text in self.verdicts.items())
 
     @property
@@ -267,7 +268,7 @@ class Audit(Shown):
 
     @property
     def not_tried(self) -> tuple[str, ...]:
-        """Attacks that did not run with the reason, and kinds of attack that silot has not."""
+        """Attacks that did not run, with the reason, and kinds of attack that silot lacks."""
         tried = set(self.tried)
         reasons: dict[str, str] = {}
         for one in self.attacks:
@@ -290,7 +291,7 @@ class Audit(Shown):
         if cut:
             parts.append(f"{cut} attack(s) were not finished")
         if self.level == "record" and (best is None or best.exact_rate != 1.0):
-            parts.append("answers of level record were seen: take the records as known")
+            parts.append("answers of level record were seen: treat the records as disclosed")
             if best is None or not best.certified:
                 parts.append("longer searches (evidence/attacks) may recover them")
         return "; ".join(parts)
@@ -298,12 +299,15 @@ class Audit(Shown):
     def _nothing(self, target: str) -> str:
         tried = any(one.applicable for one in self.of(target))
         cut = any(not one.finished for one in self.of(target))
-        how = "none of which guesses records"
+        how = "no attack guesses records"
         if not tried:
-            how = "none of which was finished" if cut else "none of which applies to what was seen"
+            how = "no attack was finished" if cut else "no attack applies to these messages"
         text = f"{_UNDECIDED}, {how}"
         if self.refused:
-            text += f"; {self.refused} questions were refused or failed and tell nothing of others"
+            text += (
+                f"; {self.refused} questions were refused or failed, which says nothing about "
+                "other questions"
+            )
         return text
 
     def _recovered(self, best: Attack) -> str:
@@ -319,9 +323,19 @@ class Audit(Shown):
             return f"{_percent(best.exact_rate)} of the records recovered exactly{by}"
         near, chance = best.reidentification_rate or 0.0, best.chance or 0.0
         return (
-            f"{_UNDECIDED}; the best guess is nearest to its own record for {_percent(near)} of "
-            f"them, chance gives {_percent(chance)}{by}"
+            f"{_UNDECIDED}; the best guess is nearest to its own record for {_percent(near)} "
+            f"of them; guesses without information reach {_percent(chance)}{by}"
         )
+
+    @property
+    def value(self) -> dict[str, float | None]:
+        """Share of each party's records that an attack recovered exactly."""
+        return self.exact_rates
+
+    @property
+    def disclosure(self) -> str:
+        """The level of the run that was attacked."""
+        return self.level
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON; no records."""
@@ -340,10 +354,6 @@ class Audit(Shown):
             "warning": SILENCE,
             "attacks": [attack.to_dict() for attack in self.attacks],
         }
-
-    def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False)
 
     def __repr__(self) -> str:
         return f"Audit({self.protocol} seen by {self.viewpoint!r}: {self.verdict})"
@@ -401,9 +411,18 @@ class PolicyAttack:
         return self.bound_auc is not None and self.auc - 3.0 * error > self.bound_auc + 1e-9
 
 
+def _compared_with_proof(attack: PolicyAttack) -> str:
+    """Say where a measured area lies: a measurement may exceed a true limit by its error."""
+    if attack.is_above:
+        return "this is more than three standard errors above the proven limit"
+    if attack.bound_auc is not None and attack.auc > attack.bound_auc:
+        return "within the error of the measurement, this agrees with the proven limit"
+    return "this is below the proven limit"
+
+
 @dataclass(frozen=True, kw_only=True)
-class PolicyAudit(Shown):
-    """What an asker learns about single people under a policy, attack by attack.
+class PolicyAudit(Reported):
+    """What an asker learns about single people under a policy, for each attack.
 
     Attributes
     ----------
@@ -430,20 +449,29 @@ class PolicyAudit(Shown):
 
     @property
     def status(self) -> str:
-        """The finding, and what it does not say."""
+        """The result of the audit in a sentence, and what was not tried."""
         if self.recovered:
-            text = f"{self.recovered} of {self.records} records are sent to whoever asks"
+            text = f"{self.recovered} of {self.records} records are sent to every asker"
         elif not self.attacks:
             text = "nothing is answered"
         else:
             best = max(self.attacks, key=lambda attack: attack.auc)
             text = f"the best attack ({best.name}) has an area under the curve of {best.auc:.3f}"
             if best.bound_auc is None:
-                text += ", and nothing bounds it"
+                text += ", and no proof limits it"
             else:
-                above = "above" if best.is_above else "within"
-                text += f", {above} the proven {best.bound_auc:.3f}"
+                text += f"; {_compared_with_proof(best)} {best.bound_auc:.3f}"
         return f"{text}. Not tried: {self.untried}"
+
+    @property
+    def value(self) -> float | None:
+        """Area under the curve of the best attack; ``None`` where nothing is answered."""
+        return max((attack.auc for attack in self.attacks), default=None)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Where it lies in 95 % of cases."""
+        return max(self.attacks, key=lambda attack: attack.auc).interval if self.attacks else None
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
@@ -452,7 +480,3 @@ class PolicyAudit(Shown):
             "attacks": [vars(attack) for attack in self.attacks],
             "status": self.status,
         }
-
-    def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict())

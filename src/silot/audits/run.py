@@ -159,13 +159,13 @@ def audit(
     ------
     InputError
         ``audit-viewpoint``, ``option-image-shape``, ``audit-vocabulary``, ``option-time-limit``,
-        data that are no measure.
+        data that are not a measure.
     MismatchError
         Truth of an unknown party, or of another dimension than the records of the run.
 
     Notes
     -----
-    Monotone maps and uniqueness: docs/disclosure.md.
+    Monotone maps and uniqueness: docs/privacy.md.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def _of_parties(truth: Mapping[str, Data] | None, view: View) -> Mapping[str, Da
     for name in truth or {}:
         if name not in parties:
             raise MismatchError(
-                f"the truth names {name!r}; parties of the run are {', '.join(parties)}.",
+                f"the truth names {name!r}, but the parties of the run are {', '.join(parties)}.",
                 code="audit-truth",
             )
     return truth or {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,6 @@ from .metrics import exact_rows, match_rows
 from .result import SILENCE, Attack, Audit, PolicyAudit
 
 _PICTURES = 24
-_BEWARE = render.on_page(
-    render.Paragraph(
-        f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
-    )
-)
 
 
 def audit_content(result: Audit) -> render.Content:
@@ -34,57 +30,57 @@ def audit_content(result: Audit) -> render.Content:
         ``report-images``: the image shape does not hold the features of a record.
     """
     applied = [attack for attack in result.attacks if attack.applicable]
-    unfinished = ", ".join(result.not_finished)
+    unfinished = printable(", ".join(result.not_finished), 2000)
     return [
         render.Headline(
             "What the messages give away",
             (
-                "Attacks on the messages of one ",
+                "Attacks on the messages of a ",
                 render.Name(printable(result.protocol)),
                 " run, from what ",
                 render.Name(printable(result.viewpoint)),
                 " saw of it.",
             ),
+            [f"Not finished: {unfinished}."] if unfinished else (),
         ),
-        render.on_terminal(
-            _attacks(applied) if applied else None,
-            render.facts({
-                "seen by": result.viewpoint,
-                "method": result.protocol,
-                "verdict": result.findings,
-                "tried": ", ".join(result.tried) or "nothing",
+        _chart(
+            (f"{one.target}: {one.name}", one.membership_auc, one.membership_interval, 0.5)
+            for one in applied
+        ),
+        render.on_terminal(_attacks(applied) if applied else None),
+        render.facts(
+            {
+                "seen by": printable(result.viewpoint),
+                "method": printable(result.protocol),
                 **({"not finished": unfinished} if unfinished else {}),
-                "not tried": "; ".join(result.not_tried),
-                "beware": SILENCE,
-            }),
+                "tried": printable(", ".join(result.tried) or "nothing", 2000),
+                "not tried": printable("; ".join(result.not_tried), 2000),
+            },
+            terminal={"verdict": result.findings, "beware": SILENCE},
         ),
-        render.on_page(lambda: _page(result, unfinished)),
-    ]  # fmt: skip
+        render.on_page(lambda: _page(result)),
+    ]
 
 
-def _page(result: Audit, unfinished: str) -> render.Content:
+def _page(result: Audit) -> render.Content:
     targets = [(target, _tiles(result, target)) for target in result.targets]
     is_pictured = any(tiles for _, tiles in targets)
-    verdicts: list[tuple[str | render.Strong, ...]] = [
-        (render.Strong(printable(name)), f": {printable(text, 2000)}")
-        for name, text in result.verdicts.items()
-    ]
     return [
         render.Private("records of holders as pictures" if is_pictured else ""),
-        render.Bullets(verdicts),
-        render.Paragraph(f"Tried: {printable(', '.join(result.tried) or 'nothing', 2000)}."),
-        render.Paragraph(f"Not finished: {printable(unfinished, 2000)}.", "warning")
-        if unfinished
-        else None,
-        render.Paragraph("Not tried:"),
-        render.Bullets([printable(text, 2000) for text in result.not_tried]),
-        _BEWARE,
+        render.Bullets([
+            (render.Strong(printable(name)), f": {printable(text, 2000)}")
+            for name, text in result.verdicts.items()
+        ]),
+        render.Paragraph(
+            f"An audit can show that records are exposed, and never the opposite: {SILENCE}.",
+            "alert",
+        ),
         [
             _target(result, target, tiles, f"target-{k + 1}")
             for k, (target, tiles) in enumerate(targets)
         ],
-        render.section("How to read this", "terms", render.Facts(_TERMS), link=""),
-    ]
+        render.section("How to read this", render.Facts(_TERMS)),
+    ]  # fmt: skip
 
 
 _TERMS = (
@@ -95,15 +91,15 @@ _TERMS = (
     ),
     (
         "re-identified",
-        "Share of the true records nearest to their own guess. Guesses without an order are "
-        "matched with the records first, as well as can be; chance is what that does for guesses "
-        "that know nothing of single records.",
+        "Share of the true records nearest to their own guess. Guesses without an order are first "
+        "matched with the records in the best way. The column “chance” is the same share for "
+        "guesses without information about single records.",
     ),
-    ("error", "Root mean square error, as a multiple of that of guessing every column's mean."),
+    ("error", "Root mean square error, divided by the error of guessing every column's mean."),
     (
         "proven",
-        "Whether the messages themselves prove the rows, without the truth: encoded again they "
-        "give the messages, and no other rows do.",
+        "Whether the messages prove the rows without the truth: only these rows give "
+        "the same messages when they are encoded again.",
     ),
     (
         "membership",
@@ -121,23 +117,26 @@ def _target(result: Audit, target: str, tiles: list[render.Tile], anchor: str) -
     heading, words = "Reconstructed", "" if best is None else f"By {best.name}."
     if result.truth.get(target) is not None:
         heading = "True and reconstructed"
-        words += " Left the record, right what was computed from the messages."
+        words += " Left: the record. Right: what was computed from the messages."
     more = ", or not finished" if result.not_finished else ""
     return render.section(
         ("Records of ", render.Name(printable(target))),
-        anchor,
         # What no attack applied to has its heading as well.
         render.Paragraph(""),
         _attacks(applied) if applied else None,
-        render.section(
-            heading, "", render.Paragraph(words, "small"), render.Gallery(tiles), level=3
-        )
+        render.section(heading, render.Paragraph(words, "small"), render.Gallery(tiles), level=3)
         if tiles
         else None,
         render.Details(f"Attacks that were not tried{more}", [render.Facts(skipped)])
         if skipped
         else None,
+        anchor=anchor,
     )
+
+
+def _chart(rows: Iterable[render.Row]) -> render.Intervals | None:
+    what = "Area under the ROC curve, with 95 % intervals where known. The band is guessing."
+    return render.chart(what, rows, write="{:.3f}".format, limit=1.0)
 
 
 def _attacks(attacks: list[Attack]) -> render.Table:
@@ -215,16 +214,14 @@ def policy_content(result: PolicyAudit) -> render.Content:
         render.Headline("What an asker learns about single people", f"{result.status}."),
         render.section(
             "Attacks",
-            "attacks",
+            _chart((one.name, one.auc, one.interval, 0.5) for one in result.attacks),
             _attacks_on_people(result) if result.attacks else None,
             render.facts({"finding": result.status}),
         ),
         render.on_terminal(render.Paragraph("what the policy discloses at most:")),
         render.section(
             "What the policy discloses at most",
-            "bound",
             render.Bullets([printable(line, 2000) for line in result.bound.split("\n")]),
-            link="What the policy discloses",
         ),
     ]
 
@@ -234,7 +231,6 @@ def _attacks_on_people(result: PolicyAudit) -> render.Table:
         (
             attack.name,
             attack.knows,
-            f"{attack.auc:.3f} ({attack.interval[0]:.3f} to {attack.interval[1]:.3f})",
             "none" if attack.bound_auc is None else f"{attack.bound_auc:.3f}",
             f"{attack.power:.1%} ± {1.96 * attack.power_error:.1%}",
             "none" if attack.bound_power is None else f"{attack.bound_power:.2%}",
@@ -244,7 +240,7 @@ def _attacks_on_people(result: PolicyAudit) -> render.Table:
     columns = [
         render.Column("attack", False, "fold", 34),
         render.Column("who knows", False, "fold", 16),
-        *map(render.Column, ("AUC", "proven AUC", "found at 1 %", "proven")),
+        *map(render.Column, ("proven AUC", "found at 1 %", "proven")),
     ]
     caption = "Guessing has an AUC of 0.5, and finds 1 % at 1 % false alarms."
     return render.Table(caption, columns, rows, fold=max(len(rows), 1), loose="")

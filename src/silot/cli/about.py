@@ -1,57 +1,57 @@
-"""``silot methods``, ``silot doctor`` and ``silot help``: about silot itself."""
+"""``silot doctor`` and ``silot privacy methods``: about silot itself."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
-from rich.markup import escape
-from rich.table import Table
-
-from ..errors import explain
-from .console import OUT, print_json, show_blocks
+from ..errors import NATURES, explain
+from ..render import Facts, Paragraph
+from .console import print_json, show_blocks
 from .generate import argument, command, flag
 from .options import JsonOption
 
 
-@command("methods")
+@command()
 def methods_command(json: JsonOption = False) -> None:
-    """What each method sends, needs, guarantees and discloses."""
+    """List what each method sends, needs, guarantees and discloses."""
     from ..api._methods import METHODS
 
-    titles = ("sends", "needs", "guarantees", "privacy")
+    methods = [
+        {
+            "name": method.name,
+            "disclosure": str(method.disclosure),
+            **{name: getattr(method, name) for name in ("sends", "needs", "guarantees", "privacy")},
+            "options": list(method.options),
+        }
+        for method in METHODS.values()
+    ]
     if json:
-        print_json(
-            [
-                {
-                    "name": method.name,
-                    "disclosure": str(method.disclosure),
-                    **{title: getattr(method, title) for title in titles},
-                    "options": list(method.options),
-                }
-                for method in METHODS.values()
-            ]
-        )
+        print_json(methods)
         return
-    for method in METHODS.values():
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="bold", min_width=10)
-        table.add_column()
-        table.add_row(method.name, "")
-        for title in titles:
-            table.add_row(f"  {title}", escape(str(getattr(method, title))))
-        table.add_row("  discloses", str(method.disclosure))
-        OUT.print(table, highlight=False)
+    for method in methods:
+        rows = [(name, str(words)) for name, words in method.items() if name != "options"]
+        show_blocks([Facts(rows), Paragraph("")])
 
 
-@command("doctor")
+@command(calls=("silot doctor", "silot doctor measure-nan", "silot doctor --n 20000 --dim 64"))
 def doctor_command(
+    code: str | None = argument(
+        "Error code to explain, from the brackets of a message: measure-nan.", default=None
+    ),
     *,
     n: int | None = flag("Records of one holder."),
-    m: int | None = flag("Of the other; default: as many."),
+    m: int | None = flag("Records of the other holder. Default: as many as --n."),
     dim: int = flag("Features.", default=64),
     json: JsonOption = False,
 ) -> None:
-    """Which kernels, libraries and extras are here, and what a problem would take."""
+    """Show what is installed and what a problem needs, or explain an error code.
+
+    Without a code: which kernels, libraries and extras are installed. With a code: its meaning,
+    its exit status, and its page in the documentation.
+    """
+    if code is not None:
+        _explain(code, is_json=json)
+        return
     from ..api.doctor import checkup
 
     result = checkup(n, m, dim)
@@ -61,18 +61,13 @@ def doctor_command(
         show_blocks(result.sections())
 
 
-@command("help")
-def help_command(
-    code: str = argument("Between the brackets of a message: measure-nan."),
-    json: JsonOption = False,
-) -> None:
-    """What an error code means, its exit status, and where the site has more."""
-    from ..render import Facts
-
+def _explain(code: str, *, is_json: bool) -> None:
+    """Print what an error code means."""
     entry = explain(code.strip("[]"))
-    if json:
+    if is_json:
         print_json({**asdict(entry), "page": entry.page})
         return
     status = "none: a finding" if entry.exit_status is None else f"{entry.exit_status}"
-    facts = {"code": entry.code, "means": entry.words, "kind": entry.kind, "exit status": status}
+    facts = {"code": entry.code, "means": entry.words, "kind": entry.kind, "exit status": status,
+             "ends": NATURES[entry.nature]}  # fmt: skip
     show_blocks([Facts([*facts.items(), ("page", entry.page)])])

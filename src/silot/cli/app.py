@@ -6,16 +6,18 @@ import ast
 import os
 import sys
 import warnings
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from .. import __version__
-from ..errors import SilotError
+import silot
+
+from ..errors import TEMPORARY, MemoryShortError, SilotError, nature_of
 from ..render.words import format_bytes
+from .brief import BriefGroup, insert_default, with_calls
 from .console import ERRORS, tell
+from .tree import TREE, Group, name_function
 
 if TYPE_CHECKING:
     from ..federation.result import Run
@@ -27,67 +29,55 @@ EPILOG = (
     "11 memory too small; 12 a holder has not decided yet; 130 interrupted."
 )
 
-# Commands by the file they are in, in the order of the help. A file is imported when one of its
-# commands is called, or the help wants all.
-COMMANDS = {
-    "distances": ("distance", "matrix", "pooled"),
-    "plan": ("plan",),
-    "cluster": ("cluster",),
-    "valuation": ("value",),
-    "records": ("records",),
-    "barycenter": ("barycenter", "coreset"),
-    "about": ("methods", "doctor", "help"),
-    "audit": ("audit", "policy"),
-    "ledger": ("ledger",),
-    "schema": ("schema",),
-    "release": ("release", "combine", "watch", "keys"),
-    "secure": ("secure", "secure-keys"),
-    "devices": ("links", "adapt"),
-    "train": ("train",),
-    "distill": ("distill",),
-    "deploy": ("deploy",),
-    "site": ("site",),
-    "runs": ("runs", "resume", "cancel"),
-    "demo": ("demo",),
-}
 
-
-def build(command: str = "all") -> typer.Typer:
-    """Return the command line: with the file of one command, with all, or for ``--help`` none."""
-    app = typer.Typer(
-        name="silot",
-        help="Optimal transport across data silos.",
-        epilog=EPILOG,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-    )
+def build(*words: str) -> typer.Typer:
+    """Return the command line: with all commands, or with what a call of ``words`` needs."""
+    app = _app(TREE, name="silot", epilog=EPILOG, pretty_exceptions_enable=False)
     app.callback()(options)
-    if command == "--help":
-        _add_helps(app)
-        return app
-    # What it imports is slow, and the help of all commands does without.
-    from .generate import add_commands
-
-    files = [file for file, names in COMMANDS.items() if command in names] or list(COMMANDS)
-    for file in files:
-        import_module(f".{file}", __package__)
-        for name in COMMANDS[file]:
-            add_commands(app, name)
+    _fill(app, TREE, "silot", list(words) or None)
     return app
 
 
-def _add_helps(app: typer.Typer) -> None:
-    """Add commands of which only the docstrings are read, so that ``--help`` imports nothing."""
-    for file, names in COMMANDS.items():
-        code = ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8"))
-        docstrings = {
-            item.name: ast.get_docstring(item)
-            for item in code.body
-            if isinstance(item, ast.FunctionDef)
-        }
-        for name in names:
-            text = docstrings[f"{name.replace('-', '_')}_command"]
+def _app(group: Group, **how: Any) -> typer.Typer:
+    shown = with_calls(BriefGroup, group.calls, order=[*group.commands], default=group.default)
+    return typer.Typer(cls=shown, help=group.words, **how)
+
+
+def _fill(app: typer.Typer, group: Group, path: str, words: list[str] | None) -> None:
+    """Add the commands of a group: the one that ``words`` call, or all of which they need help."""
+    is_help, names = False, list(group.commands)
+    if words is not None:
+        words = insert_default(words, names, group.default)
+        is_help = not words or words[0] == "--help"
+        called = words[:1] if not is_help and words[0] in names else []
+        names, words = called or names, words[1:] if called else None
+    for name in names:
+        item = group.commands[name]
+        if is_help:
+            # Only docstrings are read, so that the help of a group imports nothing.
+            text = _docstring(item, name) if isinstance(item, str) else item.words
             app.command(name, help=text)(lambda: None)
+        elif isinstance(item, Group):
+            inner = _app(item)
+            _fill(inner, item, f"{path} {name}", words)
+            app.add_typer(inner, name=name)
+        else:
+            # What it imports is slow.
+            from .generate import add_command
+
+            calls = group.calls if name == group.default else ()
+            add_command(app, f"{path} {name}", item, calls)
+
+
+def _docstring(file: str, name: str) -> str:
+    code = ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8"))
+    function = name_function(name)
+    (text,) = (
+        ast.get_docstring(item)
+        for item in code.body
+        if isinstance(item, ast.FunctionDef) and item.name == function
+    )
+    return text or ""
 
 
 def __getattr__(name: str) -> Any:
@@ -98,7 +88,7 @@ def __getattr__(name: str) -> Any:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"silot {__version__}")
+        typer.echo(f"silot {silot.__version__}")
         raise typer.Exit
 
 
@@ -107,7 +97,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Optimal transport across data silos: distances with bounds, a bill and what they disclose."""
+    """Optimal transport across data silos: distances with bounds, a cost and what they disclose."""
 
 
 def main() -> None:
@@ -115,23 +105,23 @@ def main() -> None:
     warnings.showwarning = _show_warning
     try:
         # A shell that completes a line says so in its environment, not in arguments.
-        first = "all" if "_SILOT_COMPLETE" in os.environ else (sys.argv[1:] or ["--help"])[0]
-        build(first)()
+        completes = "_SILOT_COMPLETE" in os.environ
+        build(*([] if completes else sys.argv[1:] or ["--help"]))()
     except SilotError as error:
         line = f"error: {error}{_describe_disclosure(error.run)}"
         tell(line)
         # A person at a terminal gets a second line with a hint, a program the one line.
         if ERRORS.is_terminal:
-            ERRORS.print(f"silot help {error.code}", style="dim", highlight=False)
-        sys.exit(error.exit_status)
+            ERRORS.print(f"silot doctor {error.code}", style="dim", highlight=False)
+        sys.exit(_find_status(error.code, error.exit_status))
     except MemoryError:
         # Larger than what was foreseen: another process may have taken what was free.
         words = (
-            "error: [memory-short] memory is used up; nothing was written. Take fewer records, or "
+            "error: [memory-short] memory is used up; nothing was written. Use fewer records, or "
             "method 'sketch'."
         )
         tell(words)
-        sys.exit(11)
+        sys.exit(_find_status("memory-short", MemoryShortError.exit_status))
     except KeyboardInterrupt as interrupted:
         _interrupted(interrupted)
     except SystemExit as ended:
@@ -140,6 +130,12 @@ def main() -> None:
         if isinstance(cause, KeyboardInterrupt):
             _interrupted(cause)
         raise
+
+
+def _find_status(code: str, status: int) -> int:
+    """Return the exit status, another one where a supervisor is to start the process again."""
+    serves = sys.argv[1:3] in (["site", "run"], ["project", "serve"])
+    return TEMPORARY if serves and nature_of(code) == "passes" else status
 
 
 _show_other = warnings.showwarning

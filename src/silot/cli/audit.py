@@ -1,4 +1,4 @@
-"""``silot audit`` and ``silot policy``."""
+"""``silot privacy audit`` and ``silot privacy policy``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..errors import InputError
 from ..federation import Policy
 from ..federation.transcript import Transcript
 from .console import OUT, counting, print_json, write_report
-from .generate import Flags, argument, command, flag, group
-from .options import Columns, JsonOption, Results, SeedOption, drop_none
+from .generate import Flags, argument, command, flag
+from .options import Columns, JsonOption, Results, SeedOption, drop_none, read_shape
 
 
 class Knowledge(Columns):
@@ -23,13 +23,11 @@ class Knowledge(Columns):
         "True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."
     )
     outsiders: Path | None = flag("Records that were not in the data (labelled, for predictions).")
-    public: Path | None = flag("Labelled records of neither kind, to train shadow models on.")
+    public: Path | None = flag("Further labelled records, to train shadow models on.")
     vocabulary: Path | None = flag("Word vectors: .npz with words and vectors.")
     image_shape: str | None = flag("Shape of a record as a picture, such as 28x28.")
-    hide_t: bool = flag("Attack as if the parameter t had not been seen.", default=False)
-    time_limit: float | None = flag(
-        "Seconds after which attacks on a run are given up. Default: none are."
-    )
+    hide_t: bool = flag("Attack as if the parameter t were unknown.", default=False)
+    time_limit: float | None = flag("Seconds after which attacks on a run stop. Default: no limit.")
 
     def read(self) -> dict[str, Any]:
         """Load the files, and return the options as ``audit`` takes them."""
@@ -49,22 +47,22 @@ class Rules(Flags):
     """A holder's rules, in place of a run."""
 
     policy: Path | None = flag(
-        "Instead of a run: a holder's rules. Measures what an asker learns about single people."
-        " Needs --data."
+        "Instead of a run: a holder's policy. Measures what an asker learns about "
+        "single people. Needs --data."
     )
-    data: Path | None = flag("The holder's records, for --policy; without it the default rules.")
-    draws: int = flag("Tries on each side of a test, for --policy.", default=400, min=50)
+    data: Path | None = flag("The holder's records. Without --policy, the default policy is used.")
+    draws: int = flag("Number of trials on each side of a test, for --policy.", default=400, min=50)
 
 
-@command("audit")
+@command()
 def audit_command(
     messages: Path | None = argument(
         "Messages of a run, saved by --transcript.", default=None, metavar="[TRANSCRIPT]"
     ),
     *,
     viewpoint: str = flag(
-        "Who looks: coordinator, a holder, several with commas between who put together what "
-        "they saw, or eavesdropper (sizes and times only).",
+        "Whose view to attack from: coordinator, a holder, several holders that "
+        "collude (comma separated), or eavesdropper (sizes and times only).",
         "--as",
         default="coordinator",
     ),
@@ -73,7 +71,7 @@ def audit_command(
     seed: SeedOption = 0,
     outputs: Results,
 ) -> None:
-    """What a party of a run could compute from its messages, or get under a holder's policy."""
+    """Attack a run's messages as one party, or measure what a policy lets askers learn."""
     if (messages is None) == (rules.data is None):
         raise InputError(
             "give a transcript of a run, or --data (and --policy) of a holder.", code="audit-what"
@@ -105,17 +103,6 @@ def named_files(texts: list[str]) -> dict[str, Path]:
     return files
 
 
-def read_shape(text: str) -> tuple[int, ...]:
-    """Read a shape such as ``28x28`` or ``32x32x3``."""
-    parts = text.lower().split("x")
-    if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise InputError(
-            f"the image shape is {text!r}; give height x width, such as 28x28 or 32x32x3.",
-            code="option-image-shape",
-        )
-    return tuple(int(part) for part in parts)
-
-
 def load_vocabulary(path: Path) -> tuple[list[str], Any]:
     """Load words and their vectors from an ``.npz`` file."""
     import numpy as np
@@ -137,20 +124,15 @@ def load_vocabulary(path: Path) -> tuple[list[str], Any]:
         return texts, np.asarray(vectors, dtype=np.float64)
 
 
-@group("policy")
-def policy_command() -> None:
-    """A holder's rules."""
-
-
-@command("policy explain")
-def explain_command(
+@command()
+def policy_command(
     policy: Path | None = argument(
-        "Rules, .yml or .json; without it the default ones.", default=None
+        "Policy, .yml or .json. Default: the default policy.", default=None
     ),
     *,
     json: JsonOption = False,
 ) -> None:
-    """What askers could learn at most under a policy, in plain sentences."""
+    """Say in plain sentences what askers could learn at most under a policy."""
     rules = _load_policy(policy)
     text = rules.explain()
     if json:

@@ -1,4 +1,4 @@
-"""``silot barycenter`` and ``silot coreset``: a few points that stand for all records."""
+"""``silot distance barycenter`` and ``silot train coreset``: few points that stand for records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Atoms(Flags):
     """How points are computed, and the files that they are written to."""
 
     method: Literal["fedbary", "sketch"] = flag(
-        "FedBary, or private sketches.", "-m", default="fedbary"
+        "FedBary (fedbary), or private sketches (sketch).", "-m", default="fedbary"
     )
     weights: str | None = flag("Weight of each holder, comma separated, in their order.")
     out: Path | None = flag("Save the atoms to this .npz file.", "-o")
@@ -50,7 +50,7 @@ class Atoms(Flags):
         save_plot(result, self.plot, height=4)
 
 
-@command("barycenter", [FedBary])
+@command([FedBary])
 def barycenter_command(
     holders: HoldersArgument = None,
     *,
@@ -61,7 +61,7 @@ def barycenter_command(
     outputs: Outputs,
     **options: Any,
 ) -> None:
-    """Barycenter of the holders, and how far each of them is from it."""
+    """Compute the barycenter of the holders, and the distance of each from it."""
     atoms.check()
     loaded, _ = where.load(tables, holders)
     options |= release.read(tables) | atoms.read(loaded) | {"labels": tables.labels}
@@ -71,7 +71,7 @@ def barycenter_command(
     outputs.finish(result)
 
 
-@command("coreset", [Condensing])
+@command([Condensing])
 def coreset_command(
     holders: HoldersArgument = None,
     *,
@@ -83,11 +83,11 @@ def coreset_command(
     outputs: Outputs,
     **options: Any,
 ) -> None:
-    """A few points that stand for the holders' records, and a classifier on them."""
+    """Compute a few points that represent the holders' records, and a classifier on them."""
     atoms.check()
     if test is not None and not tables.labels:
         raise InputError(
-            "--test needs a classifier, and points without labels are none. Give --labels.",
+            "--test needs a classifier, and points without labels cannot classify. Give --labels.",
             code="labels-absent",
         )
     loaded, mine = where.load(tables, holders, test)

@@ -1,4 +1,4 @@
-"""``silot cluster``."""
+"""``silot distance groups``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from ..api._methods import PAIRWISE
 from ..api.cluster import cluster
 from ..api.combine import combine
 from ..errors import InputError
-from ..teaching.federated.clustering import Clustering
-from ..teaching.federated.groups import Affinity
+from ..teaching.federated.clustering import Affinity, Clustering
 from .console import check_figure, counting, save_plot, steps
 from .generate import Flags, command, flag
 from .options import HoldersArgument, LabelledTables, Results, Spending
@@ -26,10 +25,11 @@ class Groups(Flags):
 
     k: str = flag("How many groups.", "--groups", "-k", default="auto", metavar="N|auto")
     affinity: Affinity = flag(
-        "Similarities of all pairs, or a graph of the nearest holders.", default="rescaled"
+        "Basis of the groups: similarities of all pairs, or a graph of the nearest holders.",
+        default="rescaled",
     )
     neighbours: int = flag(
-        "Nearest holders in the graph, each itself among them.", default=3, min=2
+        "Number of nearest holders in the graph, the holder itself included.", default=3, min=2
     )
     level: float = flag("With auto: false-alarm rate of the test of groups.", default=0.05)
 
@@ -43,8 +43,8 @@ class Groups(Flags):
         return self.values(k="auto" if self.k == "auto" else int(self.k))
 
 
-@command("cluster", PAIRWISE, choose="direct")
-def cluster_command(
+@command(PAIRWISE, choose="direct")
+def groups_command(
     holders: HoldersArgument = None,
     *,
     method: str,
@@ -57,7 +57,7 @@ def cluster_command(
     outputs: Results,
     **options: Any,
 ) -> None:
-    """Groups of holders whose data are alike, if there are any. Also of releases."""
+    """Find groups of holders whose data are alike, also from releases."""
     check_figure(plot)
     grouping = groups.read()
     files = [] if where.sites is not None else list(holders or ())
@@ -88,7 +88,7 @@ def _check_releases(
     others = [path.name for path in files if path.suffix != _RELEASE]
     if others:
         raise InputError(
-            f"{others[0]} is no release, and others are: distances are of one kind. Give a "
+            f"{others[0]} is not a release, and others are: distances are of one kind. Give a "
             "release of every holder.",
             code="release-beside",
         )

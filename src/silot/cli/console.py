@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..federation.run import Progress as Step
+    from ..sites.page import Page
 
 OUT = Console()
 ERRORS = Console(stderr=True)
+NOTE_STEPS: ContextVar[Callable[[int, int | None], None]] = ContextVar(
+    "NOTE_STEPS", default=lambda _done, _total: None
+)
+"""What receives the steps of a command beside its progress bar: the record of a run over sites."""
+
+# Columns of tables that hold numbers, and texts of any length.
+_NUMBERS = ("bytes", "mu", "total")
+_FOLDED = ("who", "question", "mechanism", "outcome", "state", "computation", "sites")
 _FIGURES = (".png", ".svg", ".pdf")
 
 
@@ -49,21 +59,21 @@ def progress_bar(title: str) -> Iterator[Progress]:
 @contextmanager
 def steps(title: str) -> Iterator[Callable[[Step], None]]:
     """A progress bar over the exchanges of one run."""
-    with progress_bar(title) as bar:
-        task = bar.add_task("rounds")
-
-        def step(done: Step) -> None:
-            bar.update(task, completed=done.rounds, total=done.expected_rounds)
-
-        yield step
+    with counting(title, "rounds") as count:
+        yield lambda done: count(done.rounds, done.expected_rounds)
 
 
 @contextmanager
-def counting(title: str, what: str) -> Iterator[Callable[[int, int], None]]:
+def counting(title: str, what: str) -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar over things that are counted: call what it yields with done and total."""
     with progress_bar(title) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total, refresh=True)
+
+        def step(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total, refresh=True)
+            NOTE_STEPS.get()(done, total)
+
+        yield step
 
 
 @contextmanager
@@ -87,7 +97,7 @@ def show_blocks(content: Content) -> None:
 
 
 def show_rows(rows: Mapping[str, str]) -> None:
-    """Print names and what they stand for, one a line."""
+    """Print names and what they stand for, one per line."""
     show_blocks(facts(rows))
 
 
@@ -96,18 +106,33 @@ def print_json(body: object) -> None:
     typer.echo(json.dumps(body, allow_nan=False))
 
 
+def print_json_lines(items: Iterable[object]) -> None:
+    """Print a JSON list, one element a line, as the elements come."""
+    before = "["
+    for item in items:
+        typer.echo(f"{before}{json.dumps(item, allow_nan=False)}", nl=False)
+        before = ",\n"
+    typer.echo("]" if before != "[" else "[]")
+
+
 def print_line(text: str) -> None:
     """Print a line as it is: not wrapped, and nothing in it coloured."""
     OUT.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def print_table(columns: Mapping[str, Mapping[str, Any]], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows, if any, under the names of columns, each laid out as rich takes it."""
+def format_minute(text: str) -> str:
+    """Format a time to the minute."""
+    return text[:16].replace("T", " ")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows, if any, under the names of columns: numbers to the right, long texts folded."""
     if not (cells := list(rows)):
         return
     table = Table(box=None, expand=False)
-    for name, layout in columns.items():
-        table.add_column(name, **layout)
+    for name in columns:
+        justify = "right" if name in _NUMBERS else "left"
+        table.add_column(name, justify=justify, no_wrap=name not in _FOLDED, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
     OUT.print(table, highlight=False)
@@ -139,6 +164,18 @@ def tell_forecast(expected: object) -> None:
     ERRORS.print(f"about to take {expected}", highlight=False, markup=False)
 
 
+def serve_page(page: Page) -> None:
+    """Print the link of a page, and answer until Ctrl-C."""
+    print_line(
+        f"Open this link in a browser on this machine. It works once:\n\n  {page.url}\n\n"
+        "The page is there until you press Ctrl-C here."
+    )
+    try:
+        page.serve()
+    except KeyboardInterrupt:
+        print_line("closed")
+
+
 def check_writable(path: Path) -> None:
     """Raise before a long computation whose result could not be written."""
     if not path.parent.is_dir():
@@ -147,6 +184,17 @@ def check_writable(path: Path) -> None:
             code="file-unwritable",
         )
     check_whole(path)
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder that results go to, or raise before they are computed."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be made a folder ({type(error).__name__}). Give another --out.",
+            code="file-unwritable",
+        ) from None
 
 
 def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
@@ -177,7 +225,7 @@ def check_figure(path: Path | None) -> None:
     check_writable(path)
     if path.suffix.lower() not in _FIGURES:
         raise FileError(
-            f"{path.name} is of no kind a figure can be saved as. Use {', '.join(_FIGURES)}.",
+            f"figures are not saved as {path.suffix or path.name}. Use {', '.join(_FIGURES)}.",
             code="file-kind",
         )
 
@@ -202,7 +250,7 @@ def save_plot(result: Any, path: Path | None, height: int = 5) -> None:
 def check_archive(path: Path | None, flag: str) -> None:
     """Raise where a file of arrays has a name of another kind."""
     if path is not None and path.suffix != ".npz":
-        raise FileError(f"{path.name} is no .npz file. Give {flag} NAME.npz.", code="file-kind")
+        raise FileError(f"{path.name} is not an .npz file. Give {flag} NAME.npz.", code="file-kind")
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Any], *, private: bool = False) -> None:

@@ -20,12 +20,11 @@ from ..data.measure import Measure
 from ..distances.result import DistanceMatrix
 from ..distances.worth.result import Contributions
 from ..distances.worth.view import worth_table
-from ..errors import FileError
 from ..federation.party import Own
 from ..render import Column, Table, plain_table, texts, written
 from ..render.figure import can_draw
 from ..render.words import first_word, format_bytes, short_bounds, short_number
-from .console import OUT, progress_bar, save_figure, show_blocks
+from .console import OUT, make_folder, progress_bar, save_figure, show_blocks
 from .generate import command, flag
 from .options import JsonOption, SeedOption
 
@@ -68,20 +67,14 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@command("demo", checked=False)
+@command(checked=False)
 def demo_command(
     out: Path = flag("Folder for the picture and the JSON file.", default=Path("silot-demo")),
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
     """Five holders of digits: distances by every method, what their data are worth, a report."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"{out} cannot be made a folder ({type(error).__name__}). Give another --out.",
-            code="file-unwritable",
-        ) from None
+    make_folder(out)
     holders, validation = _draw_digits(seed)
     pairs = len(holders) * (len(holders) - 1) // 2
     with progress_bar("silot demo") as bar:
@@ -97,7 +90,7 @@ def demo_command(
     picture, record, page = out / "distances.png", out / "distances.json", out / "report.html"
     if can_draw():
         save_figure(_draw_distances(results), picture)
-    text = jsonlib.dumps([result.to_dict() for result in results], allow_nan=False)
+    text = jsonlib.dumps([result.body for result in results], allow_nan=False)
     write_whole(record, text.encode())
     worth = _value(holders, validation, page, seed)
     broken = out / "audit.html"
@@ -111,7 +104,7 @@ def demo_command(
         "disclosed: from `record` messages every record can be reconstructed.",
         highlight=False,
     )
-    OUT.print("\nWhat the holders' data are worth for 300 other digits, labels and all:")
+    OUT.print("\nWhat the holders' data are worth for 300 other digits, labels included:")
     show_blocks(written(worth_table(worth), "terminal")[:2])
     OUT.print(f"\nAudit of trianglewad's messages, {' and '.join(audited.targets)}:")
     OUT.print(audited.verdict, highlight=False, markup=False)

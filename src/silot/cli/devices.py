@@ -1,4 +1,4 @@
-"""``silot links`` and ``silot adapt``: devices, and what sending costs them."""
+"""``silot train links`` and ``silot train adapt``: devices, and what sending costs them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import FiniteFloat
 
 from ..api._holders import Holders
 from ..api.adapt import adapt
@@ -15,36 +16,43 @@ from ..data.container import stem_of
 from ..data.documents import read_fields
 from ..data.measure import Measure
 from ..errors import FileError, InputError, SilotError
-from ..federation.result import Array
 from ..teaching.adapt import Adapt
-from ..teaching.network import Network, as_rows
+from ..teaching.network import Checked, Network, Rows, as_rows
 from ..teaching.result import Adaptation
 from ..teaching.solve import Links, links
-from .audit import read_shape
 from .console import (
     check_archive,
     check_outputs,
     print_json,
     progress_bar,
-    save_arrays,
     say_where,
     show_blocks,
     steps,
     write_report,
 )
 from .generate import Flags, argument, command, flag
-from .options import ColumnsOption, LabelColumnOption, Outputs, Results, Tables
+from .options import (
+    Charged,
+    ColumnsOption,
+    LabelColumnOption,
+    Noise,
+    Outputs,
+    Results,
+    Tables,
+    read_shape,
+)
 from .sites import Where
 
 _TEST = ".test."
-_FIELDS = ("rates_mbit", "power_dbm", "model_bits")
+# Options of `adapt` by the fields of a file.
+_OPTION_OF = {"rates_mbit": "rates", "power_dbm": "powers", "model_bits": "model_bits"}
 _NETWORKS = (".json", ".yml", ".yaml")
-# Options of an adaptation that `silot links` does not offer, and those of a network.
+# Options of an adaptation that `silot train links` does not offer, and those of a network.
 _UNUSED = ("budget", "rule", "prior", "iterations")
 _NETWORK_FIELDS = ("phi", "constants")
-# Fields of an adaptation about its plan, and about models that `silot links` does not return.
+# Fields of an adaptation about its plan, and about models that `silot train links` does not return.
 _OMITTED = ("plan", "accuracies", "accuracy", "unevaluated", "rule")
-_OBJECTIVE = "Of data files, as in adapt. Default: transfer, or bound with --method gp."
+_OBJECTIVE = "With data files: what to minimise. Default: transfer, or bound with --method gp."
 
 
 class DeviceFiles(Flags):
@@ -98,18 +106,12 @@ class DeviceFiles(Flags):
             return adapt(devices, evaluation=truth, progress=progress, **{**numbers, **options})
 
 
-class Releasing(Flags):
+class Releasing(Charged, Noise):
     """One release of each device with noise, and who trains in its place."""
 
     source: Path | None = flag(
-        "Labelled records of your own that train, with --epsilon: devices send releases alone."
-    )
-    privacy_epsilon: float | None = flag("What the release of each device spends.", "--epsilon")
-    privacy_delta: float | None = flag("Chance that it is exceeded. Default: 1e-5.")
-    mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
-    ledgers: Path | None = flag("Folder of the devices' ledgers, which releases are charged to.")
-    budget_epsilon: float | None = flag(
-        "With --ledgers: epsilon of all releases in a ledger together. Default: 1."
+        "Your own labelled records to train on, with --epsilon: devices then send "
+        "only private releases."
     )
 
 
@@ -130,64 +132,38 @@ def evaluation_files(
             evaluation[stem if stems.count(stem) == 1 else str(path)] = beside
     if folder is not None and not evaluation:
         raise FileError(
-            f"{folder} has no file named as one of the devices'. Give evaluation records the "
-            "names of the devices' own files.",
+            f"{folder} has no file with the name of a device file. Give evaluation records the "
+            "names of the device files.",
             code="file-missing",
         )
     return devices, evaluation
 
 
+class EnergyFile(Checked):
+    """What sending costs: fields of a network's file that a run does not find out itself."""
+
+    rates_mbit: Rows | FiniteFloat = 0.0
+    power_dbm: dict[str, FiniteFloat] | FiniteFloat = 0.0
+    model_bits: FiniteFloat = 0.0
+
+
 def energy_numbers(path: Path, names: Sequence[str]) -> dict[str, Any]:
     """Read the options of ``adapt`` about energy from a file."""
     body = read_fields(path)
-    strange = sorted(set(body) - set(_FIELDS))
-    if strange:
-        raise InputError(
-            f"{path.name}, {strange[0][:40]}: there is no such field. Fields are "
-            f"{', '.join(_FIELDS)}.",
-            code="network-unknown-field",
-        )
-    options: dict[str, Any] = {}
-    if "rates_mbit" in body:
-        options["rates"] = _rates(path, body["rates_mbit"], names)
-    if "power_dbm" in body:
-        powers = body["power_dbm"]
-        if isinstance(powers, dict):
-            strange = sorted(set(map(str, powers)) ^ set(names))
-            if strange:
-                raise InputError(
-                    f"{path.name}, power_dbm: a number, or one for each device by name; "
-                    f"{strange[0][:40]!r} is not in both lists.",
-                    code="network-field",
-                )
-            options["powers"] = {k: _number(path, "power_dbm", v) for k, v in powers.items()}
-        else:
-            options["powers"] = _number(path, "power_dbm", powers)
-    if "model_bits" in body:
-        options["model_bits"] = _number(path, "model_bits", body["model_bits"])
-    return options
-
-
-def _number(path: Path, name: str, value: Any) -> float:
-    """Read a number; YAML reads 1.0e6 as text."""
     try:
-        if not isinstance(value, bool):
-            return float(value)
-    except (OverflowError, TypeError, ValueError):
-        pass
-    raise InputError(f"{path.name}, {name}: a number is needed.", code="network-field") from None
-
-
-def _rates(path: Path, value: Any, names: Sequence[str]) -> Any:
-    try:
-        rates = np.array(as_rows(value, "rates_mbit", names), dtype=np.float64)
+        if "rates_mbit" in body:
+            body["rates_mbit"] = as_rows(body["rates_mbit"], "rates_mbit", names)
+        energy = EnergyFile(**body)
     except SilotError as error:
-        raise type(error)(f"{path.name}: {error.message}", code=error.code) from None
-    except (OverflowError, TypeError, ValueError):
-        rates = np.array(np.nan)
-    if np.isnan(rates).any():
-        raise InputError(f"{path.name}, rates_mbit: numbers are needed.", code="network-field")
-    return rates
+        raise type(error)(f"{path.name}, {error.message}", code=error.code) from None
+    powers = energy.power_dbm if isinstance(energy.power_dbm, dict) else {}
+    if powers and (strange := sorted(set(powers) ^ set(names))):
+        raise InputError(
+            f"{path.name}, power_dbm: a number, or one for each device by name; "
+            f"{strange[0][:40]!r} is not in both lists.",
+            code="network-field",
+        )
+    return {_OPTION_OF[name]: getattr(energy, name) for name in energy.model_fields_set}
 
 
 def _marker(loaded: Mapping[str, Measure]) -> str:
@@ -203,7 +179,7 @@ def _marker(loaded: Mapping[str, Measure]) -> str:
     return ""
 
 
-@command("links", [Adapt], without=_UNUSED, help={"objective": _OBJECTIVE})
+@command([Adapt], without=_UNUSED, help={"objective": _OBJECTIVE})
 def links_command(
     network: list[Path] | None = argument(
         "A network (.json, .yml, .yaml), or a data file for each device; or sites, by default all.",
@@ -213,19 +189,19 @@ def links_command(
     where: Where,
     files: DeviceFiles,
     privacy_epsilon: float | None = flag(
-        "Refused: links need models of the devices. See `silot adapt --source`.", "--epsilon"
+        "Refused: links need models of the devices. See `silot train adapt --source`.", "--epsilon"
     ),
     outputs: Results,
     **options: Any,
 ) -> None:
-    """Which devices train, which receive, and over which links with which weights."""
+    """Choose which devices train, which receive models, over which links and weights."""
     if privacy_epsilon is not None:
         raise InputError(
             "links are chosen by errors of models that devices train on their own labels, and one "
             "record may change such a model by any amount, so no noise covers it. Links from "
-            "labelled records of your own: `silot adapt DEVICES --source FILE --epsilon E`. "
-            "Distances between devices: `silot matrix DEVICES --method sketch --public FILE "
-            "--epsilon E`.",
+            "labelled records of your own: `silot train adapt DEVICES --source FILE --epsilon E`. "
+            "Distances between devices: `silot distance matrix DEVICES --method sketch "
+            "--public FILE --epsilon E`.",
             code="option-privacy",
         )
     if where.sites is None and _is_network(network := where.named(network)):
@@ -255,7 +231,7 @@ def links_command(
     write_report(outputs.report, result, title="Who can teach whom")
     if outputs.json:
         measured = {name: value for name, value in result.to_dict().items() if name not in _OMITTED}
-        print_json({**result.plan.to_dict(), "measured": measured})
+        print_json({**result.plan.body, "measured": measured})
         return
     show_blocks(measured_sections(result, assumed=files.energy is None))
     say_where(report=outputs.report)
@@ -274,28 +250,30 @@ def _of_network(path: Path, options: dict[str, Any], outputs: Results) -> None:
         bar.add_task("links", total=None)
         plan = links(costs, **options)
     beside = {"costs": costs, "network": network}
-    outputs.finish(plan, body=plan.to_dict(), page=beside, **beside)
+    outputs.finish(plan, body=plan.body, page=beside, **beside)
 
 
-@command("adapt", [Adapt])
+@command([Adapt])
 def adapt_command(
     devices: list[Path] | None = argument(
-        "Devices: tables or .npz, see --test too; or sites, by default all.",
+        "Tables or .npz files, one for each device; with --sites names of sites.",
         default=None,
     ),
     test: Path | None = flag(
-        "Folder of evaluation records, in files named as the devices'. Default: NAME.test.npz"
+        "Folder of evaluation records, named as the data files. Default: NAME.test.npz"
         " beside NAME.npz."
     ),
     *,
     where: Where,
     files: DeviceFiles,
     releasing: Releasing,
-    save: Path | None = flag("Save the trained models and the links to this .npz file."),
+    save: Path | None = flag(
+        "Save the models of all devices to this .npz file: `silot.teaching.federated.Model.load`."
+    ),
     outputs: Outputs,
     **options: Any,
 ) -> None:
-    """Train where labels are, choose links, combine models at the targets, and evaluate them."""
+    """Train models where labels are, combine them at devices without labels, and evaluate."""
     check_archive(save, "--save")
     where.refuse(test=test, ledgers=releasing.ledgers, budget_epsilon=releasing.budget_epsilon)
     paths, tests = (devices or [], {}) if where.sites else evaluation_files(devices or [], test)
@@ -308,40 +286,5 @@ def adapt_command(
     options |= releasing.values(source=None)
     result = files.adapt(where, paths, tests, options, source)
     if save is not None:
-        _save_models(result, save)
+        result.save(save)
     outputs.finish(result, then={"models": save}, assumed=files.energy is None)
-
-
-def _save_models(result: Adaptation, path: Path) -> None:
-    """Save models of all sources and weights of all links; texts and numbers only."""
-    names = list(result.parameters)
-    arrays: dict[str, Any] = {
-        "devices": np.array(result.names),
-        "classes": np.array(result.classes),
-        "model": np.array(result.spec.to_text()),
-        "rule": np.array(result.rule),
-        "alpha": result.plan.alpha,
-        "psi": result.plan.psi,
-        "trained": np.array(names),
-        "parameters": np.stack([result.parameters[name] for name in names]),
-    }
-    factors = _factors(result)
-    if factors is not None:
-        arrays["factors"] = factors
-    if moved := {k: model.move for k, model in result.models.items() if model.move is not None}:
-        same = np.outer([1.0, 0.0], np.ones(result.spec.inputs))
-        arrays["moves"] = np.stack([moved.get(name, same) for name in result.names])
-    save_arrays(path, arrays, private=True)
-
-
-def _factors(result: Adaptation) -> Array | None:
-    """Return the factors of class probabilities by link, (N, N, C), if a model has any."""
-    plan = result.plan
-    factors = np.ones((*plan.alpha.shape, len(result.classes)))
-    adjusted = False
-    for j, name in enumerate(plan.names):
-        model = result.models.get(name)
-        if model is not None and model.factors is not None:
-            factors[plan.alpha[:, j] > 0, j] = model.factors
-            adjusted = True
-    return factors if adjusted else None

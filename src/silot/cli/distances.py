@@ -1,4 +1,4 @@
-"""``silot distance``, ``silot matrix`` and ``silot pooled``."""
+"""``silot distance``: of a pair, of all pairs, and of a union."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .options import HoldersArgument, LabelledTables, Outputs, Results, Spending
 from .sites import Where
 
 
-@command("distance", DISTANCES, choose="direct")
-def distance_command(
+@command(DISTANCES, choose="direct")
+def pair_command(
     a: Path = argument(
-        "A holder: a table (.csv, .xlsx, ...) or .npz; or a site. With --method private your own "
-        "data, which the other one sees."
+        "A table (.csv, .xlsx, ...) or .npz of a holder, or a site. With --method private, give "
+        "your own data here; the other holder receives them."
     ),
     b: Path = argument("Another holder."),
     *,
@@ -32,7 +32,7 @@ def distance_command(
     outputs: Outputs,
     **options: Any,
 ) -> None:
-    """Distance between two holders, with bounds, bill and disclosure."""
+    """Distance between two sites, with bounds, cost and disclosure."""
     has_own = not find_method(method).compares_holders
     holders, own = where.load(tables, [b] if has_own else [a, b], a if has_own else None)
     options |= spending.read(tables)
@@ -45,7 +45,7 @@ def distance_command(
     outputs.finish(result)
 
 
-@command("matrix", PAIRWISE, choose="direct")
+@command(PAIRWISE, choose="direct")
 def matrix_command(
     holders: HoldersArgument = None,
     *,
@@ -67,7 +67,7 @@ def matrix_command(
     outputs.finish(result, first={"heat map": plot})
 
 
-@command("pooled", [Pooled])
+@command([Pooled])
 def pooled_command(
     sellers: HoldersArgument = None,
     *,
@@ -75,7 +75,8 @@ def pooled_command(
     where: Where,
     tables: LabelledTables,
     shares: Literal["records", "weights"] = flag(
-        "What a seller counts for: its records, or their weights' sum.", default="records"
+        "Weight of each seller: its number of records, or the sum of their weights.",
+        default="records",
     ),
     outputs: Outputs,
     **options: Any,

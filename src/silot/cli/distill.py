@@ -1,4 +1,4 @@
-"""``silot distill``: one model from many teachers' predictions."""
+"""``silot train distill``: one model from many teachers' predictions."""
 
 from __future__ import annotations
 
@@ -28,17 +28,21 @@ if TYPE_CHECKING:
 Tell = Callable[[str, int, int, float], None]
 
 
-@command("distill")
+@command()
 def distill_command(
-    config: Path = argument("Labels, models and data, as .yml or .json; see docs/distillation.md."),
+    config: Path = argument(
+        "Configuration of labels, models and data, .yml or .json; see docs/distillation.md."
+    ),
     *,
     where: Where,
     save: Path | None = flag("Save the trained model to this .npz file."),
-    checkpoint: Path | None = flag("Folder that keeps every step: run the same again to go on."),
-    seed: int | None = flag("Seed of everything random. Default: the file's, 0.", min=0),
+    checkpoint: Path | None = flag(
+        "Folder in which every step is saved; run the same command again to continue."
+    ),
+    seed: int | None = flag("Seed of everything random. Default: that of the file, or 0.", min=0),
     outputs: Outputs,
 ) -> None:
-    """Train one model on what teachers predict; their data and parameters stay where they are."""
+    """Train one model on predictions of teachers, whose data and parameters stay there."""
     check_archive(save, "--save")
     body = Config.load(config, at_sites=where.sites is not None)
     check_outputs(outputs.report, save, outputs.transcript, inputs=body.files(config.parent))
@@ -52,7 +56,7 @@ def distill_command(
         raise KeyboardInterrupt(f"what was finished is in {checkpoint}") from None
     if outputs.transcript is not None and result.transcript is None:
         ERRORS.print(
-            "no transcript: predictions are those of the checkpoint, and no message was sent",
+            "no transcript: predictions come from the checkpoint, and no message was sent",
             markup=False,
         )
     if save is not None:
@@ -77,10 +81,11 @@ def _run(
 
     # Before models are trained for long.
     with name_field(path, "options"):
-        how = config.options().having(noise=noise)
+        how = config.options().having(noise=noise).settled(validated=config.validation is not None)
         how.check_labels(space)
         ask_teachers(list(config.teachers), transfer.inputs, how, labels=space, sizes=how.by_size)
     tests = {name: files[f"tests.{name}"] for name in config.tests}
+    validation = files.get("validation")
     with _show_progress() as (tell, step):
         workshop = Workshop(
             path.parent, space, transfer, config.student.fit or Fitted(), how.seed, checkpoint, tell
@@ -101,6 +106,7 @@ def _run(
             transfer.inputs,
             how,
             labels=space,
+            validation=None if validation is None else (validation.inputs, validation.truth),
             test={name: (records.inputs, records.truth) for name, records in tests.items()},
             checkpoint=checkpoint,
             progress=step,
@@ -108,6 +114,7 @@ def _run(
     # Of teachers whose models alone are here, nobody saw the records.
     owners = {"transfer set": transfer, MEMORY: files.get("global.train")}
     owners |= {name: files.get(f"teachers.{name}.train") for name in config.teachers}
+    owners["validation"] = validation
     owners |= {f"test set {name}": records for name, records in tests.items()}
     owned = {name: records for name, records in owners.items() if records is not None}
     preflight = inspect_vectors(
@@ -126,6 +133,7 @@ def _read_files(path: Path, config: Config, space: LabelSpace) -> Mapping[str, R
     sources = {"transfer": config.transfer, "global.train": config.student.train}
     sources |= {f"teachers.{name}.train": own.train for name, own in config.teachers.items()}
     sources |= {f"tests.{name}": source for name, source in config.tests.items()}
+    sources["validation"] = config.validation
     sources["noise"] = config.noise if isinstance(config.noise, FileSource) else None
     files: dict[str, Records] = {}
     for place, source in sources.items():

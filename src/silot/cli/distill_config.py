@@ -1,4 +1,4 @@
-"""What a file for ``silot distill`` may say, checked before anything is read or trained."""
+"""What a file for ``silot train distill`` may say, checked before anything is read or trained."""
 
 from __future__ import annotations
 
@@ -135,15 +135,6 @@ class Bag(_Words):
     length: int = 256
 
 
-class Sequential(_Words):
-    """A ``Transformer`` trained from scratch."""
-
-    kind: Literal["transformer"]
-    layers: int = 2
-    heads: int = 4
-    length: int = 128
-
-
 class Hub(_Strict):
     """A model of Hugging Face, by name or from a folder."""
 
@@ -155,9 +146,7 @@ class Hub(_Strict):
     new_head: bool = False
 
 
-Model = Annotated[
-    Annotated[Vectors | Bag | Sequential | Hub, Field(discriminator="kind")], _from_text("kind")
-]
+Model = Annotated[Annotated[Vectors | Bag | Hub, Field(discriminator="kind")], _from_text("kind")]
 
 
 class Learner(_Strict):
@@ -182,12 +171,10 @@ class Learner(_Strict):
         if self.parameters is not None:
             return
         if self.model is None:
-            raise InputError(
-                "model is missing: vectors, bag, transformer or pretrained.", code="distill-field"
-            )
+            raise InputError("model is missing: vectors, bag or pretrained.", code="distill-field")
         if self.train is None and memory and not isinstance(self.model, Hub):
             raise InputError(
-                "it is not trained, and would teach itself what it does not know. Give train, "
+                "the model is not trained, so it cannot be its own teacher. Give train, "
                 "parameters, or memory: false.",
                 code="distill-field",
             )
@@ -284,6 +271,7 @@ class Config(Columns, _declare_keys(Distill, at_once=("memory_size",))):
     student: Learner = Field(alias="global")
     teachers: Annotated[dict[str, Annotated[Instructor, _from_text("train")]], _NAMES]
     transfer: Source
+    validation: Source | None = None
     tests: dict[str, Source] = {}
     noise: StrictInt | Source | None = None
 
@@ -312,9 +300,9 @@ class Config(Columns, _declare_keys(Distill, at_once=("memory_size",))):
         with name_field(path, "teachers"):
             config.check_teachers(how.memory, at_sites)
         with name_field(path, "noise"):
-            if config.noise is not None and how.weights != "confidence":
+            if config.noise is not None and not how.needs_noise:
                 raise InputError(
-                    f"weights: {how.weights} has no use for it. Leave it out.",
+                    f"it is not used with weights: {how.weights}. Leave it out.",
                     code="option-noise",
                 )
         with name_field(path, "global"):

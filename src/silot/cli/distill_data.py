@@ -1,4 +1,4 @@
-"""Texts or vectors with their labels, from the files that ``silot distill`` is given."""
+"""Texts or vectors with their labels, from the files that ``silot train distill`` is given."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _read_arrays(file: Source, space: LabelSpace | None) -> Records:
         labels = arrays["y"]
         if labels.shape != (len(inputs),):
             raise MismatchError(
-                f"{len(inputs)} inputs and labels of shape {labels.shape}. Give one for each.",
+                f"labels have shape {labels.shape}. Give one for each of {len(inputs)} inputs.",
                 code="labels-shape",
             )
         codes = space.codes(labels)
@@ -191,21 +191,16 @@ def _choose_features(
 
 def _check_alike(inputs: Inputs, others: Inputs) -> None:
     """Raise where inputs are of another kind than those of the transfer set."""
-    if isinstance(inputs, list) != isinstance(others, list):
-        kinds = ("texts", "vectors") if isinstance(inputs, list) else ("vectors", "texts")
+    kind, other = _describe(inputs), _describe(others)
+    if kind != other:
+        is_kind = isinstance(inputs, list) or isinstance(others, list)
         raise MismatchError(
-            f"these are {kinds[0]} and the transfer set is of {kinds[1]}.", code="inputs-kind"
+            f"these are {kind} and the transfer set is of {other}.",
+            code="inputs-kind" if is_kind else "input-dimension",
         )
-    if isinstance(inputs, list) or isinstance(others, list):
-        if (PAIR in inputs[0]) != (PAIR in others[0]):
-            raise MismatchError(
-                "these are pairs of texts and the transfer set is of single texts, or the other "
-                "way round.",
-                code="inputs-kind",
-            )
-    elif inputs.shape[1] != others.shape[1]:
-        raise MismatchError(
-            f"these are vectors of {inputs.shape[1]} numbers and the transfer set's have "
-            f"{others.shape[1]}.",
-            code="input-dimension",
-        )
+
+
+def _describe(inputs: Inputs) -> str:
+    if isinstance(inputs, list):
+        return "pairs of texts" if PAIR in inputs[0] else "texts"
+    return f"vectors of {inputs.shape[1]} numbers"

@@ -1,4 +1,4 @@
-"""The models of ``silot distill``: built, trained, and kept for a run that resumes."""
+"""The models of ``silot train distill``: built, trained, and kept for a run that resumes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from ..data.checkpoint import fingerprint, load, make_folder, save
 from ..distillation import Fit, LabelSpace
-from ..distillation.checkpoint import fingerprint, load, make_folder, save
 from ..distillation.fitting import fit, module_predict
 from ..distillation.modules import load_parameters, parameters_of
 from ..distillation.questions import hash_inputs
@@ -23,7 +23,7 @@ from ..distillation.text import PAIR, Vocabulary
 from ..errors import InputError, MismatchError
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
-from .distill_config import Bag, Fitted, Hub, Instructor, Learner, Model, Parts, Sequential, Vectors
+from .distill_config import Bag, Fitted, Hub, Instructor, Learner, Model, Parts, Vectors
 from .distill_data import Records
 
 Tell = Callable[[str, int, int, float], None]
@@ -117,7 +117,7 @@ class Workshop:
         if isinstance(model, Vectors):
             if isinstance(inputs, list):
                 raise MismatchError(
-                    "a model of vectors cannot read texts. Give bag, transformer or pretrained.",
+                    "a model of vectors cannot read texts. Give bag or pretrained.",
                     code="inputs-kind",
                 )
             dimension = inputs.shape[1]
@@ -139,11 +139,10 @@ class Workshop:
             if (self.home / model.name).is_dir():
                 options["name"] = str((self.home / model.name).resolve())
             return Recipe("pretrained", self.space, options)
-        if isinstance(model, Bag):
-            options["pairs"] = PAIR in inputs[0]
+        options["pairs"] = PAIR in inputs[0]
         return Recipe(model.kind, self.space, options, self._vocabulary(model, inputs))
 
-    def _vocabulary(self, model: Bag | Sequential, texts: Sequence[str]) -> Vocabulary:
+    def _vocabulary(self, model: Bag, texts: Sequence[str]) -> Vocabulary:
         size = model.vocabulary, model.buckets
         if size not in self._words:
             self._words[size] = Vocabulary.build(texts, size=size[0], buckets=size[1])
@@ -187,7 +186,7 @@ def count_records(teacher: Parts, data: Records | None) -> int | None:
 
 
 def split_records(data: Records, count: int) -> list[Records]:
-    """Split records into parts; where one goes follows from itself alone, whatever others are."""
+    """Split records into parts; which part a record is in depends only on that record."""
     codes, inputs = data.truth, data.inputs
     parts = np.array(
         [_choose_part(x, int(y), count) for x, y in zip(inputs, codes.values, strict=True)]

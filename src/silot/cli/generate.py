@@ -6,15 +6,17 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from enum import Enum, StrEnum
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import Annotated, Any, Literal, Self, TypeVar, cast, dataclass_transform, get_type_hints
 
 import typer
 
 from ..options import Check, Declared, Options, declared
+from .brief import BriefCommand, with_calls
 from .console import check_outputs
+from .tree import name_function
 
 Kinds = Iterable[type[Options]]
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -26,8 +28,7 @@ _NAMED = {"privacy_epsilon": "epsilon"}
 # Arguments that name files of results; all others may name files that are read.
 _RESULTS = ("out", "save", "sheet", "plot", "report", "transcript")
 
-_COMMANDS: dict[str, Callable[[], Callable[..., None]]] = {}
-_GROUPS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {}
+_COMMANDS: dict[Callable[..., None], tuple[tuple[str, ...], Callable[[], Callable[..., None]]]] = {}
 
 
 @dataclass(frozen=True)
@@ -80,44 +81,30 @@ class Flags:
         """Receive what the command line names, files or not, beside results."""
 
 
-def command(name: str, kinds: Kinds = (), **how: Any) -> Callable[[Command], Command]:
-    """Register a command under a name, such as ``"site join"``, with flags as of ``taking``."""
+def command(
+    kinds: Kinds = (), *, calls: tuple[str, ...] = (), **how: Any
+) -> Callable[[Command], Command]:
+    """Register a command with flags as of ``taking``, and ``calls`` that are typical of it.
+
+    Without words it shows its help, if it has calls and none of them is without words.
+    """
 
     def register(function: Command) -> Command:
         # The flags are made when a command line is built: methods may be registered until then.
-        _COMMANDS[name] = lambda: taking(kinds, **how)(function)
+        _COMMANDS[function] = calls, lambda: taking(kinds, **how)(function)
         return function
 
     return register
 
 
-def group(name: str, **how: Any) -> Callable[[Command], Command]:
-    """Register a group of commands; the docstring of the function is its help."""
-
-    def register(function: Command) -> Command:
-        _GROUPS[name] = function, how
-        return function
-
-    return register
-
-
-def add_commands(app: typer.Typer, name: str) -> None:
-    """Add a registered command, or a group with all its commands, to the command line."""
-    if name not in _GROUPS:
-        app.command(name)(_COMMANDS[name]())
-        return
-    function, how = _GROUPS[name]
-    inner = typer.Typer(help=function.__doc__, no_args_is_help=True, **how)
-    inner.callback()(function)
-    for path, item in _COMMANDS.items():
-        if path.startswith(f"{name} "):
-            inner.command(path.removeprefix(f"{name} "))(item())
-    app.add_typer(inner, name=name)
-
-
-def choice(name: str, words: Iterable[str]) -> type[StrEnum]:
-    """Words to choose from, as a flag reads them."""
-    return cast("type[StrEnum]", StrEnum(name, {word.replace("-", "_"): word for word in words}))
+def add_command(app: typer.Typer, path: str, file: str, calls: tuple[str, ...] = ()) -> None:
+    """Add a command, such as that of ``silot site join``, from the file it is in."""
+    name = path.rpartition(" ")[2]
+    module = import_module(f".{file}", __package__)
+    own, make = _COMMANDS[getattr(module, name_function(name))]
+    calls = calls or own
+    needs_words = bool(calls) and path not in calls
+    app.command(name, cls=with_calls(BriefCommand, calls, needs_words=needs_words))(make())
 
 
 def taking(
@@ -141,7 +128,11 @@ def taking(
     """
     kinds = list(kinds)
     uses = _uses(kinds, without, help or {})
-    flags = {name: _flag(name, using, len(kinds)) for name, using in uses.items()}
+    if not choose:
+        # All options are of one computation: where two classes have one, the first words it.
+        uses = {name: using[:1] for name, using in uses.items()}
+    many = len(kinds) if choose else 1
+    flags = {name: _flag(name, using, many) for name, using in uses.items()}
     reads = {name: using[0][1].check.reads for name, using in uses.items()}
     if choose:
         names = list(among()) or [kind.name for kind in kinds]
@@ -185,6 +176,50 @@ def taking(
     return add_flags
 
 
+def read_texts(kind: type[Options], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return options of a method from texts by name, such as those of a form.
+
+    Options without a text keep their defaults, but truth values: those are true where there is a
+    text. What is no number stays a text, which the method refuses in its own words.
+    """
+    options: dict[str, Any] = {}
+    for item in declared(kind):
+        text = texts.get(item.name, "").strip()
+        if not item.flag or (not text and item.check.kind is not bool):
+            continue
+        read = {bool: bool, int: int, float: float}.get(cast("Any", item.check.kind))
+        try:
+            value = (read or item.check.reads)(text)
+        except ValueError:
+            value = text
+        if value != item.default:
+            options[item.name] = value
+    return options
+
+
+def write_flags(options: Mapping[str, Any]) -> list[str]:
+    """Return options by name as the words of a command line that has them as flags."""
+    words: list[str] = []
+    for name, value in options.items():
+        flag = name_flag(name)
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words.append(f"--{flag}={value}")
+    return words
+
+
+def name_flag(name: str) -> str:
+    """Return what the command line calls an option, without its dashes."""
+    return _NAMED.get(name, name).replace("_", "-")
+
+
+def help_of(group: type[Flags], name: str) -> str:
+    """Return the help of a flag of a group."""
+    (item,) = (item for item in fields(cast("Any", group)) if item.name == name)
+    return item.metadata["shown"].help
+
+
 def _named(values: Mapping[str, Any]) -> Iterator[Path]:
     """List what a command line names beside results, as FILE or NAME=FILE, files or not."""
     for name, value in values.items():
@@ -225,10 +260,7 @@ def _read(
     for name, value in values.items():
         if value is None or (isinstance(value, bool) and value is flags[name].default):
             continue
-        if isinstance(value, Enum):
-            options[name] = value.value
-        else:
-            options[name] = reads[name](value) if isinstance(value, str) else value
+        options[name] = reads.get(name, str)(value) if isinstance(value, str) else value
     return options
 
 
@@ -246,20 +278,19 @@ def _uses(
 
 
 def _method(names: list[str], default: str) -> inspect.Parameter:
-    words = choice("Method", names)
-    shown = typer.Option("--method", "-m", help="See `silot methods`.")
+    shown = typer.Option("--method", "-m", help="See `silot privacy methods`.")
     return inspect.Parameter(
         "method",
         inspect.Parameter.KEYWORD_ONLY,
-        default=words(default),
-        annotation=Annotated[cast("Any", words), shown],
+        default=default,
+        annotation=Annotated[Literal[tuple(names)], shown],
     )
 
 
 def _flag(name: str, uses: list[tuple[str, Declared]], kinds: int) -> inspect.Parameter:
     checks = [item.check for _, item in uses]
-    kind, default = _kind(name, checks), None
-    word = _NAMED.get(name, name).replace("_", "-")
+    kind, default = _kind(checks), None
+    word = name_flag(name)
     names = [f"--{word}"]
     limits: dict[str, Any] = {}
     if kind in (int, float):
@@ -279,11 +310,11 @@ def _flag(name: str, uses: list[tuple[str, Declared]], kinds: int) -> inspect.Pa
     )
 
 
-def _kind(name: str, checks: list[Check]) -> Any:
+def _kind(checks: list[Check]) -> Any:
     kinds = [check.kind for check in checks]
     if all(isinstance(kind, tuple) for kind in kinds):
         words = dict.fromkeys(word for kind in kinds for word in cast("tuple[str, ...]", kind))
-        return choice(name.title().replace("_", ""), words)
+        return Literal[tuple(words)]
     # A word or a number is read as a text.
     return str if str in kinds else kinds[0]
 

@@ -19,13 +19,16 @@ from ..data.names import canonical
 from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
 from ..errors import InputError
-from ..federation.result import Billed
+from ..federation.result import RunResult
 from .console import print_json, reading, say_where, show, tell, write_report
 from .generate import Flags, flag
 
 HoldersArgument = Annotated[
     list[Path] | None,
-    typer.Argument(help="Holders: tables (.csv, .xlsx, ...) or .npz; or sites, by default all."),
+    typer.Argument(
+        help="Tables (.csv, .xlsx, ...) or .npz files, one for each holder; with --sites "
+        "names of sites."
+    ),
 ]
 LabelColumnOption = Annotated[
     str | None, typer.Option(help="Column of a table that holds the labels.")
@@ -39,6 +42,9 @@ ColumnsOption = Annotated[
         help="Feature columns of a table, comma separated; quote names with commas. Default: all."
     ),
 ]
+PortOption = Annotated[
+    int, typer.Option(help="Port on 127.0.0.1; 0 chooses a free one.", min=0, max=65535)
+]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 ReportOption = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
@@ -49,6 +55,17 @@ def drop_none(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def read_shape(text: str) -> tuple[int, ...]:
+    """Read a shape such as ``28x28`` or ``32x32x3``."""
+    parts = text.lower().split("x")
+    if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise InputError(
+            f"the image shape is {text!r}; give height x width, such as 28x28 or 32x32x3.",
+            code="option-image-shape",
+        )
+    return tuple(int(part) for part in parts)
+
+
 class Columns(Flags):
     """What the columns of tables are."""
 
@@ -57,12 +74,13 @@ class Columns(Flags):
     columns: ColumnsOption = None
     schema: Path | None = flag("Schema by which tables are read: columns, units, labels.")
     site: list[str] | None = flag(
-        "How a site writes its file, and with --schema its columns: FILE, or NAME=FILE for one."
+        "Site file that says how a site writes its table: FILE, or NAME=FILE for one site."
     )
 
     def note_files(self, files: Iterable[Path]) -> None:
         # A site file that no table is read by changes nothing, and the result would look proven.
         # Of a sheet, the workbook is there.
+        files = list(files)
         tables = {
             stem_of(path)
             for path in files
@@ -71,9 +89,11 @@ class Columns(Flags):
         for text in self.site or ():
             name = canonical(text.rpartition("=")[0])
             if name and name not in tables:
+                absent = [path for path in files if path.suffix and stem_of(path) == name]
+                cause = f": {absent[0]} does not exist" if absent else ""
                 raise InputError(
-                    f"--site {text[:80]}: no table that is read here is called {name[:40]!r}. NAME "
-                    "is a table's up to its first dot; FILE alone is for all.",
+                    f"--site {text[:80]}: no table here is called {name[:40]!r}{cause}. NAME is "
+                    "the name of a table up to its first dot; FILE without NAME is for all tables.",
                     code="schema-options",
                 )
 
@@ -162,7 +182,7 @@ class Tables(Columns):
         """Load measures by the names of files, or by paths where two have one name.
 
         Columns of tables are matched by name, in the order of the first by that name. The column
-        of identifiers is no feature of the tables that have it.
+        of identifiers is not a feature of the tables that have it.
         """
         names = _names(paths)
         if (schema := self.contract()) is not None:
@@ -219,7 +239,7 @@ class NamedTables(Tables):
     """How the files of holders are read, whose records have identifiers."""
 
     id_column: str | None = flag(
-        "Column of a table with what the holder calls its records: no feature."
+        "Column of a table with identifiers of records, which is not a feature."
     )
 
     @property
@@ -227,18 +247,40 @@ class NamedTables(Tables):
         return None if self.id_column is None else canonical(self.id_column)
 
 
-class Spending(Flags):
-    """Where releases are charged."""
+class Public(Flags):
+    """Public records that releases are made with."""
 
     public: Path | None = flag(
-        "For sketch and private: public records, distributed as the holders' and of no holder."
+        "For sketch and private: public records that belong to no holder and are distributed as "
+        "the holders' records."
     )
+
+
+class Charged(Flags):
+    """Where releases are charged."""
+
     ledgers: Path | None = flag(
-        "For sketch and private: folder of the holders' ledgers, which releases are charged to."
+        "Folder of the holders' ledgers, which releases (sketch, private) are charged to."
     )
     budget_epsilon: float | None = flag(
         "With --ledgers: epsilon of all releases in a ledger together. Default: 1."
     )
+
+
+class Noise(Flags):
+    """What releases spend."""
+
+    privacy_epsilon: float | None = flag(
+        "Privacy budget of each holder. Default: 1. For secure: budget of the noise.", "--epsilon"
+    )
+    privacy_delta: float | None = flag(
+        "For releases: probability that the budget is exceeded. Default: 1e-5."
+    )
+    mass_limit: float | None = flag("For weighted records: the largest weight, which is public.")
+
+
+class Spending(Charged, Public):
+    """What releases are made with, and where they are charged."""
 
     def read(self, tables: Tables) -> dict[str, Any]:
         """Return the options that have a value, the public records loaded."""
@@ -246,18 +288,8 @@ class Spending(Flags):
         return self.values(public=public)
 
 
-class Release(Spending):
+class Release(Noise, Spending):
     """Differentially private releases."""
-
-    privacy_epsilon: float | None = flag(
-        "Budget of each holder. Default: 1. For secure: of noise.", "--epsilon"
-    )
-    privacy_delta: float | None = flag(
-        "For sketch and private: chance that it is exceeded. Default: 1e-5."
-    )
-    mass_limit: float | None = flag(
-        "For sketch and private, of weighted records: the largest weight, public."
-    )
 
 
 Files = Mapping[str, Path | None]
@@ -308,7 +340,7 @@ class Outputs(Results):
 
     transcript: Path | None = flag("Save all messages of the run to this file.")
 
-    def save_messages(self, result: Billed) -> None:
+    def save_messages(self, result: RunResult) -> None:
         """Save the messages of a run where a path names the file."""
         if self.transcript is not None and result.transcript is not None:
             result.transcript.save(self.transcript)

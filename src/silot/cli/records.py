@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..api.records import value_records
 from ..api.suspects import count_broken
-from ..data.files import write_whole
+from ..data.files import open_whole
 from ..data.loading import load_identifiers, load_images
 from ..data.measure import Measure
+from ..data.sheets import csv_lines, write_workbook
 from ..distances.worth.result import Contributions
 from ..errors import InputError
 from ..federation.party import Own
 from ..records.counts import BrokenCounts
 from ..records.gradients import RecordGradients
-from ..records.result import Contents, RecordScores, csv_text, sheet_rows, workbook
+from ..records.result import Contents, RecordScores, sheet_rows
 from ..records.validation import RecordScreening, check_enough, fitted
 from ..render.words import printable
-from .console import OUT, progress_bar, steps, write_report
+from .console import counting, show_rows, steps, write_report
 from .generate import Flags, argument, command, flag
-from .options import NamedTables, Outputs, Release, drop_none
+from .options import NamedTables, Outputs, Release, drop_none, read_shape
 from .sites import Where, names_of
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class Listing(Flags):
         "Share of the flagged records that may be clean. Default: 0.1; 0: no flags."
     )
     sheet: Path | None = flag(
-        "List the most suspect records in this file (.csv or .xlsx), with values that stand there."
+        "Write the most suspect records and typical values to this file (.csv or .xlsx)."
     )
     image_shape: str | None = flag(
         "Shape of one record as an image, such as 28x28 or 32x32x3, for the report."
@@ -50,8 +49,8 @@ class Listing(Flags):
         """Raise where a list of records has an ending that promises something else."""
         if self.sheet is not None and self.sheet.suffix.lower() not in (".csv", ".xlsx"):
             raise InputError(
-                f"{self.sheet.name} is no name for a list of records. Give one that ends in .csv "
-                "or .xlsx.",
+                f"{self.sheet.name} is not a name for a list of records. Give one that ends in "
+                ".csv or .xlsx.",
                 code="file-kind",
             )
 
@@ -59,10 +58,16 @@ class Listing(Flags):
 class RecordOutputs(Outputs):
     """Where a result goes whose report shows what was disclosed, and nothing else."""
 
-    report: Path | None = flag("Write an HTML report of what was told to this file.")
+    report: Path | None = flag("Write an HTML report to this file.")
 
 
-@command("records", [RecordGradients])
+@command(
+    [RecordGradients],
+    calls=(
+        "silot records north.csv --validation mine.csv --sheet suspects.xlsx",
+        "silot records north.csv --validation mine.csv --label-column state --labels",
+    ),
+)
 def records_command(
     holder: Path = argument("The holder whose records are scored."),
     *,
@@ -75,7 +80,7 @@ def records_command(
     outputs: RecordOutputs,
     **options: Any,
 ) -> None:
-    """How suspect each record of a holder is, compared with validation data."""
+    """Score how likely each record of a holder is faulty, compared with validation data."""
     listing.check()
     where.refuse(sheet=listing.sheet, image_shape=listing.image_shape)
     if method == "private":
@@ -87,7 +92,7 @@ def records_command(
     trusted = cast("Measure", own)
     contents, images = None, {}
     if isinstance(loaded, dict):
-        identifiers = _identifiers(holder, tables.identifiers)
+        identifiers = read_identifiers(holder, tables.identifiers)
         contents = Contents(records=loaded[name], validation=trusted, identifiers=identifiers)
         if outputs.report is not None:
             images = load_pictures({name: holder}, listing.image_shape)
@@ -161,63 +166,36 @@ def _check_options(method: Method, options: Mapping[str, object]) -> None:
         raise InputError(f"--method {method} has no option --{odd[0]}.", code="option-unknown")
 
 
-def _identifiers(path: Path, column: str | None) -> list[str] | None:
+def read_identifiers(path: Path, column: str | None) -> list[str] | None:
+    """Return what a holder calls its records, where a flag names the column."""
     return None if column is None else load_identifiers(path, column)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """How the records of several holders are scored, one after the other."""
+def fit_models(validation: Measure, **options: Any) -> Own:
+    """Check options of scores and fit their models, before any holder is asked anything."""
+    trusted, checked = Own(validation), RecordScreening(**options)
+    models, _, _ = fitted(trusted, labels=checked.labels, seed=checked.seed)
+    check_enough(models, checked.fdr)
+    return trusted
 
-    trusted: Own
-    validation: Measure
-    identifiers: Mapping[str, list[str] | None] = field(repr=False)
-    options: dict[str, Any]
 
-    @classmethod
-    def of(
-        cls,
-        validation: Measure,
-        files: Mapping[str, Path],
-        id_column: str | None,
-        **options: Any,
-    ) -> Self:
-        """Check options and fit models, before any holder is asked anything."""
-        identifiers = {name: _identifiers(file, id_column) for name, file in files.items()}
-        trusted, checked = Own(validation), RecordScreening(**options)
-        models, _, _ = fitted(trusted, labels=checked.labels, seed=checked.seed)
-        check_enough(models, checked.fdr)
-        return cls(trusted, validation, identifiers, options)
-
-    def scores(self, holders: Mapping[str, Measure]) -> dict[str, RecordScores]:
-        """Score the records of each holder."""
-        scored: dict[str, RecordScores] = {}
-        with progress_bar("records") as bar:
-            task = bar.add_task("holders", total=len(holders))
-            for name, measure in holders.items():
-                scores = value_records(measure, self.trusted, name=name, **self.options)
-                # Messages of a hundred runs, each with the validation records, are not kept.
-                scored[name] = replace(scores, transcript=None)
-                bar.advance(task)
-        return scored
-
-    def contents(self, name: str, measure: Measure) -> Contents:
-        """Return the values in the records of a holder."""
-        return Contents(
-            records=measure, validation=self.validation, identifiers=self.identifiers[name]
-        )
+def score_holders(
+    holders: Mapping[str, Measure], trusted: Own, **options: Any
+) -> dict[str, RecordScores]:
+    """Score the records of each holder, one holder after the other."""
+    scored: dict[str, RecordScores] = {}
+    with counting("records", "holders") as progress:
+        for name, measure in holders.items():
+            scores = value_records(measure, trusted, name=name, **options)
+            # Messages of a hundred runs, each with the validation records, are not kept.
+            scored[name] = replace(scores, transcript=None)
+            progress(len(scored), len(holders))
+    return scored
 
 
 def load_pictures(files: Mapping[str, Path], shape: str | None) -> dict[str, Any]:
     """Load records as pictures, of the holders that have them."""
-    size = None
-    if shape is not None:
-        parts = shape.lower().split("x")
-        if not all(part.isdecimal() for part in parts):
-            raise InputError(
-                f"--image-shape is {shape!r}; give it as 28x28 or 32x32x3.", code="report-images"
-            )
-        size = tuple(int(part) for part in parts)
+    size = None if shape is None else read_shape(shape)
     pictures = {name: load_images(file, size) for name, file in files.items()}
     return {name: images for name, images in pictures.items() if images is not None}
 
@@ -234,9 +212,12 @@ def write_outputs(
     if sheet is not None:
         rows = sheet_rows(scored, contents, holders=worth is not None)
         is_csv = sheet.suffix.lower() == ".csv"
-        # A name that is no text can be a file's.
-        data = csv_text(*rows).encode(errors="replace") if is_csv else workbook(*rows)
-        write_whole(sheet, data, private=True)
+        with open_whole(sheet, private=True) as file:
+            if is_csv:
+                # A name that is no text can be a file's.
+                file.write("".join(csv_lines(*rows)).encode(errors="replace"))
+            else:
+                write_workbook(file, "records", *rows)
     pictures = {name: pixels for name, pixels in images.items() if name in scored}
     beside = {"images": pictures or None, "contents": contents or None}
     if worth is None:
@@ -247,11 +228,4 @@ def write_outputs(
 
 def show_summaries(scored: Mapping[str, RecordScores]) -> None:
     """Print one line about the records of each holder."""
-    if not scored:
-        return
-    table = Table.grid(padding=(0, 2))
-    table.add_column(max_width=24, no_wrap=True)
-    table.add_column()
-    for name, item in scored.items():
-        table.add_row(printable(name), item.summary)
-    OUT.print(table, highlight=False, markup=False)
+    show_rows({printable(name, 24): item.summary for name, item in scored.items()})

@@ -1,4 +1,4 @@
-"""``silot release``, ``silot release show``, ``silot combine``, ``silot watch``, ``silot keys``."""
+"""``silot release``: make, show, combine, watch, keys."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
-from typer.core import TyperGroup
 
 from ..api.combine import combine, read_releases
-from ..api.release import release
+from ..api.release import Sending, release
 from ..api.watch import watch
 from ..data.measure import Measure
 from ..data.reading import Schema
 from ..distances.sketches.drift import LEVEL, compare_sketches
 from ..distances.sketches.release_file import ASSUMED, ReleaseFile
 from ..distances.sketches.result import Combined
+from ..distances.sketches.sketch import Sketching
 from ..errors import InputError
 from ..federation.keys import KEY, Key, PublicKey
 from ..federation.policy import Policy
@@ -30,55 +30,27 @@ from .console import (
     tell,
     write_report,
 )
-from .generate import Flags, argument, command, flag, group
-from .options import Columns, Results, SeedOption, Tables
+from .generate import Flags, argument, command, flag
+from .options import Columns, Results, Tables
 
+_SIZE = "Publicly known least number of records at any site. Default: 2000."
 PublicOption = Annotated[
     Path | None, typer.Option(help="Public records, the same file at all sites.")
 ]
 
 
-class WithDefault(TyperGroup):
-    """A group whose commands may be left out: then the first word is an argument of ``make``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put ``make`` before what names no command, and is no call for help."""
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["make", *args]
-        return super().parse_args(ctx, args)
-
-
-@group("release", cls=WithDefault)
-def release_command() -> None:
-    """One private sketch of one site, as a signed file. `release FILE` is `release make FILE`."""
-
-
-class Question(Flags):
-    """What a release is made by: public things alone."""
-
-    public: PublicOption = None
-    privacy_epsilon: float | None = flag("What it spends. Default: 1.", "--epsilon")
-    privacy_delta: float | None = flag(
-        "Chance that it spends more (1e-5).", "--delta", "--privacy-delta"
-    )
-    period: str | None = flag("Public name of the time the records are of, such as 2026-10.")
-    size: int | None = flag("Public least number of records at any site. Default: 2000.", min=1)
-    cells: int | None = flag("Cells to count in. Default: by --size.", min=2, max=4096)
-    mass_limit: float | None = flag("Of weighted records: the largest weight, public.")
-    seed: SeedOption = 0
-
-
 class Account(Flags):
     """What a release is charged to, and who signs it."""
 
-    ledger: Path | None = flag("The site's ledger, made when absent. Required.")
-    budget_epsilon: float | None = flag(
-        "Epsilon of all releases in the ledger together. Default: 1."
+    ledger: Path | None = flag(
+        "The site's ledger, which is created if it does not exist. Required."
     )
     policy: Path | None = flag("The site's rules, instead of a budget.")
-    name: str | None = flag("What the site is called. Default: the name of the file.")
-    key: Path | None = flag("The site's key. Default: NAME.key beside the ledger, made.")
-    to: Path | None = flag("Lock the file for the owner of this .pub.")
+    name: str | None = flag("Name of the site. Default: the name of the file.")
+    key: Path | None = flag(
+        "The site's key. Default: NAME.key beside the ledger, which is created if missing."
+    )
+    to: Path | None = flag("Encrypt the file for the owner of this public key, NAME.pub.")
 
     def files(self, name: str) -> list[Path | None]:
         """List what a release reads beside the records; the key must not be overwritten."""
@@ -98,44 +70,44 @@ class Account(Flags):
         )
 
 
-@command("release make")
+@command([Sending, Sketching], help={"size": _SIZE})
 def make_command(
     data: Path = argument("The site's records: a table (.csv, .parquet, .xlsx, ...) or .npz."),
     *,
     tables: Tables,
-    question: Question,
+    public: PublicOption = None,
     account: Account,
     out: Path | None = flag("File to write. Default: NAME.release.", "-o"),
     outputs: Results,
+    **options: Any,
 ) -> None:
     """Write a release, charged to the site's ledger."""
     name = account.name or data.name.split(".")[0]
     path = out or Path(f"{name}.release")
-    check_outputs(path, outputs.report, inputs=[data, question.public, *account.files(name)])
-    options = account.read()
+    check_outputs(path, outputs.report, inputs=[data, public, *account.files(name)])
+    options |= account.read()
     records = next(iter(tables.load([data]).values()))
-    public = None if question.public is None else tables.measure(question.public, weights=False)
-    options |= question.values(public=public)
+    options["public"] = None if public is None else tables.measure(public, weights=False)
     file = release(records, path, name=name, labels=tables.labels, **options)
     write_report(outputs.report, file)
     if outputs.json:
-        print_json(file.to_dict())
+        print_json(file.body)
         return
     show_rows(
         {
             "release": f"{path}, {file.width} noisy numbers, {file.size} bytes",
             "charged": f"epsilon {file.epsilon:.4g}, delta {file.terms.privacy_delta:g}"
             if file.fresh
-            else "nothing: the answer that the ledger has, of the records of then. Newer records "
-            "take another --period",
+            else "nothing: this is the stored answer of the ledger, about the records at that "
+            "time. Give another --period for newer records",
             "key": file.fingerprint,
         }
     )
-    if file.fresh and records.size < (least := question.size or ASSUMED):
+    if file.fresh and records.size < (least := options.get("size") or ASSUMED):
         # On the site's own terminal alone: the release does not say how many there are.
         tell(
-            f"fewer than {least} records: noise weighs more. Sites may agree on a --size by what "
-            "is public: no site's count may decide it"
+            f"fewer than {least} records: noise has more effect. Sites may agree on a --size "
+            "from public knowledge, not from the count of a site"
         )
     for text in file.warnings:
         tell(f"warning: {text}")
@@ -146,32 +118,32 @@ class Trust(Flags):
     """Keys of others, and one's own."""
 
     keys: Path | None = flag("Folder with the public keys that are trusted, NAME.pub.")
-    key: Path | None = flag("One's own key, NAME.key.")
+    key: Path | None = flag("Your own key, NAME.key.")
 
 
-@command("release show")
+@command()
 def show_command(
     path: Path = argument("A release."),
     *,
     trust: Trust,
     outputs: Results,
 ) -> None:
-    """Say what is inside a release, and what is not."""
+    """Show what a release contains and what it does not."""
     file = read_releases([path], keys=trust.keys, key=trust.key)[0]
-    outputs.finish(file, body=file.to_dict())
+    outputs.finish(file, body=file.body)
 
 
-@command("combine")
+@command()
 def combine_command(
-    releases: list[Path] = argument("Releases, one a site."),
+    releases: list[Path] = argument("Releases, one for each site."),
     *,
     columns: Columns,
     public: PublicOption = None,
-    validation: Path | None = flag("One's own data, to value the sites by."),
+    validation: Path | None = flag("Your own data, by which the sites are valued."),
     trust: Trust,
     outputs: Results,
 ) -> None:
-    """Distances, worth and groups of sites, from their releases alone."""
+    """Distances, worth and groups of sites, only from their releases."""
     files, sample = read_files(releases, trust, columns, public)
     mine = load_records(columns, validation, files[0].schema)
     with steps("combine") as progress:
@@ -180,16 +152,16 @@ def combine_command(
     outputs.finish(Combined.of(sketches, verdict))
 
 
-@command("watch")
+@command()
 def watch_command(
-    releases: list[Path] = argument("Releases of one site, the oldest first."),
+    releases: list[Path] = argument("Releases of one site, oldest first."),
     *,
     columns: Columns,
     public: PublicOption = None,
     trust: Trust,
     outputs: Results,
 ) -> None:
-    """Drift of one site: its last release against those before, and which columns changed."""
+    """Test one site for drift: its last release against earlier ones, and which columns changed."""
     files, sample = read_files(releases, trust, columns, public)
     with counting("watch", "releases") as progress:
         result = watch(files, sample, progress=progress)
@@ -215,11 +187,11 @@ def load_records(
     return columns.by_schema(path, schema, complete=complete)
 
 
-@command("keys")
+@command()
 def keys_command(
     name: Path = argument("Name of the key, with a folder if any."),
 ) -> None:
-    """Make a key to sign files with: NAME.key to keep, NAME.pub to give away."""
+    """Make a key pair: NAME.key (private) signs files, NAME.pub (public) verifies them."""
     key = Key.new()
     kept, shared = key.save(name.with_name(f"{name.name.removesuffix(KEY)}{KEY}"))
     show_rows({"keep": str(kept), "give away": str(shared), "key": key.public.fingerprint})

@@ -1,4 +1,4 @@
-"""``silot runs``, ``silot resume`` and ``silot cancel``: runs over sites."""
+"""``silot project``: runs over sites, for who asks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .generate import command
 from .options import JsonOption, Outputs
 from .sites import RESUMED
 
-RunArgument = Annotated[str, typer.Argument(help="Its name, or the beginning of it.")]
+RunArgument = Annotated[str, typer.Argument(help="Name of the run, or its first letters.")]
 
 
-@command("runs")
+@command()
 def runs_command(json: JsonOption = False) -> None:
-    """Runs over sites: what was asked of whom, since when, and how far it is."""
+    """List runs over sites: their sites, start and progress."""
     rows: list[dict[str, Any]] = [
         {
             "run": run.request.run,
@@ -34,24 +34,21 @@ def runs_command(json: JsonOption = False) -> None:
         print_json(rows)
         return
     if not rows:
-        tell("no run over sites was begun")
+        tell("there are no runs over sites")
         return
-    cells = [
-        (row["run"], row["computation"], ", ".join(row["sites"]), row["began"][:16], row["state"])
-        for row in rows
-    ]
-    print_table({name: {"no_wrap": name in ("run", "began")} for name in rows[0]}, cells)
+    shown = [{**row, "sites": ", ".join(row["sites"]), "began": row["began"][:16]} for row in rows]
+    print_table(list(rows[0]), [list(row.values()) for row in shown])
 
 
-@command("resume")
+@command()
 def resume_command(run: RunArgument, *, outputs: Outputs) -> None:
-    """Go on with a run where it was, to its result; no site is asked twice."""
+    """Resume a run where it stopped, up to its result; no site answers a question twice."""
     loaded = Run.load(run)
     words = list(loaded.request.words)
     if not words:
         name = loaded.request.run
         raise InputError(
-            f"the run {name} is of Python: silot.resume({name!r}) goes on.", code="run-python"
+            f"the run {name} is of Python: silot.resume({name!r}) continues it.", code="run-python"
         )
     for flag, path in (("--report", outputs.report), ("--transcript", outputs.transcript)):
         words += [] if path is None else [flag, str(path.absolute())]
@@ -62,18 +59,18 @@ def resume_command(run: RunArgument, *, outputs: Outputs) -> None:
         os.chdir(loaded.request.folder)
     except OSError:
         raise FileError(
-            f"{loaded.request.folder}, where the run began, is gone. Put it back, or begin anew.",
+            f"{loaded.request.folder}, where the run began, is gone. Restore it, or start again.",
             code="run-folder",
         ) from None
     RESUMED.set(loaded)
     from .app import build
 
-    build(words[0])(words, standalone_mode=False)
+    build(*words)(words, standalone_mode=False)
 
 
-@command("cancel")
+@command()
 def cancel_command(run: RunArgument) -> None:
-    """Have a run ask nobody any more; it cannot be gone on with."""
+    """Cancel a run: it sends no more questions, and cannot be resumed."""
     loaded = Run.load(run)
     if loaded.cancel():
         tell(f"{loaded.request.run} is cancelled")

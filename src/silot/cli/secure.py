@@ -1,4 +1,4 @@
-"""``silot secure`` and ``silot secure-keys``: a secure distance between processes."""
+"""``silot distance secure`` and ``secure-keys``: a secure distance between processes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Party = Literal["a", "b", "third"]
 class Account(Flags):
     """The rules of this party, its account, and how long it waits."""
 
-    policy: Path | None = flag("The owner's rules; below level record with --ledger.")
+    policy: Path | None = flag("The owner's policy; below level record it needs --ledger.")
     ledger: Path | None = flag("The owner's ledger, which the run is charged to.")
-    timeout: float | None = flag("Most seconds from start to end.", min=1.0, max=86400.0)
+    timeout: float | None = flag("Most seconds for the whole run.", min=1.0, max=86400.0)
 
     def read(self) -> dict[str, Any]:
         """Load the files, and return them as ``play`` takes them."""
@@ -43,13 +43,13 @@ class Account(Flags):
 
 
 # What is random needs no seed of the user's, and W1 is not computed.
-@command("secure", [Secure], without=("p", "seed"))
+@command([Secure], without=("p", "seed"))
 def secure_command(
     *,
     role: Party = flag("Which party this process is.", default=...),
     peers: Path = flag("peers.yml: addresses and certificates.", default=...),
     data: Path | None = flag("This party's data; a third party may have none."),
-    receiver: Party | None = flag("Who is told the number. Default: third, or a."),
+    receiver: Party | None = flag("Party that receives the number. Default: third if any, or a."),
     tables: LabelledTables,
     account: Account,
     outputs: Outputs,
@@ -57,10 +57,10 @@ def secure_command(
 ) -> None:
     """Take part in a secure distance: one process for each party, linked by mutual TLS.
 
-    All parties give the same options; only the receiver is told the distance. Exit statuses:
-    0 the receiver has the number; 3 data or option; 4 file; 5 parties differ; 6 another party is
-    absent, stopped or gone, or time is up; 7 the policy or the ledger refuses; 8 the computation
-    failed; 9 not installed.
+    All parties give the same options, and only the receiver gets the distance. Exit statuses:
+    0 done; 3 data or an option is not valid; 4 a file cannot be read; 5 the parties' options
+    differ; 6 another party is missing or stopped, or the time limit passed; 7 the policy or the
+    ledger refuses; 8 the computation failed; 9 the engine is not installed.
     """
     linked = Peers.load(peers)
     check_outputs(outputs.report, outputs.transcript, inputs=linked.files(role))
@@ -97,18 +97,18 @@ def secure_command(
     else:
         rows = {
             "role": role,
-            "status": f"done: the distance was told to {played.receiver!r} alone",
-            "bill": f"{played.sent} bytes sent, {played.received} received",
+            "status": f"done: only {played.receiver!r} received the distance",
+            "cost": f"{played.sent} bytes sent, {played.received} received",
         }
         if outputs.report:
-            rows["report"] = "not written: there is no result here"
+            rows["report"] = "not written: this party has no result"
         show_rows(rows)
 
 
-@command("secure-keys")
+@command()
 def secure_keys_command(
     folder: Path = argument("A new folder."),
-    port: int = flag("Port of a; b and third follow.", default=9310, min=1, max=65533),
+    port: int = flag("Port of a; b and third use the next two.", default=9310, min=1, max=65533),
 ) -> None:
     """Make certificates and a peers.yml for a trial on one machine."""
     paths = make_keys(folder, first_port=port)

@@ -5,44 +5,61 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..data.files import write_whole
-from ..errors import FileError, InputError, SilotError
+from ..errors import TEMPORARY, FileError, InputError, SilotError, explanations
 from ..federation.keys import read_bytes
 from ..privacy.ledger import Ledger
 from ..privacy.ledger_head import state_folder
 from ..render.words import count
-from ..sites.authority import Role, fingerprint_certificate
+from ..sites.authority import (
+    Role,
+    describe_member,
+    fingerprint_certificate,
+    read_certificate,
+)
 from ..sites.checks import Finding, check_site, describe_status
-from ..sites.configuration import LOG, QuestionLog, SiteConfiguration
+from ..sites.configuration import SiteConfiguration
 from ..sites.descriptions import count_waiting
+from ..sites.health import VARIABLE
 from ..sites.kit import SITE, Kit, begin_kit, complete_kit, read_role
-from ..sites.process_lock import check_unlocked
+from ..sites.process_lock import PLACE, check_unlocked
 from ..sites.project import Signed
 from ..sites.teacher import TeacherFiles, save_teacher
+from ..sites.trail import Trail, choose_format, export_trail, verify_trail
 from .console import (
     check_writable,
+    format_minute,
     print_json,
+    print_json_lines,
     print_line,
     print_table,
     progress_bar,
     say_where,
+    serve_page,
     show_rows,
 )
-from .deploy import start_engine
-from .generate import Flags, argument, command, flag, group
-from .options import JsonOption, LabelColumnOption, WeightColumnOption
+from .generate import Flags, argument, command, flag
+from .options import (
+    JsonOption,
+    LabelColumnOption,
+    PortOption,
+    WeightColumnOption,
+)
+from .project import HealthOption, start_engine
 
 _PAGE = 40
 _DECISIONS = {"approve": "approved", "deny": "denied", "allow": "level approved",
-              "end": "approval ended", "pause": "paused", "go-on": "goes on"}  # fmt: skip
+              "end": "approval ended", "pause": "paused", "resume": "resumed"}  # fmt: skip
+# Variables that hold for the process of a unit as for the command that printed it.
+_SETTINGS = ("SILOT_STATE", "XDG_STATE_HOME", VARIABLE, PLACE)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=366)
 _UNIT = """\
@@ -50,14 +67,21 @@ _UNIT = """\
 Description={title}
 Wants=network-online.target
 After=network-online.target
+RequiresMountsFor={mounts}
+# A fault that passes by itself may last a night: restarts never end, but get rarer.
+StartLimitIntervalSec=0
 
 [Service]
 User={owner}
 {settings}ExecStart={command}
 Restart=on-failure
-RestartSec=5
-# What a restart does not cure: files, rules, packages.
-RestartPreventExitStatus=2 3 4 9
+RestartSec=15
+RestartSteps=8
+RestartMaxDelaySec=10min
+# Faults that a restart does not cure (they last, or wait for a person): see `silot doctor CODE`.
+RestartPreventExitStatus={lasting}
+# Faults that pass by themselves: a lock, a full disk, a port, a server that is away.
+RestartForceExitStatus={temporary}
 UMask=0077
 NoNewPrivileges=yes
 PrivateTmp=yes
@@ -67,29 +91,24 @@ ProtectSystem=strict
 WantedBy=multi-user.target
 """
 
-KitArgument = Annotated[Path, typer.Argument(help="Folder of `silot site request`.")]
+KitArgument = Annotated[Path, typer.Argument(help="Folder that `silot site request` made.")]
 KitOption = Annotated[
     Path, typer.Option("--kit", envvar="SILOT_KIT", help="The site's kit. Default: this folder.")
 ]
-IdArgument = Annotated[str, typer.Argument(help="Id of `silot site inbox`, or its first digits.")]
+IdArgument = Annotated[str, typer.Argument(help="Id from `silot site inbox`, or its first digits.")]
 
 
-@group("site")
-def site_command() -> None:
-    """One site of a project, for who runs it; and the kit of an asker."""
-
-
-@command("site request", checked=False)
+@command(checked=False)
 def request_command(
     name: str = argument("The member's name, as in the project's file."),
-    asker: bool = flag("Of one who asks, and has no data.", default=False),
+    asker: bool = flag("Make the kit of an asker, who has no data.", default=False),
     out: Path | None = flag("New folder for the kit. Default: NAME.", "-o"),
 ) -> None:
-    """Make the keys of a kit, here, and a request for its certificate."""
+    """Create a kit: make its keys on this machine and a request for its certificate."""
     folder = out or Path(name)
     file = folder.parent / f"{folder.name}.request"
     if file.exists():
-        raise FileError(f"{file} is there. Move it away first.", code="file-exists")
+        raise FileError(f"{file} already exists. Move it away first.", code="file-exists")
     check_writable(file)
     write_whole(file, begin_kit(folder, name, Role.ASKER if asker else Role.SITE))
     say_where(kit=folder, request=file)
@@ -103,13 +122,13 @@ def request_command(
 class Answers(Flags):
     """What a site answers with."""
 
-    data: Path | None = flag("Its records: a table (.csv, .parquet, .xlsx, ...) or .npz.")
-    policy: Path | None = flag("Its rules, .yml. Default: no records.")
-    ledger: Path | None = flag("Its account, made when absent.")
+    data: Path | None = flag("The site's records: a table (.csv, .parquet, .xlsx, ...) or .npz.")
+    policy: Path | None = flag("The site's policy, .yml. Default: private releases only.")
+    ledger: Path | None = flag("The site's ledger, which is created if it does not exist.")
     schema: Path | None = flag("Schema by which the table is read.")
-    site: Path | None = flag("How the site writes its columns.")
+    site: Path | None = flag("Site file that says how the site writes its columns.")
     evaluation: Path | None = flag("Records with true labels, to evaluate models on.")
-    teacher: Path | None = flag("What it teaches with, .yml; see docs/deploy.md.")
+    teacher: Path | None = flag("Configuration of a teacher, .yml; see docs/deploy.md.")
     label_column: LabelColumnOption = None
     weight_column: WeightColumnOption = None
 
@@ -123,14 +142,14 @@ class Answers(Flags):
         }
 
 
-@command("site join")
+@command()
 def join_command(
     kit: KitArgument,
-    signed: Path = argument("What the coordinator sent back, NAME.signed."),
+    signed: Path = argument("The file that the coordinator sent back, NAME.signed."),
     *,
     answers: Answers,
 ) -> None:
-    """Put the certificate into a kit, and say what the site answers with. Again: renews it."""
+    """Add the certificate, the data and the policy to a kit. Run it again to renew them."""
     fields = answers.fields()
     body = Signed.read(signed)
     role = read_role(kit)
@@ -145,10 +164,11 @@ def join_command(
     before = _find_data(kit) if configuration is not None else None
     member = complete_kit(kit, body)
     rows = {
-        "member": f"{member.role} {member.name} of {member.project.name}",
+        "member": f"{describe_member(member.role, member.name)} of {member.project.name}",
         "certificate": f"until {member.identity().member().until:%Y-%m-%d}",
-        "server": f"{member.project.host}:{member.project.port}",
-        "authority": f"{fingerprint_certificate(member.identity().root)}: is it the coordinator's?",
+        "server": member.project.address,
+        "authority": f"{fingerprint_certificate(member.identity().root)}: must equal that of the "
+        "coordinator; check it by telephone",
     }
     if configuration is not None:
         # The ledger is made now, because it records its own place.
@@ -159,12 +179,16 @@ def join_command(
         if configuration.data is not None:
             rows["data"] = str(configuration.data)
         elif before is not None:
-            rows["data"] = f"none any more; before: {before}"
+            rows["data"] = f"none now; before: {before}"
         if configuration.teacher is not None:
             rows["teacher"] = configuration.teacher.describe()
         rows["ledger"] = str(configuration.ledger)
     show_rows(rows)
-    words = {Role.SITE: "site check --kit", Role.ASKER: "deploy check", Role.SERVER: "deploy run"}
+    words = {
+        Role.SITE: "site check --kit",
+        Role.ASKER: "project check",
+        Role.SERVER: "project serve",
+    }
     print_line(f"next: silot {words[role]} {kit}")
 
 
@@ -179,7 +203,7 @@ def _configure(fields: dict[str, Any], teaches: bool) -> SiteConfiguration:
     missing = [f"--{name}" for name in ("data", "ledger") if name not in fields]
     if missing and not (teaches and missing == ["--data"]):
         raise InputError(
-            f"a site answers with data, and keeps account. Give {' and '.join(missing)}.",
+            f"a site needs data and a ledger. Give {' and '.join(missing)}.",
             code="join-data",
         )
     columns = {"label_column", "weight_column"} & set(fields)
@@ -243,16 +267,19 @@ def _fit_teacher(path: Path) -> Callable[[Kit], TeacherFiles]:
     return lambda kit: save_teacher(kit.own, models, inputs=inputs, size=size, askers=askers)
 
 
-@command("site run")
-def run_command(kit: KitArgument) -> None:
-    """Run the site until it is ended (Ctrl-C). It connects to the server, and opens no port."""
+@command()
+def run_command(
+    kit: KitArgument,
+    health: HealthOption = None,
+) -> None:
+    """Run the site until you stop it (Ctrl-C). It connects to the server and opens no port."""
     site = load_site(kit)
     configuration = SiteConfiguration.load(site)
     # Read before the server is waited for, so that faults show at once.
     configuration.read_policy()
     configuration.read_schema()
     configuration.open_ledger(readonly=True).close()
-    start_engine(site)
+    start_engine(site, health=health)
 
 
 def load_site(folder: Path) -> Kit:
@@ -260,16 +287,22 @@ def load_site(folder: Path) -> Kit:
     return Kit.load(folder, Role.SITE)
 
 
-@command("site unit")
+@command()
 def unit_command(kit: KitArgument) -> None:
-    """Print a unit of systemd that runs the site, or the server: for /etc/systemd/system."""
+    """Print a systemd unit that runs the site or the server, for /etc/systemd/system."""
     typer.echo(format_unit(Kit.load(kit)), nl=False)
 
 
 def format_unit(kit: Kit) -> str:
     """Write a unit of systemd that runs the kit's process, as the owner of its folder."""
     silot = Path(sys.executable).with_name("silot")
-    owner = kit.folder.owner()
+    if sys.platform == "win32":
+        raise InputError(
+            "units are for systemd, which Windows does not have. Run the command that "
+            "`silot site run` is as a service, with a tool of your choice.",
+            code="unit-owner",
+        )
+    owner = _owner_of(kit.folder)
     if kit.folder.stat().st_uid != os.getuid():
         # The unit names the user's folder of state, which would be another user's.
         raise InputError(
@@ -277,29 +310,42 @@ def format_unit(kit: Kit) -> str:
             f"{kit.folder}.",
             code="unit-owner",
         )
-    group = "deploy" if kit.role is Role.SERVER else "site"
+    words = "project serve" if kit.role is Role.SERVER else "site run"
     writes = [str(kit.folder)]
     settings: Mapping[str, str] = {
-        name: os.environ[name] for name in ("SILOT_STATE", "XDG_STATE_HOME") if os.environ.get(name)
+        name: os.environ[name] for name in _SETTINGS if os.environ.get(name)
     }
     if kit.role is Role.SITE:
         writes += [str(SiteConfiguration.load(kit).ledger.parent), str(state_folder())]
+    # The words on the command line are wrong, or a code that is not ``TEMPORARY`` ended it.
+    lasting = {2, *(said.exit_status for said in explanations().values() if said.exit_status)}
     return _UNIT.format(
-        title=f"silot {kit.role} {kit.name} of {kit.project.name}",
+        title=f"silot {describe_member(kit.role, kit.name)} of {kit.project.name}",
         owner=owner,
+        lasting=" ".join(map(str, sorted(lasting))),
+        temporary=TEMPORARY,
         settings="".join(f'Environment="{k}={_escape(value)}"\n' for k, value in settings.items()),
-        command=f'"{_escape(str(silot))}" {group} run "{_escape(str(kit.folder))}"',
+        command=f'"{_escape(str(silot))}" {words} "{_escape(str(kit.folder))}"',
+        mounts=" ".join(f'"{_escape(path)}"' for path in dict.fromkeys(writes)),
         writes="".join(f'ReadWritePaths="{_escape(path)}"\n' for path in dict.fromkeys(writes)),
     )
+
+
+def _owner_of(folder: Path) -> str:
+    """Return the name of a folder's owner, or the number where the user has no name."""
+    try:
+        return folder.owner()
+    except KeyError:
+        return str(folder.stat().st_uid)
 
 
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
 
 
-@command("site check")
+@command()
 def check_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
-    """Look at all a site needs, and read its policy back; status 4 where something is wrong."""
+    """Check everything a site needs, and explain its policy; status 4 if something is wrong."""
     findings = check_site(load_site(kit))
     if json:
         print_json([vars(finding) for finding in findings])
@@ -315,9 +361,9 @@ def _format_finding(finding: Finding) -> str:
     return f"{word}{code}{finding.text}"
 
 
-@command("site status")
+@command()
 def status_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
-    """Whether the site runs, what waits, and what is spent."""
+    """Show whether the site runs, which questions wait, and how much budget is spent."""
     facts = describe_status(load_site(kit))
     if json:
         print_json(facts)
@@ -325,9 +371,9 @@ def status_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
     began = facts["running_since"]
     answers = "under its policy"
     if facts["paused"]:
-        answers = "nothing: paused; `silot site go-on`"
+        answers = "nothing: paused; `silot site resume`"
     elif facts["data_changed"]:
-        answers = "nothing: its data file was changed since it was started; start it anew"
+        answers = "nothing: its data file changed after the site was started; start the site again"
     show_rows(
         {
             "site": f"{facts['name']} of {facts['project']}, {facts['server']}",
@@ -343,68 +389,147 @@ def status_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
     )  # fmt: skip
 
 
-@command("site log")
+@command()
 def log_command(
     kit: KitOption = Path(),
     last: int | None = flag("Lines to show. Default: 40; with --json all.", min=1),
-    page: int = flag("2 for the lines before those, and so on.", default=1, min=1),
+    page: int = flag(
+        "Page of the log: 1 shows the newest lines, 2 the ones before, and so on.", default=1, min=1
+    ),
     json: JsonOption = False,
 ) -> None:
-    """Who asked what, what left (bytes, and mu that was charged), and who decided what."""
-    site = load_site(kit)
-    questions = QuestionLog(site.own / LOG).read_lines()
-    with SiteConfiguration.load(site).open_ledger(readonly=True, walk=False) as ledger:
-        decisions = [vars(decision) for decision in ledger.decisions]
-    lines = sorted([*questions, *decisions], key=lambda line: str(line.get("time")))
-    size = last or (len(lines) if json else _PAGE)
-    shown = lines[max(len(lines) - page * size, 0) : max(len(lines) - (page - 1) * size, 0)]
-    if json:
-        print_json(shown)
-        return
+    """List questions, what was disclosed (bytes, charged mu), and decisions."""
+    with _open_ledger(kit, readonly=True) as ledger:
+        size = last or (None if json and page == 1 else _PAGE)
+        rows = ledger.read_latest(last=size, skip=(page - 1) * (size or 0))
+        if json:
+            print_json_lines(row.facts for row in rows)
+            return
+        lines = [_format_line(row.facts) for row in rows]
+        questions, decisions = ledger.count_history()
     names = ("when (UTC)", "who", "question", "level", "bytes", "mu", "outcome")
-    print_table(_lay_out(names, ("bytes", "mu")), [_format_line(line) for line in shown])
-    more = f"; {len(shown)} are shown: --last, --page" if len(shown) < len(lines) else ""
-    print_line(f"{count(len(questions), 'question')}, {count(len(decisions), 'decision')}{more}")
+    print_table(names, lines)
+    is_part = len(lines) < questions + decisions
+    more = f"; {len(lines)} are shown: --last, --page" if is_part else ""
+    print_line(f"{count(questions, 'question')}, {count(decisions, 'decision')}{more}")
 
 
 def _format_line(line: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the cells of a line of the log, whatever stands in it."""
-    cells = [format_minute(str(line.get("time", "")))[5:], str(line.get("asker") or ""),
-             str(line.get("question", "")), str(line.get("level", ""))]  # fmt: skip
-    if "decision" in line:
-        until = f" until {format_minute(line['until'])}" if line["until"] else ""
-        return (*cells, "", "", f"{_DECISIONS[line['decision']]}{until} by {line['by']}")
-    mu = line.get("mu", 0.0)
-    outcome = str(line.get("code") or line.get("refused") or "told")
-    size = f"{mu:.3g}" if isinstance(mu, float | int) else "?"
-    return (*cells, str(line.get("bytes", 0)), size, outcome)
+    """Return the cells of a question or a decision."""
+    cells = [format_minute(line["time"])[5:], line["asker"], line.get("question", ""),
+             line["level"]]  # fmt: skip
+    if line["event"] in _DECISIONS:
+        until = f" until {format_minute(line['until'])}" if "until" in line else ""
+        return (*cells, "", "", f"{_DECISIONS[line['event']]}{until} by {line['by']}")
+    outcome = line.get("code") or line.get("refused") or "answered"
+    return (*cells, str(line.get("bytes", 0)), f"{line.get('mu', 0.0):.3g}", outcome)
 
 
-@command("site console")
+@command()
+def export_command(
+    out: Path = argument("File to write: .json, signed by the site; .csv or .xlsx, to be read."),
+    kit: KitOption = Path(),
+    since: str | None = flag(
+        "First date, such as 2026-01-01 (UTC). Default: the first in the ledger.", "--from"
+    ),
+    until: str | None = flag("Last date. Default: the last in the ledger.", "--to"),
+    format: str | None = flag("json, csv or xlsx. Default: by the ending of OUT."),
+) -> None:
+    """Export the audit trail: questions, outcomes, decisions and charges.
+
+    The file contains no answers. Whoever receives the .json can verify it with `silot site
+    verify`, on any machine.
+    """
+    member, kind = load_site(kit), choose_format(out, format)
+    with _open_ledger(kit, readonly=True) as ledger:
+        start = "" if since is None else _parse_day(since).isoformat()
+        end = "" if until is None else (_parse_day(until) + timedelta(days=1)).isoformat()
+        span = ledger.find_span(start, end)
+        with progress_bar("writing {task.description}") as bar:
+            bar.add_task(out.name, total=None)
+            trail = export_trail(ledger, member, out, kind, *span)
+    show_rows({"written": str(out), **_describe_trail(trail)})
+
+
+@command()
+def rotate_command(
+    out: Path = argument("New file, .json, for the rows that are moved. Keep it."),
+    kit: KitOption = Path(),
+    until: str = flag(
+        "Last date of the rows that are moved, such as 2025-12-31 (UTC).", default=...
+    ),
+) -> None:
+    """Move old questions from the ledger to a signed file; budgets do not change.
+
+    Charges, answers and decisions also stay in the ledger.
+    """
+    member = load_site(kit)
+    if out.exists():
+        raise FileError(f"{out} already exists. Give another name.", code="file-exists")
+    before = (_parse_day(until) + timedelta(days=1)).isoformat()
+    trails: list[Trail] = []
+
+    def archive(first: int, last: int) -> None:
+        trails.append(export_trail(ledger, member, out, "json", first, last))
+        verify_trail(out, member.identity().root)
+
+    with _open_ledger(kit) as ledger:
+        rotation = ledger.rotate(before, archive)
+    show_rows({
+        "written": str(out), **_describe_trail(trails[0]),
+        "moved away": f"{count(rotation.rows, 'question')}, since the ledger began",
+    })  # fmt: skip
+
+
+@command()
+def verify_command(
+    file: Path = argument("A .json file that `silot site export` or `silot site rotate` wrote."),
+    root: Path | None = flag("Certificate of the project's authority, rootCA.pem."),
+) -> None:
+    """Verify an exported audit trail on any machine; status 4 if a row was changed."""
+    certificate = None if root is None else read_certificate(root)
+    trail, authority = verify_trail(file, certificate)
+    whose = "" if root is not None else "; it is in the file itself: compare it, or give --root"
+    show_rows({
+        "signed by": f"site {trail.site} of {trail.project}, {trail.written}",
+        "authority": f"{authority}{whose}",
+        **_describe_trail(trail),
+    })  # fmt: skip
+
+
+def _describe_trail(trail: Trail) -> dict[str, str]:
+    return {
+        "rows": f"{trail.first} to {trail.last}, the chain is intact",
+        "after": trail.before, "head": trail.head,
+    }  # fmt: skip
+
+
+def _parse_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{text[:20]!r} is not a date. Give one such as 2026-01-31.", code="trail-day"
+        ) from None
+
+
+@command()
 def console_command(
     kit: Path = argument(
         "The site's kit. Default: this folder.", default=Path(), envvar="SILOT_KIT"
     ),
     *,
-    port: int = flag("Port on 127.0.0.1; 0 for any that is free.", default=0, min=0, max=65535),
+    port: PortOption = 0,
 ) -> None:
-    """Show what was asked and told in a browser of this machine, and decide on what waits."""
+    """Show questions and answers in a browser on this machine, and decide about those that wait."""
     from ..sites.console import Console
 
-    page = Console(load_site(kit), port=port)
-    print_line(
-        f"Open this link in a browser on this machine. It works once:\n\n  {page.url}\n\n"
-        "The page is there until you press Ctrl-C here."
-    )
-    try:
-        page.serve()
-    except KeyboardInterrupt:
-        print_line("closed")
+    serve_page(Console(load_site(kit), port=port))
 
 
-@command("site inbox")
+@command()
 def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
-    """Questions that wait for a decision, and approvals that stand for a time."""
+    """List questions that wait for a decision, and approvals that are valid for a time."""
     with _open_ledger(kit, readonly=True) as ledger:
         waiting = [question for question in ledger.waiting if question.state == "waiting"]
         approvals = ledger.allowed
@@ -424,7 +549,7 @@ def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
          item.level, format_minute(item.since.isoformat())[5:], f"{item.until:%m-%d}")
         for item in waiting
     ]  # fmt: skip
-    print_table(_lay_out(("id", "who", "question", "level", "since (UTC)", "lapses")), rows)
+    print_table(("id", "who", "question", "level", "since (UTC)", "lapses"), rows)
     print_line(count_waiting(len(rows)))
     for item in approvals:
         print_line(
@@ -433,14 +558,18 @@ def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
         )
 
 
-@command("site approve")
+@command()
 def approve_command(
     id: IdArgument,
     kit: KitOption = Path(),
-    span: str | None = flag("And all questions of that level for so long: 30m, 1h, 2d.", "--for"),
-    asker: str | None = flag("With --for: of this asker. Default: who asked."),
+    span: str | None = flag(
+        "Also approve all questions of that level for this time: 30m, 1h, 2d.", "--for"
+    ),
+    asker: str | None = flag(
+        "With --for: the asker who is approved. Default: the asker of the question."
+    ),
 ) -> None:
-    """Let a question be answered; it is once it is asked again."""
+    """Approve a question: the site answers it when the asker repeats it."""
     if asker is not None and span is None:
         raise InputError("--asker goes with --for.", code="approval-options")
     long = None if span is None else _parse_span(span)
@@ -448,20 +577,20 @@ def approve_command(
     if asker is not None and asker not in project.askers:
         names = ", ".join(project.askers)
         raise InputError(
-            f"{asker[:60]!r} is no asker of {project.name}, whose askers are {names}.",
+            f"{asker[:60]!r} is not an asker of {project.name}; its askers are {names}.",
             code="approval-asker",
         )
     with _open_ledger(kit) as ledger:
         item = ledger.decide(id, approved=True, span=long, asker=asker)
     rows = {"approved": f"{item.id}: {item.question} (level {item.level}), {item.asker}"}
     if span is not None:
-        rows["also"] = f"all of level {item.level} that {asker or item.asker} asks, for {span}"
+        rows["also"] = f"all of level {item.level} from {asker or item.asker}, for {span}"
     show_rows(rows)
 
 
-@command("site deny")
+@command()
 def deny_command(id: IdArgument, kit: KitOption = Path()) -> None:
-    """Refuse a question for good; or end an approval for a time, by its id."""
+    """Deny a question finally, or end an approval that is valid for a time."""
     with _open_ledger(kit) as ledger:
         ended = ledger.end(id)
         if ended is not None:
@@ -471,17 +600,17 @@ def deny_command(id: IdArgument, kit: KitOption = Path()) -> None:
     show_rows({"denied": f"{item.id}: {item.question} (level {item.level}), {item.asker}"})
 
 
-@command("site pause")
+@command()
 def pause_command(kit: KitOption = Path()) -> None:
-    """Tell nothing from now on, until `silot site go-on`; the site may run or not."""
+    """Disclose nothing until `silot site resume`, whether or not the site is running."""
     with _open_ledger(kit) as ledger:
         ledger.pause(True)
-    show_rows({load_site(kit).name: "tells nothing until `silot site go-on`"})
+    show_rows({load_site(kit).name: "discloses nothing until `silot site resume`"})
 
 
-@command("site go-on")
-def go_on_command(kit: KitOption = Path()) -> None:
-    """Answer again."""
+@command()
+def resume_command(kit: KitOption = Path()) -> None:
+    """Answer questions again after `silot site pause`."""
     with _open_ledger(kit) as ledger:
         ledger.pause(False)
     show_rows({load_site(kit).name: "answers"})
@@ -504,43 +633,26 @@ def _parse_span(text: str) -> timedelta:
     return span
 
 
-@command("site revoke")
+@command()
 def revoke_command(
     kit: KitArgument,
     list: Path = argument("The coordinator's list, revoked.crl."),
 ) -> None:
-    """Take over the list of certificates that are no longer valid; it holds at once."""
+    """Install the list of revoked certificates; it is valid at once."""
     numbers = Kit.load(kit).revoke(read_bytes(list))
     show_rows({"revoked": f"{len(numbers)} certificates in all"})
 
 
-@command("site leave")
+@command()
 def leave_command(kit: KitOption = Path()) -> None:
-    """Destroy the keys of a kit. Data, ledger and log stay; the coordinator is to revoke it."""
+    """Delete the keys of a kit. Data and ledger stay; the coordinator should revoke it."""
     member = Kit.load(kit)
     check_unlocked(member)
     member.destroy()
     show_rows(
         {
-            "left": f"{member.project.name}: the keys of {member.name} are destroyed",
-            "kept": f"data, ledger, and the log in {member.own}",
-            "next": f"the coordinator: silot deploy revoke FOLDER {member.name}",
+            "left": f"{member.project.name}: the keys of {member.name} are deleted",
+            "kept": "the data, and the ledger with all questions",
+            "next": f"the coordinator: silot project revoke FOLDER {member.name}",
         }
     )
-
-
-def format_minute(text: str) -> str:
-    """Format a time to the minute."""
-    return text[:16].replace("T", " ")
-
-
-def _lay_out(names: Sequence[str], right: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
-    """Lay out columns: long ones are folded, and those in ``right`` aligned to the right."""
-    return {
-        name: {
-            "no_wrap": name not in ("who", "question", "outcome"),
-            "overflow": "fold",
-            "justify": "right" if name in right else "left",
-        }
-        for name in names
-    }

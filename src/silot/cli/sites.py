@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..data.measure import Measure
 from ..data.reading import Schema
 from ..errors import InputError
+from .console import NOTE_STEPS
 from .generate import Flags, flag
 from .options import Tables
+from .tree import name_call
 
 if TYPE_CHECKING:
     from ..api.connect import Connection
@@ -27,13 +29,14 @@ class Where(Flags):
     """Where holders are: in files of this machine, or sites of a project."""
 
     sites: Path | None = flag(
-        "Kit of an asker: holders are names of its project's sites, not files."
+        "Kit of an asker. Holders are then names of the project's sites, not files."
     )
     _opened: list[Any] = field(init=False, default_factory=list, repr=False)
     _files: list[Path] = field(init=False, default_factory=list, repr=False)
 
     def __exit__(self, *error: Any) -> None:
-        for connection in self._opened:
+        for connection, token in self._opened:
+            NOTE_STEPS.reset(token)
             connection.__exit__(*error)
 
     def note_files(self, files: Iterable[Path]) -> None:
@@ -70,10 +73,11 @@ class Where(Flags):
         names = [str(name) for name in holders] if holders else None
         run = RESUMED.get()
         connection = connect.open_connection(
-            self.sites or Path(), names, timeout=connect.TIMEOUT, run=run, words=sys.argv[1:],
-            files=None if run else hash_files([*self._files, *files]), schema=schema,
+            self.sites or Path(), names, timeout=connect.TIMEOUT, run=run, schema=schema,
+            computation=name_call(sys.argv[1:]), words=sys.argv[1:],
+            files=None if run else hash_files([*self._files, *files]),
         )  # fmt: skip
-        self._opened.append(connection)
+        self._opened.append((connection, NOTE_STEPS.set(connection.note_steps)))
         return connection
 
     def refuse(self, **options: object) -> None:

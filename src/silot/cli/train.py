@@ -7,18 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from ..api.train import train
 from ..data.foreign import JSON_BYTES, parse_json, read_bytes
 from ..errors import FileError, InputError
 from ..teaching.federated.federated import FederatedTraining
-from ..teaching.federated.federated_result import FederatedModels
-from .audit import read_shape
 from .barycenter import read_weights
-from .console import check_archive, save_arrays, steps
+from .console import check_archive, steps
 from .generate import Flags, command, flag
-from .options import HoldersArgument, Outputs, Tables
+from .options import HoldersArgument, Outputs, Tables, read_shape
 from .sites import Where, names_of
 
 
@@ -30,11 +26,11 @@ class Together(Flags):
     )
     test: Path | None = flag("Labelled records to test the models of fedavg on.")
     groups: str | None = flag(
-        "A model for each group: auto, a number of groups, or a file that `silot cluster "
+        "A model for each group: auto, a number of groups, or a file that `silot distance groups "
         "--json` wrote. Default: one model."
     )
     weights: str | None = flag(
-        "What holders count for: worth, or numbers, comma separated. Default: their records."
+        "Weights of the holders: worth, or comma-separated numbers. Default: numbers of records."
     )
     drop_flagged: bool = flag("Leave out records that `silot records` would flag.", default=False)
 
@@ -49,19 +45,23 @@ class Together(Flags):
         )
 
 
-@command("train", [FederatedTraining])
-def train_command(
+@command([FederatedTraining])
+def model_command(
     holders: HoldersArgument = None,
     *,
     together: Together,
     where: Where,
     tables: Tables,
-    save: Path | None = flag("Save the models that are shared to this .npz file."),
+    save: Path | None = flag(
+        "Save the models of all holders to this .npz: `silot.teaching.federated.Model.load`."
+    ),
+    checkpoint: Path | None = flag("Write every round to this .npz file, and continue from it."),
     outputs: Outputs,
     **options: Any,
 ) -> None:
-    """Train a model together, or one for each group of holders, and say how good it is."""
+    """Train one model together, or one for each group of holders, and evaluate it."""
     check_archive(save, "--save")
+    check_archive(checkpoint, "--checkpoint")
     if "shape" in options:
         options["shape"] = read_shape(options["shape"])
     # A model is of labelled records, whether or not the flag says so.
@@ -70,14 +70,17 @@ def train_command(
     test = None if together.test is None else next(iter(tables.load([together.test]).values()))
     options |= together.read(list(names_of(loaded)))
     with steps("train") as progress:
-        result = train(loaded, mine, labels=True, test=test, progress=progress, **options)
+        result = train(
+            loaded, mine, labels=True, test=test, checkpoint=checkpoint, progress=progress,
+            **options,
+        )  # fmt: skip
     if save is not None:
-        _save(result, save)
+        result.save(save)
     outputs.finish(result, then={"models": save})
 
 
 def _groups(text: str) -> str | int | dict[str, int]:
-    """Read ``auto``, a number, or the groups that a file of ``silot cluster --json`` names."""
+    """Read ``auto``, a number, or groups from a file of ``silot distance groups --json``."""
     if text == "auto":
         return text
     if text.isascii() and text.isdecimal():
@@ -85,14 +88,15 @@ def _groups(text: str) -> str | int | dict[str, int]:
 
     def fail_open(why: str) -> FileError:
         return FileError(
-            f"--groups is {text[:60]!r}: no number, not auto, and no file that can be read "
-            f"({why}). Write it with `silot cluster ... --json`.",
+            f"--groups is {text[:60]!r}, which is neither a number, nor auto, nor a file that "
+            f"can be read ({why}). Write it with `silot distance groups ... --json`.",
             code="file-missing",
         )
 
     def fail(why: str) -> InputError:
         return InputError(
-            f"{Path(text).name} names no groups ({why}). Write it with `silot cluster ... --json`.",
+            f"{Path(text).name} names no groups ({why}). Write it with `silot distance groups "
+            "... --json`.",
             code="option-groups",
         )
 
@@ -101,18 +105,3 @@ def _groups(text: str) -> str | int | dict[str, int]:
     if not isinstance(groups, dict):
         raise fail("it has no field 'assignment'")
     return cast("dict[str, int]", groups)
-
-
-def _save(result: FederatedModels, path: Path) -> None:
-    """Save what is shared, by group; texts and numbers only."""
-    numbers = sorted(result.parameters)
-    arrays: dict[str, Any] = {
-        "holders": np.array(result.names),
-        "group": np.array([result.assignment[name] for name in result.names]),
-        "groups": np.array(numbers),
-        "classes": np.array(result.classes),
-        "model": np.array(result.spec.to_text()),
-        "algorithm": np.array(result.algorithm),
-        "parameters": np.stack([result.parameters[number] for number in numbers]),
-    }
-    save_arrays(path, arrays, private=True)

@@ -16,7 +16,16 @@ from ..sites.secure.options import Accuracy
 from .console import OUT, print_json, say_where, show, steps
 from .generate import Flags, command, flag
 from .options import HoldersArgument, NamedTables, Outputs, Spending, drop_none
-from .records import Listing, RecordOutputs, Trial, load_pictures, show_summaries, write_outputs
+from .records import (
+    Listing,
+    RecordOutputs,
+    fit_models,
+    load_pictures,
+    read_identifiers,
+    score_holders,
+    show_summaries,
+    write_outputs,
+)
 from .sites import Where
 
 # Of exact distances: a release has none of them.
@@ -30,10 +39,12 @@ class Comparing(Flags):
         "How labels are compared.", default="classes"
     )
     map: MapMethod | None = flag(
-        "Distances between holders too, by this; direct discloses records."
+        "Also compute distances between holders, by this method; direct discloses records."
     )
-    scale: float | None = flag("For secure: public length that fits the data. Default: 1.")
-    accuracy: Accuracy | None = flag("For secure: fast is usually within 2 %, normal 0.5 %.")
+    scale: float | None = flag(
+        "For secure: public length of about the spread of the data. Default: 1."
+    )
+    accuracy: Accuracy | None = flag("For secure: fast is usually within 2 %, normal within 0.5 %.")
 
     @property
     def apart(self) -> bool:
@@ -56,14 +67,24 @@ class Comparing(Flags):
 class Scoring(Listing):
     """Whether the records of holders are scored too."""
 
-    records: bool = flag("Score every holder's records: it discloses records.", default=False)
+    records: bool = flag("Score every holder's records, which discloses them.", default=False)
 
 
-@command("value", [Worth], choose="target", among=list_comparisons)
+@command(
+    [Worth],
+    choose="target",
+    among=list_comparisons,
+    calls=(
+        "silot value north.csv south.csv --validation mine.csv",
+        "silot value --sites KIT --validation mine.csv --report report.html",
+    ),
+)
 def value_command(
     holders: HoldersArgument = None,
     *,
-    validation: Path | None = flag("Data as they should be. Default: the barycenter."),
+    validation: Path | None = flag(
+        "Trusted data to compare with. Default: the barycenter of the holders."
+    ),
     method: str,
     where: Where,
     tables: NamedTables,
@@ -73,23 +94,26 @@ def value_command(
     outputs: RecordOutputs,
     **options: Any,
 ) -> None:
-    """What each holder's data are worth for validation data, or for the holders' barycenter."""
+    """Estimate what each holder's data are worth, by validation data or the barycenter."""
     scoring.check()
     where.refuse(records=scoring.records)
     _check_records(scoring, validation, outputs)
     if outputs.transcript is not None and method != "sketch" and compared.apart:
         raise InputError(
-            f"--transcript keeps the messages of one run, and --map {compared.map} makes others: "
-            "leave one of them out.",
+            f"--transcript saves the messages of one run, but --map {compared.map} needs further "
+            "runs. Leave one of the two options out.",
             code="option-transcript",
         )
     loaded, own = where.load(tables, holders, validation)
-    images, trial = {}, None
+    images, trusted, shared, identifiers = {}, None, {}, {}
     if scoring.records and own is not None and isinstance(loaded, dict):
         of_holders = dict(zip(loaded, where.named(holders), strict=True))
         images = load_pictures(of_holders, scoring.image_shape)
-        shared = drop_none(fdr=scoring.fdr, seed=options.get("seed"))
-        trial = Trial.of(own, of_holders, tables.identifiers, labels=tables.labels, **shared)
+        identifiers = {
+            name: read_identifiers(file, tables.identifiers) for name, file in of_holders.items()
+        }
+        shared = drop_none(labels=tables.labels, fdr=scoring.fdr, seed=options.get("seed"))
+        trusted = fit_models(own, **shared)
     if method == "target" and "privacy_epsilon" in options and not compared.apart:
         # A budget means noise: the exact default would spend none of it.
         method = "private"
@@ -106,14 +130,17 @@ def value_command(
     outputs.save_messages(result)
     scored: dict[str, RecordScores] = {}
     contents: dict[str, Contents] = {}
-    if trial is not None and isinstance(loaded, dict):
-        scored = trial.scores({name: loaded[name] for name in result.names})
-        contents = {name: trial.contents(name, loaded[name]) for name in scored}
+    if trusted is not None and isinstance(loaded, dict):
+        scored = score_holders({name: loaded[name] for name in result.names}, trusted, **shared)
+        contents = {
+            name: Contents(records=loaded[name], validation=own, identifiers=identifiers[name])
+            for name in scored
+        }
     write_outputs(scoring.sheet, outputs.report, result, scored, contents, images)
     if outputs.json:
-        body = result.to_dict()
+        body = result.body
         if scoring.records:
-            body["records"] = [item.to_dict() for item in scored.values()]
+            body["records"] = [item.body for item in scored.values()]
         print_json(body)
         return
     show(result)
@@ -141,7 +168,7 @@ def _check_records(scoring: Scoring, validation: Path | None, outputs: Outputs) 
         )
     if outputs.transcript is not None:
         raise InputError(
-            "--transcript keeps the messages of one run, and --records makes one a holder: leave "
-            "one of them out.",
+            "--transcript saves the messages of one run, but --records needs several. Leave one "
+            "of the two options out.",
             code="option-transcript",
         )

@@ -218,7 +218,7 @@ def _parse(
     parser.buffer_text = True
 
     def refuse(*_: Any) -> None:
-        raise UnfitError("its XML defines entities")
+        raise UnfitError("its XML defines entities, which silot refuses")
 
     parser.StartDoctypeDeclHandler = refuse
     parser.StartElementHandler, parser.EndElementHandler = start, end
@@ -287,7 +287,7 @@ class _XlsxScan(_Scan):
     def _row(self, entries: dict[str, str]) -> None:
         row = int(entries.get("r", self._at[0] + 1))
         if row <= self._at[0]:
-            raise UnfitError(f"row {row} stands behind row {self._at[0]}, and may replace another")
+            raise UnfitError(f"row {row} comes after row {self._at[0]}, and may replace another")
         self._at = (row, 0)
         if entries.get("hidden") in ("1", "true"):
             self.hidden.append(self._at[0])
@@ -297,7 +297,7 @@ class _XlsxScan(_Scan):
         row, column = self._at
         self._at = _place(entries["r"]) if "r" in entries else (row, column + 1)
         if self._at == (row, column):
-            raise UnfitError(f"cell {_name(row, column)} stands there twice")
+            raise UnfitError(f"cell {_name(row, column)} occurs twice")
         self._kind = entries.get("t", "n")
         self._is_filled = self._is_formula = False
 

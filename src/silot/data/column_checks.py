@@ -160,7 +160,7 @@ def find_identifiers(columns: Sequence[str], samples: Sequence[HolderSample]) ->
         if holders:
             sentence = (
                 f"{columns[k]!r} of {holders_in_words(holders)} looks like a record number "
-                f"({reason}). It is no measurement: leave the column out."
+                f"({reason}). It is not a measurement: leave the column out."
             )
             findings.append(Finding(columns[k], holders, "identifier", sentence, True))
     return findings
@@ -220,7 +220,7 @@ def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) ->
     times = "once" if count == 1 else f"{count:,} times"
     sentence = (
         f"{column!r} of {holders_in_words(names)} has {what} {times}, {far:.3g} spreads away from "
-        "all others: a code for missing values? Drop or fill those records."
+        "all other values: is it a code for missing values? Drop or fill those records."
     )
     return Finding(column, names, "sentinel", sentence, True, numbers)
 
@@ -247,11 +247,13 @@ def _far_values(sample: HolderSample) -> Iterable[tuple[int, float, int, float]]
                 continue
             unit, many = _unit_of(sign * inner, float(spread[k]))
             far = float(gap[k]) / unit if unit > 0 else 0.0
+            if far < _FAR_REPEATED and not (many and below[k]):
+                continue
             for value in values.tolist():
                 # Among all records, since a sample may hold its extremes twice.
                 rows = sample.records[sample.records[:, k] == value]
                 # A repeated record is not a value that is written for many records.
-                written = len(rows) if rows.shape[1] == 1 else len(np.unique(rows, axis=0))
+                written = len(rows) if 1 in rows.shape else len(np.unique(rows, axis=0))
                 coded = many and written > 1 and below[k] and is_missing_code(value)
                 if coded or far >= _far_enough(value, repeated=written > 1, many=many):
                     yield k, value, len(rows), far
@@ -261,11 +263,10 @@ def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
     """Return the spread of each column from a row on; heavy tails count more than quartiles."""
     last = len(ordered) - 1
 
-    def at(q: float) -> Array:
-        rows = np.minimum(np.rint(first + q * (last - first)).astype(int), last)
-        return np.take_along_axis(ordered, rows[None], axis=0)[0]
-
-    return np.maximum(at(0.75) - at(0.25), (at(0.95) - at(0.05)) / 3)
+    parts = np.array([0.05, 0.25, 0.75, 0.95])[:, None]
+    rows = np.minimum(np.rint(first + parts * (last - first)).astype(int), last)
+    lowest, low, high, highest = ordered[rows, np.arange(ordered.shape[1])]
+    return np.maximum(high - low, (highest - lowest) / 3)
 
 
 def _unit_of(inner: Array, spread: float) -> tuple[float, bool]:
@@ -410,7 +411,7 @@ def find_repetitions(samples: Sequence[HolderSample]) -> list[Finding]:
     findings: list[Finding] = []
     for name, part in share.items():
         if part >= _REPEATED_SAID and part > _REPEATED_MORE * least:
-            sentence = f"{100 * part:.0f} % of the records of {name!r} are there several times"
+            sentence = f"{100 * part:.0f} % of the records of {name!r} occur several times"
             compared = len(share) > 1
             if compared:
                 sentence += f"; at another holder {100 * least:.2g} %. Drop the copies."

@@ -44,7 +44,7 @@ def _named(values: tuple[Any, ...], what: str) -> tuple[str, ...]:
     if "" in names:
         raise ValueError(f"one of the {what} is empty")
     if len(set(names)) < len(names):
-        raise ValueError(f"two of the {what} are one")
+        raise ValueError(f"two of the {what} are the same")
     return names
 
 
@@ -98,7 +98,8 @@ class Number(_Column):
 
     t is the identity or the logarithm, and the scale ``t(high) - t(low)``, or ``spread`` where it
     is given (in units of t(x)). With ``transform="rank"`` the coordinate is the share of the public
-    law below x, by public quantiles at even shares, and the range is theirs. With a ``period`` it
+    distribution below x, by public quantiles at even shares, and the range is theirs. With a
+    ``period`` it
     lies on a circle of diameter ``weight``: two coordinates.
 
     Attributes
@@ -113,7 +114,7 @@ class Number(_Column):
         What becomes of values out of range: ``"clip"`` them to it (up to 5 % of a table's, else
         it is refused), ``"refuse"`` the table, or count them as ``"missing"``, however many.
     unread
-        What becomes of fields that are no numbers: ``"refuse"`` the table, or count them as
+        What becomes of fields that are not numbers: ``"refuse"`` the table, or count them as
         ``"missing"`` (up to 5 % of a table's, else it is refused).
     notation
         How texts write numbers, unless the site file says otherwise. Where neither does, points
@@ -161,7 +162,7 @@ class Number(_Column):
         if self.quantiles and (self.quantiles[0], self.quantiles[-1]) != self.range:
             raise ValueError("range: it must be that of the quantiles, or be left out")
         if self.period is not None and (self.transform != "none" or self.spread is not None):
-            raise ValueError("period: it goes with no transform and no spread")
+            raise ValueError("period: it cannot be combined with transform or spread")
         if self.typical is not None and not self.typical[0] <= self.typical[1] <= self.typical[2]:
             raise ValueError("typical: the quartiles must rise")
         if isinstance(self.missing, Value) and not low <= self.missing.value <= high:
@@ -189,7 +190,7 @@ class YesNo(_Column):
     @model_validator(mode="after")
     def _check(self) -> YesNo:
         if bool(self.yes) != bool(self.no) or set(self.yes) & set(self.no):
-            raise ValueError("yes: words for both are needed, none of them for both")
+            raise ValueError("yes: give words for yes and for no, and no word for both")
         if isinstance(self.missing, Value) and not isinstance(self.missing.value, bool):
             raise ValueError("missing: yes or no is needed as value")
         return self
@@ -208,7 +209,7 @@ class _OneOf(_Column):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if isinstance(self.missing, Value) and self.missing.value not in self.categories:
-            raise ValueError("missing: the value is none of the categories")
+            raise ValueError("missing: the value is not one of the categories")
         return self
 
 
@@ -273,7 +274,7 @@ class Date(_Column):
 
 
 class LeftOut(Part):
-    """A column that is no feature: free text, or what a site calls its records."""
+    """A column that is not a feature: free text, or what a site calls its records."""
 
     kind: Literal["text", "identifier"]
     about: str = ""
@@ -306,7 +307,7 @@ class Label(Part):
     @model_validator(mode="after")
     def _check(self) -> Label:
         if self.missing is not None and self.missing not in self.classes:
-            raise ValueError("missing: it is none of the classes")
+            raise ValueError("missing: it is not one of the classes")
         if self.other and "other" in self.classes:
             raise ValueError("other: there is a class of that name")
         return self

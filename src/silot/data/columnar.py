@@ -49,10 +49,13 @@ def collect_columns(query: Any, source: Source) -> Any:
     """
     polars = _polars(source)
     frame = query.collect()
-    kinds = (polars.String, polars.Categorical, polars.Enum)
-    texts = [name for name, kind in frame.schema.items() if isinstance(kind, kinds)]
-    sizes = frame.select(polars.col(texts).cast(polars.String).str.len_bytes().sum())
-    check_unpacked(sum(sizes.row(0)) if texts else 0, _size(source))
+    kinds, size = (polars.String, polars.Categorical, polars.Enum), 0
+    length = polars.col("text").cast(polars.String).str.len_bytes().cast(polars.UInt64)
+    for name in (name for name, kind in frame.schema.items() if isinstance(kind, kinds)):
+        # Each once: a category that is cast is in memory as often as it is named.
+        texts = frame.select(text=name).group_by("text").len("times")
+        size += texts.select((length * polars.col("times")).sum()).item()
+    check_unpacked(size, _size(source))
     return frame
 
 
@@ -62,7 +65,7 @@ def names_of_columns(source: Source) -> list[str]:
     try:
         schemas = [_scan(polars, source, [file]).collect_schema() for file in source.files]
     except polars.exceptions.DuplicateError:
-        raise UnfitError("two columns have one name") from None
+        raise UnfitError("two columns have the same name") from None
     for file, schema in zip(source.files, schemas, strict=True):
         if schema != schemas[0]:
             raise UnfitError(f"{file.name} has other columns or types than {source.files[0].name}")
@@ -123,7 +126,7 @@ def _try(source: Source, names: Sequence[str], rows: int, step: int | None) -> N
 
 
 def _polars(source: Source) -> Any:
-    """What reads columns of a type; a csv does without."""
+    """Return what reads columns of a type; a csv does without."""
     try:
         import polars
     except ImportError:

@@ -53,7 +53,7 @@ _PACKINGS = (
 _OTHERS = (
     (0, b"\x93NUMPY", "one array without a name", "Write it with numpy.savez(path, X=...)."),
     (0, b"PARE", "an encrypted parquet", "Write it without encryption."),
-    (0, b"FEA1", "a Feather file of version 1", "Write it anew, as version 2 or as parquet."),
+    (0, b"FEA1", "a Feather file of version 1", "Write it again, as version 2 or as parquet."),
     (0, b"\xff\xff\xff\xff", "a stream of Arrow", "Write it as an Arrow file or as parquet."),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old workbook (.xls), or one with a password",
      "Save it as .xlsx without a password, or as csv."),
@@ -144,14 +144,14 @@ class Source:
     def fail(self, why: str) -> FileError:
         """Build the error of a file whose bytes cannot be read."""
         cures = {
-            "parquet": "Write it anew, with its records as rows and one type a column.",
-            "arrow": "Write it anew, with its records as rows and one type a column.",
+            "parquet": "Write it again, with its records as rows and one type a column.",
+            "arrow": "Write it again, with its records as rows and one type a column.",
             "arrays": "Write it with numpy.savez(path, X=..., y=..., w=...), without object "
             "arrays.",
             "sqlite": "Correct it there, or export the table as csv.",
             "xlsx": "Correct it there, or save the sheet as csv.",
             "ods": "Correct it there, or save the sheet as csv.",
-            "text": "Correct it there, or export it anew.",
+            "text": "Correct it there, or export it again.",
         }
         text = f"{self.name} cannot be read as {self.called} ({why})."
         return FileError(f"{text} {cures[self.kind]}", code="file-unreadable")
@@ -181,8 +181,8 @@ def recognise(path: str | Path) -> Source:
     name = str(path)
     if name.startswith(("http:/", "https:/", "s3:/", "ftp:/")):
         raise FileError(
-            f"{name.partition('?')[0]} is an address, and silot fetches nothing. Download the file "
-            "and give its path.",
+            f"{name.partition('?')[0]} is an address, and silot downloads nothing. Download "
+            "the file and give its path.",
             code="file-missing",
         )
     file, part = _existing(name)
@@ -199,9 +199,7 @@ def recognise(path: str | Path) -> Source:
     try:
         return _source(file, name, part)
     except PermissionError:
-        raise FileError(
-            f"you may not read {name}. Ask for the right to.", code="file-unreadable"
-        ) from None
+        raise FileError(f"you have no permission to read {name}.", code="file-unreadable") from None
 
 
 def stem_of(path: Path) -> str:
@@ -220,7 +218,7 @@ def _existing(name: str) -> tuple[Path, str]:
             break
     if name != "-" and not os.path.exists(file):  # noqa: PTH110
         raise FileError(
-            f"{file} does not exist or is no file. Check the path.", code="file-missing"
+            f"{file} does not exist or is not a file. Check the path.", code="file-missing"
         )
     return (Path("/dev/stdin") if name == "-" else file), part
 
@@ -396,7 +394,7 @@ _spools: dict[str, tuple[Path, object]] = {}
 def _spooled(key: str, opener: Callable[[], Any], origin: Path | None = None) -> Path:
     """Copy what can be read once to a file, which goes when this process ends.
 
-    What was written anew since, a file or a pipe, is copied anew.
+    What was written again since, a file or a pipe, is copied again.
     """
     if key not in _spools or _spools[key][1] != _state(origin):
         handle, name = tempfile.mkstemp(prefix="silot-")
@@ -420,8 +418,8 @@ def _parts_of(folder: Path) -> list[Path]:
     for entry in entries:
         if entry.is_dir() or entry.suffix.lower() != ".parquet":
             raise FileError(
-                f"{name} is a folder with {entry.name!r} in it. A folder is read if it holds "
-                "parquet files alone.",
+                f"{name} is a folder with {entry.name!r} in it. A folder is read only if it "
+                "holds nothing but parquet files.",
                 code="file-kind",
             )
     if not entries:

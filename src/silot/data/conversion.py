@@ -78,9 +78,11 @@ def conversion(source: str, target: str, substance: str = "") -> tuple[float, fl
     except Exception as error:
         if not type(error).__module__.startswith("pint"):
             raise
-        cure = "" if mass else " Between mass and amount name the substance in the schema."
+        cure = (
+            "" if mass else " To convert between mass and amount, name the substance in the schema."
+        )
         raise InputError(
-            f"{source!r} and {target!r} do not measure the same.{cure}", code="unit-mismatch"
+            f"{source!r} and {target!r} measure different quantities.{cure}", code="unit-mismatch"
         ) from None
     if units.Unit(origin).dimensionality == units.Unit("kelvin").dimensionality:
         return one - zero, zero
@@ -95,7 +97,7 @@ def _molar_mass(substance: str) -> float:
 
 
 def _unit(name: str) -> str:
-    """What pint calls a unit of UCUM."""
+    """Return what pint calls a unit of UCUM."""
     tokens = re.split(r"([./*()]|\*\*|\^)", re.sub(r"\{[^}]*\}", "", name).strip())
     text = "".join(_UCUM.get(token.strip(), token) for token in tokens).replace(".", "*")
     # A count such as 10*9/L: powers of ten are numbers, which a unit of pint has not.
@@ -104,8 +106,7 @@ def _unit(name: str) -> str:
         _registry().Unit(text)
     except Exception:  # noqa: BLE001 - the parser of units raises of many kinds
         raise InputError(
-            f"{name!r} is no unit that is known here. Write it by UCUM, such as mg/dL, mm[Hg], "
-            "Cel, a.",
+            f"{name!r} is not a known unit. Write it in UCUM, such as mg/dL, mm[Hg], Cel, a.",
             code="unit-unknown",
         ) from None
     return text

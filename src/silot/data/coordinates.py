@@ -1,4 +1,4 @@
-"""Turn the fields of a column into coordinates, by the schema and the record alone."""
+"""Turn the fields of a column into coordinates, only by the schema and the record itself."""
 
 from __future__ import annotations
 

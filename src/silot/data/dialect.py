@@ -47,7 +47,7 @@ class Dialect(BaseModel):
     separator
         What stands between fields.
     quote
-        What stands about a field in which the separator is no separator.
+        What stands about a field in which the separator is not a separator.
     header
         The line, from 1, that names the columns.
     comment
@@ -69,7 +69,7 @@ class Dialect(BaseModel):
             # Codecs that are no encoding of text, such as zlib, have the same register.
             "".encode(name or "utf-8")
         except (LookupError, ValueError):
-            raise ValueError("it is no encoding of text; take one such as cp1252") from None
+            raise ValueError("it is not an encoding of text; take one such as cp1252") from None
         return name
 
 
@@ -161,7 +161,7 @@ class Rows:
         if many > width:
             words += self._cure(row)
         if many == width + 1 and not row[-1].strip():
-            words += ": it ends with a separator, and that of the names does not"
+            words += ": it ends with a separator, and the line of names does not"
         raise UnfitError(words)
 
     def _cure(self, row: Sequence[str]) -> str:
@@ -187,7 +187,7 @@ def open_rows(source: Source, dialect: Dialect, *, is_measured: bool = True) -> 
         lines = _Lines(text, dialect.comment)
         try:
             if not any(line.strip() for line in lines.look()):
-                raise UnfitError("it is empty, or begins with blank lines alone")
+                raise UnfitError("it is empty, or has only blank lines at the beginning")
             separator, first = _layout(lines.ahead, dialect)
             lines.skip(first)
             reader = _strict(lines, separator, dialect.quote)
@@ -214,8 +214,8 @@ def _strict(lines: _Lines, separator: str, quote: str) -> Iterator[list[str]]:
         # Its words name signs and limits, and no field.
         words = str(error)
         if "expected after" in words or "unexpected end" in words:
-            words = "a quote is not closed, or text stands behind one that is: write quotes in a "
-            words += "field twice, or say in a site file what parts fields, such as blanks: "
+            words = "a quote is not closed, or text follows a closing quote: write quotes in a "
+            words += "field twice, or say in a site file what separates fields, such as blanks: "
             words += "file: {separator: ' '}"
         raise UnfitError(f"line {lines.start}: {words}") from None
 
@@ -276,7 +276,9 @@ def _layout(lines: Sequence[str], dialect: Dialect) -> tuple[str, int]:
     top = [one for one in many if one.header == min(layout.header for layout in many)]
     if len(top) > 1:
         ways = " or ".join(f"file: {{separator: {one.separator!r}}}" for one in top)
-        raise UnfitError(f"{len(top)} separators fit: say which in a site file, {ways}")
+        raise UnfitError(
+            f"{len(top)} separators are possible: say in a site file which one, {ways}"
+        )
     widest = max(layouts, key=lambda layout: layout.width)
     best = top[0] if top else widest if widest.width > 1 or not even else even[0]
     return best.separator, best.header

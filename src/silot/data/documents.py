@@ -53,7 +53,7 @@ _BOUNDS = {
     "less_than": ("lt", "a number below {} is needed"),
     "less_than_equal": ("le", "a number of {} or less is needed"),
     "literal_error": ("expected", "{} is needed"),
-    "union_tag_invalid": ("expected_tags", "it is none of {}"),
+    "union_tag_invalid": ("expected_tags", "it is not one of {}"),
     "union_tag_not_found": ("discriminator", "{} is missing in it"),
     "string_too_short": ("min_length", "a text of length {} or more is needed"),
     "string_too_long": ("max_length", "a text of length {} or less is needed"),
@@ -68,7 +68,7 @@ def read_fields(path: Path) -> dict[str, Any]:
     kind = path.suffix.lower()
     if kind not in _KINDS:
         raise FileError(
-            f"{path.name} is of no kind this is read from. Give .yml, .yaml or .json.",
+            f"{path.name} is not a kind of file that can be read here. Give .yml, .yaml or .json.",
             code="file-kind",
         )
     if not path.exists():
@@ -86,7 +86,7 @@ def read_fields(path: Path) -> dict[str, Any]:
         text = data.decode("utf-8-sig")
     body = parse_json(text, fail) if kind == ".json" else parse_yaml(text, fail)
     if not isinstance(body, dict) or not all(isinstance(key, str) for key in body):
-        raise FileError(f"{path.name} is no mapping of fields.", code="file-unreadable")
+        raise FileError(f"{path.name} is not a mapping of fields.", code="file-unreadable")
     return body
 
 
@@ -117,7 +117,7 @@ class Document(BaseModel):
 
     @classmethod
     def of(cls, body: Any) -> Self:
-        """What plain mappings and lists say.
+        """Return what plain mappings and lists say.
 
         Raises
         ------
@@ -210,7 +210,7 @@ def complaint(error: ValidationError, body: Any, fields: Collection[str] = ()) -
     """The first thing wrong with ``body``, in words.
 
     A misspelt field is missing and unknown: the second is told, for it tells more; and which
-    ``fields`` there are, if it is none of the body's own.
+    ``fields`` there are, if it is not one of the body's own.
     """
     errors = error.errors(include_url=False)
     places = [_place(body, item["loc"], item["type"]) for item in errors]
@@ -242,7 +242,7 @@ def _sentence(error: Any, types: Sequence[str]) -> str:
     if kind in ("finite_number", "int_parsing_size"):
         return f"{types[0]} is needed"
     if not types:
-        return "it is of no kind that is needed here"
+        return "it is not of a kind that is needed here"
     value = error["input"]
     fraction = isinstance(value, float) and "a number" not in types and not value.is_integer()
     came = "a fraction" if fraction else _arrived(value)
@@ -253,7 +253,7 @@ def _sentence(error: Any, types: Sequence[str]) -> str:
 
 
 def _arrived(value: Any) -> str:
-    """What came, by its kind: a value may be what a device told of its records."""
+    """Return what came, by its kind: a value may be what a device reported of its records."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -263,7 +263,7 @@ def _arrived(value: Any) -> str:
 
 
 def _place(body: Any, location: Sequence[int | str], kind: str) -> tuple[str, ...]:
-    """Where in the document; pydantic also names types, which are in no document."""
+    """Return where in the document; pydantic also names types, which are in no document."""
     parts: list[str] = []
     for depth, part in enumerate(location):
         if _has(body, part):

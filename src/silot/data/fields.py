@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .label_names import label_name
-from .names import canonical
+from .names import canonical, look_of
 from .notation import (
     MISSING,
     PLAIN,
@@ -64,14 +64,14 @@ class Alike:
 
 
 def plain(text: str) -> str | float:
-    """What is left of a name without case, blanks, signs and zeros in front.
+    """Return what is left of a name without case, alphabet, blanks, signs and zeros in front.
 
     Numbers are what they are: -1 is not 1, and <5 is not >5.
     """
     number = number_of(text)
     if number is not None and number == number:
         return number
-    return re.sub(r"[\s_.,;:/'\"()-]+", "", text.casefold()) or text
+    return re.sub(r"[\s_.,;:/'\"()\u2044-]+", "", look_of(text)) or text
 
 
 def as_numbers(
@@ -121,7 +121,7 @@ class Signs:
     rows: int = 0
 
     def add(self, column: Fields, unread: Bools | None = None) -> None:
-        """Look at the fields of a block; which are no plain numbers may be passed on."""
+        """Look at the fields of a block; which are not plain numbers may be passed on."""
         first, self.rows = self.rows, self.rows + len(column)
         if isinstance(column, nw.Series) and not is_textual(column.dtype):
             return
@@ -231,13 +231,15 @@ def as_days(column: Fields, form: str, sentinels: Collection[str] = ()) -> Numbe
 
 
 def hashes(column: Fields) -> Codes:
-    """A number for each field that is there; other fields share one but for one pair in 2^64."""
-    values = [value for value in _values(column) if value is not None and value != ""]
-    return np.fromiter(map(hash, values), np.int64, len(values))
+    """A number for each field, -1 where it is empty; others share one but for a pair in 2^64."""
+    values = _values(column)
+    # No value has the hash -1.
+    numbers = (-1 if value is None or value == "" else hash(value) for value in values)
+    return np.fromiter(numbers, np.int64)
 
 
 def _each(column: Fields, read: Callable[[Any], T]) -> list[T]:
-    """What is read of every field, once for all that are the same."""
+    """Return what is read of every field, once for all that are the same."""
     results: dict[Any, T] = {}
     fields: list[T] = []
     for value in _values(column):
@@ -256,7 +258,7 @@ def _values(column: Fields) -> Sequence[Any]:
 
 
 def _name(value: Any) -> str | None:
-    """What a field is called, ``None`` where nothing is there."""
+    """Return what a field is called, ``None`` where nothing is there."""
     if value is None or (isinstance(value, float | np.floating) and value != value):
         return None
     try:
@@ -267,7 +269,7 @@ def _name(value: Any) -> str | None:
 
 
 def _day(value: Any, form: str, missing: Collection[str]) -> float:
-    """Days since 1970-01-01, NaN for a missing field, infinity for one that is no day."""
+    """Days since 1970-01-01, NaN for a missing field, infinity for one that is not a day."""
     text = canonical(value) if isinstance(value, str) else ""
     if value is None or (isinstance(value, str) and text in missing):
         return np.nan

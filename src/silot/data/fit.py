@@ -40,11 +40,11 @@ _KINDS = {"filled": ("missing",), "sentinel": ("coded",), "outside": ("below", "
 
 
 _SENTENCES = {
-    "fraction": "numbers are fractions, and it is to hold whole ones.",
-    "unknown": "records have a category that the schema has not: name it in the codes of a site "
-    "file, or let the schema have other: true.",
-    "alike": "records have a category that differs from one of the schema in case, blanks or signs "
-    "alone: write it alike, or name it in the codes of a site file.",
+    "fraction": "numbers are fractions, but the column must hold whole numbers.",
+    "unknown": "records have a category that the schema does not have: name it in the codes of a "
+    "site file, or let the schema have other: true.",
+    "alike": "records have a category that differs from one of the schema in case, blanks, signs "
+    "or the alphabet alone: write it alike, or name it in the codes of a site file.",
 }
 
 
@@ -124,8 +124,9 @@ class Fit:
     """What does not fit of a table.
 
     The schema does not name the ``extra`` columns. ``repeated`` records are equal to an earlier one
-    in all coordinates, and ``shared_identifiers`` counts those whose identifier an earlier one has.
-    ``line`` is what the lines of the table are called.
+    in all coordinates, label and identifiers, and ``is_dropped`` says whether they are left out;
+    ``shared_identifiers`` counts those whose identifier an earlier one has. ``line`` is what the
+    lines of the table are called.
     """
 
     schema: Contract = field(repr=False)
@@ -133,6 +134,7 @@ class Fit:
     extra: tuple[str, ...] = ()
     records: int = 0
     repeated: int = 0
+    is_dropped: bool = False
     shared_identifiers: Mapping[str, int] = field(default_factory=dict[str, int])
     line: str = "line"
 
@@ -192,18 +194,16 @@ class Fit:
     def _of_unread(self, name: str, part: Feature | Label, count: int) -> Problem:
         expected = {
             Number: "numbers",
-            Date: "days as the schema or the site file says they are written",
+            Date: "dates in the format of the schema or the site file",
             YesNo: "words for yes or no",
         }.get(type(part), "names")
         spared = isinstance(part, Number | Date) and part.unread == "missing"
         if spared and count <= MOST_OUTSIDE * self.records:
-            words = f"fields are no {expected}, and count as missing."
+            words = f"fields are not {expected}, and count as missing."
             return self._problem(name, "unread", count, words, refused=False)
-        words = (
-            f"fields are no {expected}: correct them, or name what stands for missing as sentinels."
-        )
+        words = f"fields are not {expected}: correct them, or list missing codes as sentinels."
         if isinstance(part, YesNo):
-            words += " If they are other words here, say so in the codes of a site file: {ja: yes}."
+            words += " If this site has other words, list them in a site file: codes: {ja: yes}."
         if isinstance(part, Number) and (entries := self._entries(name)):
             words += f" Say how they are written in a site file: {entries}."
         return self._problem(name, "unread", count, words)
@@ -231,15 +231,14 @@ class Fit:
             if isinstance(part, Label):
                 words = "let the schema name a class for them, as missing: of its label."
             return self._problem(name, "missing", count, f"records have no value: {words}")
-        instead = "a coordinate of its own says so"
+        instead = "an extra 0/1 feature says so"
         if part.missing != "indicator":
             instead = "the public value stands for it"
         if self._far_fill(name, part):
             instead += (
-                ". What stands for the number itself, the middle of the range unless it is named, "
-                "is far from nearly all that are there: each gap counts as if it were far from all "
-                "records. Narrow the range, take transform: rank, or name a public value that is "
-                "near"
+                ". The number in its place (the middle of the range, or the public value of the "
+                "schema) is far from nearly all others, so these records count as far from all. "
+                "Narrow the range, use transform: rank, or give a public value that is nearer"
             )
         words = f"records have no value: {instead}."
         return self._problem(name, "filled", count, words, refused=False)
@@ -266,7 +265,7 @@ class Fit:
         coded = fit.counts["coded"] if is_coded else 0
         yield self._problem(
             name, "sentinel", coded,
-            f"{what} are out of the range and of the kind that stands for a missing value "
+            f"{what} are out of the range and look like codes for missing values "
             f"({like} and the like): name them as sentinels in the schema or the site file, or "
             "widen the range.",
         )  # fmt: skip
@@ -321,7 +320,7 @@ class Fit:
         name = self.schema.weight.column
         fit = self.columns[name]
         wrong = fit.counts["unread"] + fit.counts["missing"] + fit.counts["below"]
-        words = f"Weight column {name!r}: {wrong} of {self.records} are no weights of 0 or more."
+        words = f"Weight column {name!r}: {wrong} of {self.records} are not weights of 0 or more."
         yield Problem(name, "unread", words, True, wrong)
         words = (
             f"Weight column {name!r}: {fit.counts['above']} of {self.records} are above the limit "
@@ -331,13 +330,15 @@ class Fit:
 
     def _of_records(self) -> Iterator[Problem]:
         names = listing([repr(name) for name in self.extra], _NAMED)
-        words = f"Left out, for the schema does not name them: {names}."
+        words = f"Left out, because the schema does not name them: {names}."
         yield Problem("", "extra", words, False, len(self.extra))
-        words = f"{self.repeated} of {self.records} records are equal to an earlier one."
+        words = f"{self.repeated} of {self.records} records are equal to an earlier one"
+        cure = "; `repeats: drop` in a site file leaves them out."
+        words += ", and are left out." if self.is_dropped else cure
         yield Problem("", "repeated", words, False, self.repeated)
         for name, count in self.shared_identifiers.items():
             yield self._problem(
                 name, "repeated", count,
-                "records have the identifier of an earlier one. A guarantee for one record is none "
-                "for who has several.", refused=False,
+                "records have the identifier of an earlier one. A guarantee for one record "
+                "does not protect a person who has several.", refused=False,
             )  # fmt: skip

@@ -14,6 +14,7 @@ import lzma
 import math
 import os
 import re
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -51,6 +52,10 @@ ROW_LETTERS, COLUMNS = 1 << 22, 200_000
 
 NOT_UTF8 = "it is not UTF-8 text"
 _PIPE = 1 << 24
+LARGE_BYTES = 1 << 16
+"""Bytes above which a copy of them counts."""
+# How msgpack writes the head of bytes that are so many: its type, and 4 bytes of length.
+_LARGE_BIN, _LARGE_HEAD = 0xC6, 5
 # Of the first byte of a msgpack value: how many bytes of a length follow, or that length, and how
 # many values an entry has; 0 where the length is one of bytes.
 _HEADS = {
@@ -94,7 +99,7 @@ def guard(fail: Fail) -> Iterator[None]:
     except BaseException as error:  # noqa: BLE001
         failure = fail(_reason(error))
         if isinstance(error, _ShortError):
-            cure = "Take fewer records, or a larger machine."
+            cure = "Use fewer records, or a larger machine."
             failure = MemoryShortError(f"{failure.message} {cure}", code="memory-short")
         raise failure from None
 
@@ -119,18 +124,18 @@ def _reason(error: BaseException) -> str:
         case OSError():
             return type(error).__name__
         case _:
-            return f"it is damaged, or of a kind that is not read: {type(error).__name__}"
+            return f"it is damaged, or of a kind that silot cannot read: {type(error).__name__}"
 
 
 def check_count(count: int, most: int, things: str) -> None:
     """Refuse more things than a bound."""
     if count > most:
-        raise UnfitError(f"it has {count:,} {things}, and {most:,} are the most")
+        raise UnfitError(f"it has {count:,} {things}; at most {most:,} are allowed")
 
 
 def _check_depth(depth: int) -> None:
     if depth > DEEPEST:
-        raise UnfitError(f"lists and mappings lie more than {DEEPEST} deep")
+        raise UnfitError(f"lists and mappings are nested more than {DEEPEST} deep")
 
 
 def check_unpacked(size: int, packed: int, *, is_held: bool = True) -> None:
@@ -138,8 +143,8 @@ def check_unpacked(size: int, packed: int, *, is_held: bool = True) -> None:
     most = max(FREE_BYTES, MOST_RATIO * packed)
     if size > most:
         raise UnfitError(
-            f"{packed:,} bytes unpack to {size:,} or more, and {most:,} are the most for a file "
-            "of this size"
+            f"{packed:,} bytes unpack to {size:,} or more; at most {most:,} are allowed "
+            "for a file of this size"
         )
     if is_held and size > FREE_BYTES:
         # Here, for its room needs scipy, and most documents do not.
@@ -151,7 +156,7 @@ def check_unpacked(size: int, packed: int, *, is_held: bool = True) -> None:
 
 
 def read_bytes(file: Path, fail: Fail, most: int, large: Fail | None = None) -> bytes:
-    """Read a file of at most so many bytes; of a larger one nothing is read."""
+    """Read a file of at most this many bytes; of a larger one nothing is read."""
     with guard(fail), file.open("rb") as handle:
         size = os.fstat(handle.fileno()).st_size
         check_unpacked(size, size)
@@ -237,7 +242,7 @@ def _count_nodes(text: str) -> None:
             anchor, before = open_nodes.pop()
             sizes[anchor] = nodes - before + 1
         if nodes > YAML_NODES:
-            problem = f"with its aliases it has more than {YAML_NODES:,} nodes, the most"
+            problem = f"with its aliases it has more than {YAML_NODES:,} nodes, which is the limit"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=cast("Any", event.start_mark))
         _check_depth(len(open_nodes))
 
@@ -257,7 +262,7 @@ class _Once(_Parser):
         try:
             return super().construct_object(node, deep)
         except _ODD_VALUE:
-            raise _odd_node(node, "a value that is none of its kind") from None
+            raise _odd_node(node, "a value that is not one of its kind") from None
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         # Before merged mappings (<<) are written into this one, which happens once or more.
@@ -308,7 +313,7 @@ def _measure_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
     An extent of 0 counts as 1: it must not hide others, for each of which a weight is made.
     """
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise UnfitError("an entry is packed as numpy packs none")
+        raise UnfitError("an entry is packed in a way that numpy does not use")
     with archive.open(entry) as stream:
         version = np.lib.format.read_magic(stream)
         read = {
@@ -331,6 +336,11 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray
         array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
         # To the end, where its checksum is compared.
         stream.read(1)
+    if array.dtype.kind == "U":
+        # numpy hands out any number as a character, and Python fails on it without a class.
+        numbers = np.frombuffer(array.tobytes(), array.dtype.str[0] + "u4")
+        if numbers.max(initial=0) > sys.maxunicode:
+            raise UnfitError("a text with characters that do not exist")
     return array
 
 
@@ -339,18 +349,41 @@ _UNPACK = cast("Callable[..., object]", getattr(msgpack, "unpackb"))  # noqa: B0
 
 
 def unpack(
-    data: bytes | memoryview, fail: Fail, *, nodes: int = MSGPACK_NODES, longest: int | None = None
+    data: bytes | bytearray | memoryview,
+    fail: Fail,
+    *,
+    nodes: int = MSGPACK_NODES,
+    longest: int | None = None,
+    views: bool = False,
 ) -> object:
-    """Read msgpack of at most so many nodes, and lists and maps of at most so many entries."""
+    """Read msgpack of at most this many nodes, and lists and maps of at most this many entries.
+
+    With ``views`` bytes of more than ``LARGE_BYTES`` are views of ``data``, and not copied.
+    """
     with guard(fail):
-        _count_values(memoryview(data), nodes, longest or nodes)
+        view = memoryview(data)
+        large = _count_values(view, nodes, longest or nodes)
         # msgpack allocates a list as long as its head claims: by now that is as long as it is.
-        return _UNPACK(data, raw=False, strict_map_key=True, max_ext_len=0)
+        if not (views and large):
+            return _UNPACK(data, raw=False, strict_map_key=True, max_ext_len=0)
+        # Each is replaced by its number as an extension, which no message may have of its own.
+        parts, at = list[bytes | memoryview](), 0
+        for number, (start, end) in enumerate(large):
+            parts += [view[at : start - _LARGE_HEAD], b"\xd6\0" + number.to_bytes(4, "big")]
+            at = end
+        return _UNPACK(
+            b"".join((*parts, view[at:])), raw=False, strict_map_key=True, max_ext_len=4,
+            ext_hook=lambda _, number: view[slice(*large[int.from_bytes(number, "big")])],
+        )  # fmt: skip
 
 
-def _count_values(data: memoryview, most: int, longest: int) -> None:
-    """Walk over the heads of values, and refuse claims that the bytes do not bear out."""
+def _count_values(data: memoryview, most: int, longest: int) -> list[tuple[int, int]]:
+    """Walk over the heads of values, and refuse claims that the bytes do not bear out.
+
+    Return where large bytes begin and end.
+    """
     at, nodes, open_counts = 0, 0, [1]
+    large: list[tuple[int, int]] = []
     while open_counts:
         if open_counts[-1] == 0:
             open_counts.pop()
@@ -369,9 +402,12 @@ def _count_values(data: memoryview, most: int, longest: int) -> None:
             raise UnfitError("it is cut off")
         if factor == 0:
             at += size
+            if size > LARGE_BYTES and data[at - size - _LARGE_HEAD] == _LARGE_BIN:
+                large.append((at - size, at))
             continue
         if size > longest or nodes + size > most:
-            raise UnfitError("it has more entries than such a message")
+            raise UnfitError("it has more entries than such a message can have")
         if size:
             open_counts.append(size * factor)
             _check_depth(len(open_counts))
+    return large

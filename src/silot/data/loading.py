@@ -127,7 +127,7 @@ def load_measure(
 def load_identifiers(path: str | Path, column: str) -> list[str]:
     r"""Return what a holder calls its records: one column of a table as texts.
 
-    One text a record, as it is written; empty where there is nothing. They may be equal.
+    One text for each record, as it is written; empty where there is nothing. They may be equal.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def load_identifiers(path: str | Path, column: str) -> list[str]:
     source = recognise(path)
     if not source.is_table:
         raise FileError(
-            f"{source.name} has no columns, and so none {column!r}. Save the records as a table, "
+            f"{source.name} has no named columns, so no {column!r}. Save the records as a table, "
             "or leave the identifiers out.",
             code="file-columns",
         )
@@ -176,7 +176,7 @@ def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.N
         if len(shape) not in (2, 3) or points.size != len(points) * int(np.prod(shape)):
             raise InputError(
                 f"{source.name} has records of {points.size // max(len(points), 1)} numbers; they "
-                f"are no images of shape {'x'.join(map(str, shape))}.",
+                f"are not images of shape {'x'.join(map(str, shape))}.",
                 code="report-images",
             )
         return points.reshape(len(points), *shape)
@@ -215,7 +215,7 @@ def save_measure(path: str | Path, measure: Measure) -> None:
     """
     file = Path(path)
     if file.suffix.lower() != ".npz":
-        raise FileError(f"{file.name} is no .npz. Give such a name.", code="file-kind")
+        raise FileError(f"{file.name} is not an .npz. Give NAME.npz.", code="file-kind")
     arrays: dict[str, npt.NDArray[Any]] = {"X": measure.points}
     if (measure.masses != 1.0).any():
         arrays["w"] = measure.masses
@@ -259,7 +259,7 @@ def _from_npz(source: Source) -> Measure:
 def _stored_schema(name: str, text: str, columns: list[str] | None) -> Schema:
     def fail(why: str) -> InputError:
         return InputError(
-            f"{name} holds a schema that cannot be read ({why}). Write it anew with "
+            f"{name} holds a schema that cannot be read ({why}). Write it again with "
             "`silot schema apply`.",
             code="schema-invalid",
         )
@@ -271,7 +271,7 @@ def _stored_schema(name: str, text: str, columns: list[str] | None) -> Schema:
         raise fail(error.message.removesuffix(".")) from None
     if list(schema.features) != columns:
         raise InputError(
-            f"the columns of {name} are not those of the schema in it. Write it anew with "
+            f"the columns of {name} are not those of the schema in it. Write it again with "
             "`silot schema apply`.",
             code="schema-invalid",
         )

@@ -40,7 +40,7 @@ def match_columns(
         if only:
             only += f"{near} looks like one of them; " if near else ""
             raise MismatchError(
-                f"{lead!r} and {other!r} have other columns: {only}"
+                f"{lead!r} and {other!r} have different columns: {only}"
                 "rename them, or choose the features that both have.",
                 code="columns-mismatch",
             )
@@ -62,14 +62,14 @@ def check_schemas(schemas: Mapping[str, Contract | None]) -> None:
     for other, schema in schemas.items():
         if schema is None:
             raise MismatchError(
-                f"{lead!r} was read by a schema and {other!r} was not: their numbers mean other "
-                "things. Read both by one schema.",
+                f"{lead!r} was read by a schema and {other!r} was not, so their numbers have "
+                "different meanings. Read both by one schema.",
                 code="schema-mismatch",
             )
         if schema.hash != first.hash:
             columns = listing([repr(name) for name in first.differing(schema)])
             raise MismatchError(
-                f"{lead!r} and {other!r} were read by other schemas; they differ in {columns}. "
-                "Agree on one schema.",
+                f"{lead!r} and {other!r} were read by different schemas, which differ in "
+                f"{columns}. Agree on one schema.",
                 code="schema-mismatch",
             )

@@ -53,7 +53,7 @@ class Measure:
         what each record counts for before that: the weights as given, 1 where none were. Of a
         data frame also the name of a column, which is then no feature.
     labels
-        One label a record: texts, whole numbers, fractions or truth values. ``None`` for
+        One label for each record: texts, whole numbers, fractions or truth values. ``None`` for
         unlabelled data. ``names`` are the texts by which holders agree on classes. Of a data
         frame also the name of a column.
     columns
@@ -194,7 +194,9 @@ def _as_labels(labels: npt.ArrayLike, size: int) -> tuple[npt.NDArray[Any], npt.
     except ValueError:
         raw = np.empty((0, 0))
     if raw.dtype == object and any(np.ndim(value) > 0 for value in raw.ravel()):
-        raise InputError("labels are ragged; one label a record is needed.", code="labels-shape")
+        raise InputError(
+            "labels are ragged; one label for each record is needed.", code="labels-shape"
+        )
     if raw.shape != (size,):
         raise MismatchError(
             f"labels have shape {raw.shape} for {size} records; ({size},) is needed.",
@@ -358,8 +360,8 @@ def _split_frame(
         for what, name in (("labels", label), ("weights", mass)):
             if name is not None:
                 raise MismatchError(
-                    f"{what} are one text, as the name of a column is, and the points are no "
-                    "data frame. Give one for each record.",
+                    f"{what} are a single text, which can name a column of a data frame only. "
+                    "Give one for each record.",
                     code=f"{what}-shape",
                 )
         return points, weights, labels, columns

@@ -105,10 +105,11 @@ _ALIKE: dict[int, str] = {
 _KINDS = {"Pd": "-", "Zs": " ", "Cc": " ", "Cf": ""}
 # Their compatible forms look different: 10 to the power of 3 is not 103.
 _APART = ("<super>", "<sub>", "<circle>")
-# Letters of Cyrillic, and the Latin ones that they look like.
+# Letters of Cyrillic and Greek, and the Latin ones that they look like.
 _LATIN = str.maketrans(
     "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0430\u0435\u043e\u0440"
-    "\u0441\u0443\u0445\u0456", "ABEKMHOPCTXaeopcyxi",
+    "\u0441\u0443\u0445\u0456\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1"
+    "\u03a4\u03a5\u03a7\u03bf\u043a\u0455\u0458", "ABEKMHOPCTXaeopcyxiABEZHIKMNOPTYXoksj",
 )  # fmt: skip
 
 
@@ -135,6 +136,11 @@ def _compatible(sign: str) -> str:
     return sign if is_apart else unicodedata.normalize("NFKC", sign)
 
 
+def look_of(name: str) -> str:
+    """Return what a reader may take a name for: without case, in letters of one alphabet."""
+    return unicodedata.normalize("NFKD", name.translate(_LATIN)).casefold()
+
+
 def header_names(names: Iterable[object]) -> list[str]:
     """Return names of columns as they are compared; refuse two that look the same."""
     places: dict[str, tuple[int, str]] = {}
@@ -154,8 +160,7 @@ def similar(name: str, names: Iterable[str]) -> str:
     """Return in quotes the one of other names that looks like a name, or nothing."""
 
     def key(text: str) -> str:
-        plain = unicodedata.normalize("NFKD", text.translate(_LATIN)).casefold()
-        return re.sub(r"[\W_]+", "", plain) or text
+        return re.sub(r"[\W_]+", "", look_of(text)) or text
 
     other = next((text for text in names if text != name and key(text) == key(name)), "")
     is_one = other.translate(_LATIN) == name.translate(_LATIN)

@@ -40,6 +40,7 @@ _SIGNS: dict[int, str | None] = {
     **dict.fromkeys(map(ord, "\u200b\u200e\u200f\u2060\ufeff"), None),
     0x2264: "<",
     0x2265: ">",
+    0x2248: "~",
     0x066A: "%",
     0x066B: ".",
     0x066C: ",",
@@ -73,10 +74,10 @@ class Notation(BaseModel):
         How numbers below zero are written: ``"-5"``, ``"5-"`` or ``"(5)"``; ``"enclosed"`` where
         brackets stand about all numbers and mean nothing.
     affix
-        A sign before or after numbers: a currency or a unit. After ``"%"`` numbers are divided by
-        100, and every number has it.
+        A sign before or after numbers: a currency, a unit, or the ``*`` of a footnote. After
+        ``"%"`` numbers are divided by 100, and every number has it.
     limits
-        Whether ``<0.5`` and ``>100`` stand for 0.5 and 100.
+        Whether ``<0.5``, ``>100``, ``90+`` and ``~12`` stand for 0.5, 100, 90 and 12.
     clock
         Whether ``12:30`` is 12.5: hours and minutes, or minutes and seconds.
 
@@ -141,8 +142,10 @@ class Notation(BaseModel):
         forms += [f"{form} ?-" for form in bare] if self.negative == "5-" else []
         forms += [rf"\( ?{form} ?\)" for form in bare] if self.negative == "(5)" else []
         forms = [rf"\( ?{form} ?\)" for form in forms] if self.negative == "enclosed" else forms
-        limit = "(?:[<>]=? ?)?" if self.limits else ""
-        return re.compile(f"{limit}(?:{'|'.join(forms)})").fullmatch
+        # One mark only: 90+ is a limit, and >90+ is none.
+        form = f"(?:{'|'.join(forms)})"
+        limit = rf"(?:[<>]=?|~) ?{form}|{form} ?\+|" if self.limits else ""
+        return re.compile(f"{limit}{form}").fullmatch
 
     def number(self, text: str) -> float | None:
         """Return the number that a folded field says, or ``None`` where it is not so written."""
@@ -300,7 +303,7 @@ def _candidates(fields: Sequence[str], marks: str) -> Iterator[Notation]:
     """Yield the notations that the signs in the fields allow, the plainest first."""
     signs = set[str]().union(*map(set, fields))
     groups = ["", *(mark for mark in ",. '" if mark in signs)]
-    affixes = ["", *(one for one in ("%", *CURRENCIES) if any(one in text for text in fields))]
+    affixes = ["", *(one for one in ("%", "*", *CURRENCIES) if any(one in text for text in fields))]
     words = {word[0] for text in fields if (word := _WORD(text))}
     # A unit: one word after all numbers.
     affixes += [word for word in words if len(words) == 1 and word not in affixes]
@@ -309,7 +312,7 @@ def _candidates(fields: Sequence[str], marks: str) -> Iterator[Notation]:
         *(["5-"] if "-" in signs else []),
         *(["(5)", "enclosed"] if "(" in signs else []),
     ]
-    limits = bool(signs & {"<", ">"})
+    limits = bool(signs & set("<>~")) or any(text.endswith("+") for text in fields)
     if ":" in signs:
         yield Notation(clock=True)
     for affix, negative, group, mark in product(affixes, negatives, groups, marks):

@@ -12,7 +12,7 @@ import numpy as np
 from . import column_checks as checks
 from .column_checks import Finding, HolderSample, holders_in_words
 from .column_kinds import Number
-from .names import limits_of, listing, unit_of
+from .names import limits_of, listing, look_of, unit_of
 from .units import Suspicion, suspect_unit_of_few
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _plain(kind: str) -> str:
     try:
         float(kind)
     except ValueError:
-        return re.sub(r"[\W_]+", "", kind.casefold()).lstrip("0")
+        return re.sub(r"[\W_]+", "", look_of(kind)).lstrip("0")
     # The sign of a number counts: -1 and 1 differ.
     return kind
 
@@ -247,7 +247,8 @@ def _findings(
         *numbering,
         *checks.find_sentinels(columns, samples),
         *checks.find_scales(columns, samples),
-        *find_mixtures(columns, samples),
+        # A column without a name is of no quantity.
+        *(find_mixtures(columns, samples) if named else []),
         *(checks.find_repetitions(samples) if named and len(columns) > 1 else []),
         *checks.find_constants(columns, samples),
         *checks.find_duplicates(columns, samples),

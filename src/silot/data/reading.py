@@ -36,22 +36,23 @@ Array = npt.NDArray[np.float64]
 _SAMPLE = 1 << 15
 
 
-def _row_hashes(points: Array) -> npt.NDArray[Any]:
+def _row_hashes(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Return a number for each row, which others than equal rows share once in 2^64."""
-    odd = np.random.default_rng(0).integers(0, 1 << 63, points.shape[1], dtype=np.uint64) | 1
-    # Adding zero turns -0.0 into 0.0.
-    hashes = np.zeros(len(points), dtype=np.uint64)
-    for column, factor in enumerate(odd):
-        bits = (points[:, column] + 0.0).view(np.uint64)
+    odd = np.random.default_rng(0).integers(0, 1 << 63, len(columns), dtype=np.uint64) | 1
+    hashes = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column, factor in zip(columns, odd, strict=True):
+        # Adding zero turns -0.0 into 0.0.
+        bits = (column + 0).view(np.uint64)
         hashes = (hashes ^ (bits ^ (bits >> np.uint64(29)))) * factor
     return hashes
 
 
-def _count_repeated(blocks: list[npt.NDArray[Any]]) -> int:
-    """Count the hashes that an earlier one is equal to."""
+def _find_repeated(blocks: list[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+    """Return which hashes an earlier one is equal to."""
     hashes = np.concatenate(blocks)
-    hashes.sort()
-    return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
+    is_repeated = np.ones(len(hashes), dtype=bool)
+    is_repeated[np.unique(hashes, return_index=True)[1]] = False
+    return is_repeated
 
 
 Tell = Callable[[float], None]
@@ -78,7 +79,7 @@ class Schema(Contract):
     columns
         By name, in the order of the coordinates.
     label, weight
-        Columns that are no features.
+        Columns that are not features.
     read_off
         Entries that were read off the data of a site, as ``"age.range"``. Until a person has
         replaced or confirmed them they may tell about that site's records, and every use says so.
@@ -201,8 +202,8 @@ class _Reader:
             near = {name: similar(name, names) for name in absent}
             texts = [repr(n) + f" (there is {hint})" * bool(hint) for n, hint in near.items()]
             raise InputError(
-                f"the schema needs columns that the table has not: {listing(texts)}. Say what "
-                "they are called here in a site file (columns: NAME: from: ...).",
+                f"the schema needs columns that the table does not have: {listing(texts)}. Say "
+                "what they are called here in a site file (columns: NAME: from: ...).",
                 code="schema-columns",
             )
         self._writings = {
@@ -252,15 +253,24 @@ class _Reader:
         points, fit = self._rows.array, self._fit
         if not len(points):
             raise InputError("the table has names of columns and no record.", code="measure-empty")
-        fit.records, fit.repeated = len(points), _count_repeated(self._records)
-        fit.shared_identifiers = {n: _count_repeated(parts) for n, parts in self._hashes.items()}
+        is_repeated = _find_repeated(self._records)
+        fit.records, fit.repeated = len(points), int(is_repeated.sum())
+        fit.is_dropped = self._site.repeats == "drop"
+        fit.shared_identifiers = {
+            name: int(_find_repeated(parts).sum()) for name, parts in self._hashes.items()
+        }
         self._records.clear()
         if check:
             fit.check()
+        # Weights that cannot be read are said to be so, and not that they are 0.
+        is_weighted = self._masses.size and (check or not fit.problems)
+        masses = self._masses.array[:, 0] if is_weighted else None
+        if fit.is_dropped and fit.repeated:
+            # Rows keep their numbers.
+            masses = np.where(is_repeated, 0.0, 1.0 if masses is None else masses)
         measure = Measure(
             points,
-            # Weights that cannot be read are said to be so, and not that they are 0.
-            self._masses.array[:, 0] if self._masses.size and (check or not fit.problems) else None,
+            masses,
             self._labels or None,
             self._schema.features,
             copy=False,
@@ -280,8 +290,9 @@ class _Reader:
             fit, numbers = self._fit.columns[name], encoded.numbers
             fit.add(encoded.misfits, block.lines)
             if numbers is not None and isinstance(column, Number):
-                if not fit.is_declared:
-                    fit.signs.add(columns[name], encoded.misfits["unread"])
+                unread = encoded.misfits["unread"]
+                if not fit.is_declared or unread.any():
+                    fit.signs.add(columns[name], unread)
                 sample = self._samples[name]
                 kept = sample.add(len(numbers), numbers[sample.rows()])[0]
                 fit.numbers = kept[np.isfinite(kept)]
@@ -291,10 +302,13 @@ class _Reader:
             parts.append(encoded.coordinates)
         rows = np.hstack(parts)
         self._rows.add(rows, block.share)
-        self._records.append(_row_hashes(rows))
+        keys = {name: hashes(columns[name]) for name in self._hashes}
+        # Records of two identifiers, or labels, are two.
+        parts_of_key = [*rows.T, *keys.values()]
         if self._label is not None:
             name = self._label.column
             texts, misfits = _labels(columns[name], self._label, self._site.entry(name))
+            parts_of_key.append(np.fromiter(map(hash, texts), np.int64, len(texts)))
             self._labels += texts
             self._fit.columns[name].add(misfits, block.lines)
         if self._weight is not None:
@@ -302,8 +316,9 @@ class _Reader:
             masses, misfits = _masses(columns[name], self._weight, self._site.notation or PLAIN)
             self._masses.add(masses[:, None], block.share)
             self._fit.columns[name].add(misfits, block.lines)
-        for name, blocks in self._hashes.items():
-            blocks.append(hashes(columns[name]))
+        for name, key in keys.items():
+            self._hashes[name].append(key[key != -1])
+        self._records.append(_row_hashes(parts_of_key))
 
 
 def _labels(column: Fields, label: Label, written: SiteColumn) -> tuple[list[str], dict[str, Any]]:

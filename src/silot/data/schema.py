@@ -48,10 +48,10 @@ class Contract(Document):
             if part.column in self.columns:
                 raise ValueError(f"{what}: its column is one of the features too")
         if self.label and self.weight and self.label.column == self.weight.column:
-            raise ValueError("weight: its column is that of the labels")
+            raise ValueError("weight: its column is the column of the labels")
         doubled = {name for name in self.features if self.features.count(name) > 1}
         if doubled:
-            raise ValueError(f"columns: two coordinates would be called {min(doubled)!r}")
+            raise ValueError(f"columns: two coordinates would both be called {min(doubled)!r}")
         return self
 
     def body(self) -> dict[str, Any]:
@@ -175,8 +175,8 @@ class Contract(Document):
         return (
             f"{many} {'entry of the schema was' if many == 1 else 'entries of the schema were'} "
             f"read off a site's private data ({listing(self.read_off, 4)}) and nobody "
-            "has confirmed them as public: they may tell about its records. Replace them by public "
-            "knowledge and put a name in confirmed_by."
+            "has confirmed them as public: they may disclose something about its records. Replace "
+            "them by public knowledge and put a name in confirmed_by."
         )
 
 

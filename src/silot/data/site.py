@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ class SiteColumn(BaseModel):
 
     source: Plain = Field(default="", alias="from")
     unit: str = ""
+    factor: float | None = Field(default=None, gt=0, lt=math.inf)
     codes: Mapping[Any, Any] = Field(default_factory=dict)
     format: str = ""
     sentinels: Sentinels = ()
@@ -41,7 +43,7 @@ class SiteColumn(BaseModel):
         """Codes by the rule of labels; of two that are one, the second would win."""
         names = {label_name(code): value for code, value in codes.items()}
         if len(names) < len(codes):
-            raise ValueError("two of the codes are one")
+            raise ValueError("two of the codes are the same")
         return names
 
 
@@ -49,13 +51,14 @@ class Site(Document):
     """How a site writes its table, where that is not what the schema says.
 
     It stays at the site. Its columns have the schema's names: ``from`` says what a column is
-    called there, ``unit`` in which unit its numbers are, ``codes`` what its categories are called
+    called there, ``unit`` in which unit its numbers are, or ``factor`` by what they are multiplied
+    to be in the schema's, ``codes`` what its categories are called
     in the schema, ``format`` how its days are written, ``sentinels`` what stands for missing
     values, ``notation`` how its numbers are written. ``decimal`` and ``group`` are the marks in
-    the numbers of all columns that have no notation of their own. ``file`` says how a text is a
-    table: its ``encoding``, ``separator``, ``quote``, ``header`` and ``comment``. ``drafted`` names
-    the entries that a draft inferred from records: no table is read by them before
-    ``confirmed_by`` has a name.
+    the numbers of all columns that have no notation of their own. ``repeats: drop`` counts the
+    first of equal records alone. ``file`` says how a text is a table: its ``encoding``,
+    ``separator``, ``quote``, ``header`` and ``comment``. ``drafted`` names the entries that a draft
+    inferred from records: no table is read by them before ``confirmed_by`` has a name.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Site(Document):
     columns: ByName[SiteColumn] = Field(default_factory=dict)
     decimal: Literal[".", ","] | None = None
     group: Literal["", ".", ",", " ", "'"] = ""
+    repeats: Literal["keep", "drop"] = "keep"
     file: Dialect = Field(default_factory=Dialect)
     drafted: tuple[str, ...] = ()
     confirmed_by: str = Field(default="", max_length=LONGEST)
@@ -79,7 +83,7 @@ class Site(Document):
 
     @property
     def notation(self) -> Notation | None:
-        """That of all columns, where the file says it."""
+        """The format of all columns, if the file gives one."""
         if self.decimal is None and not self.group:
             return None
         mark = self.decimal or ("," if self.group == "." else ".")
@@ -122,7 +126,7 @@ class Site(Document):
 
 
 def writing_of(name: str, column: Feature, site: Site) -> Writing:
-    """How a site writes a column."""
+    """Return how a site writes a column."""
     entry = site.entry(name)
     factor, offset = 1.0, 0.0
     if entry.unit:
@@ -132,9 +136,17 @@ def writing_of(name: str, column: Feature, site: Site) -> Writing:
                 code="site-invalid",
             )
         factor, offset = conversion(entry.unit, column.unit, column.substance)
+    if entry.factor is not None:
+        if entry.unit:
+            raise InputError(
+                f"the site file gives both a unit and a factor of {name!r}. Give one of them.",
+                code="site-invalid",
+            )
+        factor = entry.factor
     for what, value, kinds, things in (
         ("codes", entry.codes, YesNo | Category | Ordered, "categories"),
         ("a format", entry.format, Date, "days"),
+        ("a factor", entry.factor, Number, "numbers"),
         ("a notation", entry.notation, Number, "numbers"),
     ):
         if value and not isinstance(column, kinds):
@@ -161,7 +173,7 @@ def _target(name: str, column: Feature, value: Any) -> str:
     word = label_name(value)
     if word not in names:
         raise InputError(
-            f"the site file maps a code of {name!r} to something that is none of its categories "
+            f"the site file maps a code of {name!r} to something that is not one of its categories "
             f"in the schema ({listing(names)}).",
             code="site-invalid",
         )

@@ -188,10 +188,10 @@ class Table:
         if not reading.notations:
             return f"{reading.unread} field(s), the first in {self.place(reading.row)}"
         ways = " or ".join(str(notation) for notation in reading.notations[:3])
-        return f"{self.place(reading.row)} is one number or another: notation {ways}"
+        return f"{self.place(reading.row)} can be read as different numbers: notation {ways}"
 
     def place(self, row: int) -> str:
-        """Where a record stands, in words."""
+        """Return where a record stands, in words."""
         return f"{self.line} {self.lines[row]}" if self.lines else f"record {row + 1}"
 
     @cached_property
@@ -249,7 +249,7 @@ class Table:
         except (*errors_of_polars(), ValueError, TypeError, NotImplementedError):
             kind = str(column.dtype).split("(")[0]
             raise InputError(
-                f"column {name!r} is no text ({kind}).", code="measure-dtype"
+                f"column {name!r} is not a text ({kind}).", code="measure-dtype"
             ) from None
 
     def check_names(self, wanted: Sequence[str]) -> None:
@@ -301,7 +301,7 @@ class Table:
             masses = self.numbers(weights)
             cure = "Give each record a weight of 0 or more"
             column = masses[:, None]
-            self._refuse([weights], np.isnan(column), "are no weights", cure, "weights-nan")
+            self._refuse([weights], np.isnan(column), "are not weights", cure, "weights-nan")
             self._refuse([weights], column < 0, "are below 0", cure, "weights-negative")
         kinds = None if labels is None else self.values(labels)
         if kinds is not None and missing_label is not None:
@@ -351,8 +351,8 @@ class Table:
         numbers = [name for name in names if name in _NAMELESS and not chosen]
         if numbers:
             raise InputError(
-                f"column no. {self.names.index(numbers[0]) + 1} has no name, as the numbers of "
-                "records that R and pandas write. Delete it, name it, or name the columns of "
+                f"column no. {self.names.index(numbers[0]) + 1} has no name; it may hold the row "
+                "numbers that R and pandas write. Delete it, name it, or name the columns of "
                 "features.",
                 code="measure-unnamed",
             )
@@ -374,7 +374,7 @@ class Table:
             reading = self.readings.get(odd[0])
             if self.line == "line" and reading and not reading.notations and reading.row == 0:
                 if len(self.columns) == 1:
-                    cure += "; or say what parts fields in a site file (file: {separator: ' '})"
+                    cure += "; or say what separates fields in a site file (file: {separator: ' '})"
                 elif reading.unread == 1:
                     line = f"file: {{header: {self.lines[0]}}}"
                     cure += f"; or say in a site file that this line has the names ({line})"
@@ -390,8 +390,8 @@ class Table:
         if all(marked):
             with_point, with_comma = (listing([self.called(name) for name in n]) for n in marked)
             raise InputError(
-                f"decimals stand behind a point in {with_point} and behind a comma in "
-                f"{with_comma}: one of these marks may part thousands. Write one mark, or read "
+                f"decimals follow a point in {with_point} and a comma in "
+                f"{with_comma}: one of these marks may separate thousands. Write one mark, or read "
                 "the table by a schema that says the notation of each column.",
                 code="measure-dtype",
             )
@@ -422,7 +422,7 @@ class Parts(NamedTuple):
 
 
 def frame_table(data: object) -> Table | None:
-    """Return a data frame of any library as a table, ``None`` where data are no frame."""
+    """Return a data frame of any library as a table, ``None`` where data are not a frame."""
     # Arrays and lists, which are most data, need not wait for an import.
     if isinstance(data, np.ndarray | list | tuple):
         return None

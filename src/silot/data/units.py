@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ _BEYOND = 0.25
 _FEW = 10
 _ANY_NAME = {"mass", "length", "pressure", "temperature", "energy", "time"}
 _UCUM = {"mmHg": "mm[Hg]", "lb": "[lb_av]", "in": "[in_i]", "ft": "[ft_i]"}
+
+
+def common_unit(unit: str) -> str:
+    """Return a UCUM unit as clinics write it, where that is another word."""
+    return next((word for word, code in _UCUM.items() if code == unit), unit)
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,7 @@ CONVERSIONS = (
         ("height", "length", "circum", "waist", "hip", "ht", "cm", "inch", "inches"),
     ),
     Conversion("length", "ft", "cm", 30.48, ("height", "length", "ht")),
+    Conversion("length", "m", "cm", 100.0, ("height", "length", "ht")),
     Conversion(
         "pressure", "kPa", "mmHg", 7.5006, ("press", "sbp", "dbp", "map", "bp", "pao2", "paco2")
     ),
@@ -170,10 +177,10 @@ def conversion_between(
     True
     """
     fits = [
-        (not rule.concerns(column), distance, k)
+        (*misfit, k)
         for k, rule in enumerate(CONVERSIONS)
         for low, high in ((first, second), (second, first))
-        if (distance := _distance(rule, low, high, named=rule.concerns(column))) is not None
+        if (misfit := _misfit(rule, column, low, high)) is not None
     ]
     return CONVERSIONS[min(fits)[2]] if fits else None
 
@@ -231,23 +238,28 @@ def _tokens(name: str) -> list[str]:
     return re.split(r"[^a-z0-9]+", name.lower())
 
 
-def _distance(
-    rule: Conversion, low: Sequence[float], high: Sequence[float], *, named: bool
-) -> float | None:
-    """Return how far ``high`` is from ``low`` converted; ``None`` if it does not fit."""
+def _misfit(
+    rule: Conversion, column: str, low: Sequence[float], high: Sequence[float]
+) -> tuple[bool, float] | None:
+    """Return whether a column's name says another quantity, and how far ``high`` is from ``low``.
+
+    ``low`` is converted first; ``None`` if it does not fit.
+    """
     spread, other = low[2] - low[0], high[2] - high[0]
     if spread <= 0 or other <= 0 or not _is_near(other / spread, rule.factor, _SPREAD):
         return None
+    # After the spreads, which few rules pass.
+    named = rule.concerns(column)
     if rule.offset:
         # Measured in spreads, since zero means nothing on these scales.
         distance = abs(rule.factor * low[1] + rule.offset - high[1]) / other
         is_apart = abs(high[1] - low[1]) > 5.0 * spread
-        return distance if named and distance < 1.0 and is_apart else None
+        return (False, distance) if named and distance < 1.0 and is_apart else None
     if low[1] * high[1] <= 0 or not (rule.is_clear or named):
         return None
     ratio = high[1] / low[1]
     fits = _is_near(ratio, rule.factor, _MEDIAN if rule.is_clear else _MEDIAN_SMALL)
-    return abs(math.log(ratio / rule.factor)) if fits else None
+    return (not named, abs(math.log(ratio / rule.factor))) if fits else None
 
 
 def _is_near(ratio: float, factor: float, most: float) -> bool:
@@ -269,6 +281,8 @@ class Suspicion:
     unit: str = ""
     target: str = ""
     quantity: str = ""
+    factor: float = 0.0
+    """What to multiply the numbers by, where no unit is certain; 0 where one is."""
 
 
 def suspect_unit(
@@ -299,7 +313,7 @@ def suspect_unit(
     if not fits:
         return None
     way = min(fits)[3]
-    cure = "Convert it, or give the schema its unit, and a site file the site's."
+    cure = "Convert it, or write its unit in the schema and the site's unit in a site file."
     if column.unit:
         cure = f"Write its unit (columns: {name}: unit: ...) in a site file."
     return Suspicion(
@@ -308,6 +322,7 @@ def suspect_unit(
         unit=way.ends[0] if way.words else "",
         target=way.ends[1] if way.words else "",
         quantity=way.quantity,
+        factor=0.0 if way.words else way.convert(1.0),
     )
 
 
@@ -400,8 +415,13 @@ def _leads_to_schema(way: Conversion, name: str, column: Number) -> bool:
         return named
     if not named and way.quantity not in _ANY_NAME:
         return False
+    return _is_same(way.ends[1], column.unit)
+
+
+@cache
+def _is_same(unit: str, other: str) -> bool:
     try:
-        return conversion(way.ends[1], column.unit) == (1.0, 0.0)
+        return conversion(unit, other) == (1.0, 0.0)
     except InputError:
         return False
 

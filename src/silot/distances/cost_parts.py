@@ -14,7 +14,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class ClassPart:
-    """What the records of one class have of a distance."""
+    """The share of a distance that comes from the records of one class."""
 
     share: float
     """Their share (0..1) of the squared distance."""
@@ -122,8 +122,8 @@ class Parts:
         if self.beyond is None:
             return ""
         return (
-            f"many records lie beyond the public range, mostly in {self.beyond}: look there first, "
-            "for a sketch cannot tell how far, nor what these records are in other columns"
+            f"many records lie beyond the public range, mostly in {self.beyond}: check that "
+            "first, because a sketch shows neither how far nor their values in other columns"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..errors import HolderError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import Steps, ask, failure_error
 from ..options import count, none_or, number, option, share, word, word_or
-from .methods import Sides, WithReference
+from .methods import Sides, WithReference, build_pair
 from .questions import DistanceTo, Interpolate
 from .result import Distance
 from .shared_options import rounds_option
@@ -71,7 +71,7 @@ class FedWaD(WithReference):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation
+    >>> from silot.federation import LocalFederation
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(50, 2))
     >>> fed = LocalFederation({"a": x, "b": x + [3.0, 4.0]})
@@ -81,17 +81,17 @@ class FedWaD(WithReference):
     """
 
     name = "fedwad"
-    sends = "an interpolating measure a round, distances to the reference, moments"
+    sends = "an interpolating measure in each round, distances to the reference, moments"
     needs = "a reference of S atoms; about 20 rounds; S near the number of records"
     guarantees = (
         "upper bound (triangle inequality) and lower bound, both certified; the "
-        "upper bound tends to W from above or settles a little higher"
+        "upper bound converges to W from above or to a slightly larger number"
     )
 
     support: int | None = option(
-        "Atoms S of the reference. ``None``: as many as either side has, where both have equally "
-        "many records of one weight and 1000 at most, else 100. A round sends some (n + m + 4 S) d "
-        "numbers with exact interpolation, 4 S d with barycentric.",
+        "Atoms S of the reference. ``None``: as many as each side has records, if both have "
+        "equally many of equal weight and at most 1000; otherwise 100. A round sends about (n + m "
+        "+ 4 S) d numbers with exact interpolation, 4 S d with barycentric.",
         none_or(count()),
         default=None,
     )
@@ -103,28 +103,29 @@ class FedWaD(WithReference):
         default=1e-4,
     )
     t: float | Uniform | None = option(
-        "Interpolation parameter. ``None`` draws a new one for each fit, often near 0 and 1; "
-        '``"uniform"`` draws each from 0 to 1 alike, as published; a number between 0 and 1 is '
-        "that of every fit, which usually settles off the geodesic and overestimates. A holder "
-        "that is asked with t sends its records moved by the share t of their way to the "
-        "reference: near 0 it sends them nearly as they are, and that is where small errors come "
-        "from (docs/results/privacy-frontier.md).",
+        "Interpolation parameter. ``None`` draws a new one for each fit, often near "
+        '0 and 1; ``"uniform"`` draws each uniformly from 0 to 1, as published; a '
+        "number between 0 and 1 is used for every fit, which usually converges to a point off the "
+        "geodesic and overestimates. A holder sends its records moved by the share t of their way "
+        "to the reference: with t near 0 it sends them nearly as they are, and this is where small "
+        "errors come from (docs/results/privacy-frontier.md).",
         none_or(word_or("uniform", share())),
         default=None,
         brief="Interpolation parameter, 0 to 1, or 'uniform'.",
     )
     interpolation: Choice = option(
-        "Form of the interpolating measures. "
-        '``"exact"``: n + S - 1 atoms, a point of the geodesic whatever the sizes and weights. '
-        '``"barycentric"``, as published: S atoms, which are off the geodesic where they merge '
-        'records. ``"auto"``: barycentric where both sides and the reference have equally many '
-        "atoms of one weight, for it is exact there, else exact.",
+        'Form of the interpolating measures. ``"exact"``: n + S - 1 atoms, a point '
+        'of the geodesic for all sizes and weights. ``"barycentric"``, as published: '
+        'S atoms, which are off the geodesic where they merge records. ``"auto"``: '
+        "barycentric if both sides and the reference have equally many atoms of "
+        "equal weight, because it is exact then; otherwise exact.",
         word(*get_args(Choice)),
         default="auto",
     )
     distances: When = option(
-        'When holders tell their distance to the reference: ``"every"`` round, only after the '
-        '``"last"``, or ``"never"``. Less often means weaker bounds.',
+        "When holders send their distance to the reference: every round "
+        '(``"every"``), after the last round only (``"last"``), or ``"never"``. '
+        "Fewer distances mean weaker bounds.",
         word(*get_args(When)),
         default="every",
         flag=False,
@@ -267,7 +268,7 @@ class FedWaD(WithReference):
         if np.isinf(bounds.upper):
             why = f" ({state.refused.message})" if state.refused is not None else ""
             return (
-                f"estimate: no distances were told{why}, so there is no upper bound. Use "
+                f"estimate: no distances were sent{why}, so there is no upper bound. Use "
                 "distances='last' or 'every'"
             )
         if bounds.close:
@@ -275,20 +276,20 @@ class FedWaD(WithReference):
         if settled:
             text = (
                 f"settled: the upper bound fell by less than {self.tol:g} in {PATIENCE} rounds, "
-                "perhaps above W"
+                "and may still be above W"
             )
         else:
             text = f"stopped: {self.rounds} rounds done, raise rounds to tighten the bounds"
         if isinstance(self.t, float):
             text += "; a random t comes closer"
         if form == "barycentric" and not matched:
-            text += "; interpolation='exact' comes closer, for sizes and weights differ"
+            text += "; interpolation='exact' comes closer, because sizes and weights differ"
         if not state.optimal:
             text += "; a plan was not proven optimal, rescale the features"
         return text
 
 
-fedwad = FedWaD.build
+fedwad = build_pair(FedWaD)
 
 
 def _is_before(first: Received, second: Received) -> bool:

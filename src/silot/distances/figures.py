@@ -13,7 +13,6 @@ from ..federation.result import Array
 from ..render import Picture
 from ..render.figure import BLUE, COLOURS, NARROW, ORANGE, TARGET, WIDTH, is_narrow, label
 from ..render.words import count, listed, number, percent
-from .result import Distance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,29 +25,20 @@ _NAMED_POINTS, _NARROW_POINTS = 30, 10
 _EXACT = 1e-3
 _STRESS = {
     0.05: "that is little",
-    0.1: "that is fair for groups, not for single distances",
-    0.2: "that is much: only groups far apart are to be trusted",
-    math.inf: "this map misleads: read distances in the heat map",
+    0.1: "that is good enough for groups, not for single distances",
+    0.2: "that is large: trust only groups that are far apart",
+    math.inf: "this map is misleading: read distances in the heat map",
 }
 
 
-def bounds_figure(result: Distance) -> Picture:
-    """Draw the bounds of a distance round by round."""
-    steps = [entry for entry in result.history if "upper" in entry]
-    lines = {f"{bound} bound": [entry[bound] for entry in steps] for bound in ("upper", "lower")}
-    return rounds_figure(
-        [entry["round"] for entry in steps],
-        lines,
-        f"distance W{result.p}",
-        "The certified bounds after every round; the distance lies between them.",
-    )
-
-
-def histograms_figure(result: TwoSampleResult | None, sides: tuple[str, str]) -> Picture | None:
+def histograms_figure(
+    result: TwoSampleResult | None, sides: tuple[str, str], most: int = 6
+) -> Picture | None:
     """Draw the columns that drive a difference, a panel each, one side over the other."""
-    if result is None or not result.histograms:
+    if result is None or not result.histograms or not most:
         return None
-    shown, wide = result.histograms, min(len(result.histograms), 3)
+    shown = result.histograms[:most]
+    wide = min(len(shown), 3)
 
     def draw(figure: Figure) -> None:
         narrow = is_narrow(figure)
@@ -66,14 +56,15 @@ def histograms_figure(result: TwoSampleResult | None, sides: tuple[str, str]) ->
         # Panels of the last row that no column fills.
         for axes in panels[len(shown) :]:
             axes.set_visible(False)
-        panels[0].legend()
+        # Beside bars there is no room that is always free.
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left")
 
     names = listed([item.name for item in shown], 6)
     return Picture(
-        draw, (2.9 * wide, 2.2 * -(-len(shown) // wide)),
+        draw, (2.9 * wide, 0.5 + 2.2 * -(-len(shown) // wide)),
         f"Histograms of {names}: {' beside '.join(sides)}.",
         "Shares of records; values farther out are in the bins at the ends.",
-        narrow_height=2.0 * len(shown),
+        narrow_height=0.5 + 2.0 * len(shown),
     )  # fmt: skip
 
 
@@ -167,7 +158,7 @@ class _HolderMap:
             every = [*map(label, self.names), TARGET]
             in_map, true = number(float(apart[a, b])), number(float(distances[a, b]))
             pair = listed([every[a], every[b]])
-            text += f" Farthest off: {pair}, drawn {in_map} apart and {true} in truth."
+            text += f" Largest error: {pair}, drawn {in_map} apart, in truth {true}."
         if self._targeted:
             text += " The star is the target."
         if len(self.names) > _NAMED_POINTS:
@@ -175,7 +166,10 @@ class _HolderMap:
         elif len(self.names) > _NARROW_POINTS:
             text += " On small screens numbers are ranks."
         if any(self.left_out):
-            text += f" {count(max(self.left_out), 'label')} at most left out for want of room."
+            text += (
+                f" {count(max(self.left_out), 'label')} at most are left out because there is no "
+                "space."
+            )
         return text
 
 
@@ -199,8 +193,8 @@ def _trust(off: float) -> str:
         return "All distances are drawn as they are (classical scaling)."
     words = next(words for most, words in _STRESS.items() if off < most)
     return (
-        f"Two dimensions cannot show all distances: drawn ones are off by {percent(off)} (stress "
-        f"of classical scaling); {words}."
+        f"Two dimensions cannot show all distances: the drawn ones are wrong by {percent(off)} "
+        f"(stress of classical scaling); {words}."
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from .result import Distance
 from .shared_options import embedding_option, seed_option, switch
 from .sides import Description, Reference, bound_by_moments, build_reference, describe, name_sides
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -36,12 +38,27 @@ class Joint(Options, Generic[R]):
         """Build the protocol between these holders, and the coordinator's ``own`` measure."""
         raise NotImplementedError
 
-    @classmethod
+
+class JointBuilder(typing.Protocol[P, R]):
+    """What builds a protocol over holders from options by name."""
+
+    def __call__(
+        self, holders: Sequence[str], own: Answerer | None = None, *args: P.args,
+        **options: P.kwargs,
+    ) -> Protocol[R]:  # fmt: skip
+        """Build the protocol: that of the class, ``among`` these holders."""
+        ...
+
+
+def build_joint(kind: Callable[P, Joint[R]]) -> JointBuilder[P, R]:
+    """Return what builds the protocol of a class from options by name."""
+
     def build(
-        cls, holders: Sequence[str], *, own: Answerer | None = None, **options: Any
+        holders: Sequence[str], own: Answerer | None = None, *args: P.args, **options: P.kwargs
     ) -> Protocol[R]:
-        """Build the protocol from options by name: ``cls(**options).among(holders, own)``."""
-        return cls(**options).among(holders, own)
+        return kind(*args, **options).among(holders, own)
+
+    return build
 
 
 def resolve_quorum(quorum: int | None, names: Sequence[str], who: str = "holder") -> int:
@@ -56,7 +73,7 @@ def resolve_quorum(quorum: int | None, names: Sequence[str], who: str = "holder"
 def require_own(own: Answerer | None, what: str) -> Answerer:
     """Return the coordinator's own measure, or raise where a computation lacks it."""
     if own is None:
-        raise InputError(f"{what} compares with own=..., which is missing.", code="holder-names")
+        raise InputError(f"{what} needs data of your own. Give own=....", code="holder-names")
     return own
 
 
@@ -89,7 +106,7 @@ class Turns:
     active: int | None
     """Holders a round; ``None`` for all."""
     seed: int
-    """Of the order in a turn, which is drawn anew for each turn."""
+    """Of the order in a turn, which is drawn again for each turn."""
     _turn: int = 0
     _waiting: list[str] = field(default_factory=list[str])
 
@@ -153,7 +170,7 @@ class Pairwise(Comparing):
     """A distance between two holders, or a holder and the coordinator's own measure.
 
     A class with a ``name`` is a method: ``silot.distance(x, y, method=name)``, the command line,
-    the matrix, worth and ``silot methods`` have it.
+    the matrix, worth and ``silot privacy methods`` have it.
     """
 
     disclosure: ClassVar[Disclosure] = Disclosure.RECORD
@@ -222,13 +239,6 @@ class Pairwise(Comparing):
         return None
 
     @classmethod
-    def build(
-        cls, a: str, b: str | None = None, *, own: Answerer | None = None, **options: Any
-    ) -> Protocol[Distance]:
-        """Build the protocol from options by name: ``cls(**options).between(a, b, own)``."""
-        return cls(**options).between(a, b, own)
-
-    @classmethod
     def check(cls, options: Mapping[str, object]) -> None:
         unknown = sorted(set(options) - set(cls.options))
         if unknown:
@@ -240,8 +250,8 @@ class Pairwise(Comparing):
             text = f" Methods that have it: {', '.join(others)}." if others else ""
             if alone:
                 text += (
-                    f" Method {alone[0]} has it too, which compares a holder with data of your "
-                    "own: `silot distance MINE HOLDER`, `silot value --validation MINE`."
+                    f" Method {alone[0]} also has it; it compares a holder with your own data: "
+                    "`silot distance MINE HOLDER`, `silot value --validation MINE`."
                 )
             raise InputError(
                 f"method {cls.name!r} has no option {unknown[0]!r}; it takes {takes}.{text}",
@@ -249,34 +259,57 @@ class Pairwise(Comparing):
             )
 
 
+class PairBuilder(typing.Protocol[P]):
+    """What builds the protocol of a distance from options by name."""
+
+    def __call__(
+        self, a: str, b: str | None = None, own: Answerer | None = None, *args: P.args,
+        **options: P.kwargs,
+    ) -> Protocol[Distance]:  # fmt: skip
+        """Build the protocol: that of the class, ``between`` these sides."""
+        ...
+
+
+def build_pair(kind: Callable[P, Pairwise]) -> PairBuilder[P]:
+    """Return what builds the protocol of a class from options by name."""
+
+    def build(
+        a: str, b: str | None = None, own: Answerer | None = None, *args: P.args,
+        **options: P.kwargs,
+    ) -> Protocol[Distance]:  # fmt: skip
+        return kind(*args, **options).between(a, b, own)
+
+    return build
+
+
 class Referring(Comparing):
     """Options of everything that uses a public reference."""
 
     support: int | None = option(
-        "Atoms S of the reference. As many as the smaller side has records when None.",
+        "Atoms S of the reference. With None, as many as the smaller side has records.",
         none_or(count()),
         default=None,
     )
     reference: npt.ArrayLike | None = option(
-        "Atoms (S, d) to start from, instead of a draw of ``support`` atoms.",
+        "Atoms (S, d) to start from, instead of ``support`` random atoms.",
         anything("array (S, d), or None"),
         default=None,
     )
     reference_mean: float = option(
-        "Mean of the drawn reference. In units of the features.",
+        "Mean of the random reference. In units of the features.",
         number(),
         default=0.0,
         code="option-reference",
     )
     reference_scale: float = option(
-        "Spread of the drawn reference. Its standard deviation, in units of the features.",
+        "Standard deviation of the random reference. In units of the features.",
         number(),
         default=1.0,
         code="option-reference",
     )
     moments: bool = switch(
-        "Ask both sides for mean and covariance too, for the Gelbrich lower bound (p = 2). A side "
-        "that refuses only weakens the bound.",
+        "Request mean and covariance from both sides too, for the Gelbrich lower "
+        "bound (p = 2). A side that refuses only weakens the bound.",
         default=True,
         flag=False,
     )
@@ -298,7 +331,7 @@ class Referring(Comparing):
 
 
 class WithReference(Referring, Pairwise):
-    """A distance by way of a public reference."""
+    """Base of distances that use a public reference."""
 
     def parameters(self) -> dict[str, Scalar]:
         # The size of a caller's own reference is that of its atoms.
@@ -357,8 +390,8 @@ def check_method_options(kind: type[Pairwise], options: Mapping[str, object]) ->
     """Raise where a method has no such option; labels decide on the embedding."""
     if "embedding" in options:
         raise InputError(
-            f"method {kind.name!r} has no option 'embedding': labels= and covariance= say what "
-            "of labels is compared.",
+            f"method {kind.name!r} has no option 'embedding': labels= and covariance= say how "
+            "labels are compared.",
             code="option-unknown",
         )
     kind.check(options)

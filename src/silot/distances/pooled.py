@@ -18,7 +18,7 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Protocol, Steps, ask, required
 from ..federation.question import Answerer, Question
 from ..options import Check, none_or, option, share, word
-from .methods import Joint, Referring, check_weights, require_own, resolve_quorum
+from .methods import Joint, Referring, build_joint, check_weights, require_own, resolve_quorum
 from .questions import Describe, InterpolantCosts, InterpolantDistance, Interpolate, Records
 from .result import Distance
 from .shared_options import numbers_by_holder, quorum_option, switch
@@ -49,7 +49,7 @@ class Pooled(Referring, Joint[Distance]):
     sends the costs between its interpolant and the buyer's; the stacked matrix gives
     :math:`W(\eta_\mu(t), \cup_i \eta_{\nu_i}(s))`.
 
-    With ``hidden=False`` sellers are told ``t`` and use s = t. With ``hidden=True`` they are
+    With ``hidden=False`` sellers receive ``t`` and use s = t. With ``hidden=True`` they are
     not: they answer at the ``samples`` s, a quadratic is fitted by least squares (eq. 10, 11)
 
     .. math:: W^2(\eta_\mu(t), \eta_\nu(s)) \approx f(s) = a_2 s^2 + a_1 s + a_0
@@ -79,7 +79,8 @@ class Pooled(Referring, Joint[Distance]):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation, Measure, Own
+    >>> from silot import Measure
+    >>> from silot.federation import LocalFederation, Own
     >>> rng = np.random.default_rng(0)
     >>> fed = LocalFederation({k: rng.normal(size=(20, 2)) for k in ("s1", "s2")})
     >>> buyer = Own(Measure(rng.normal(size=(40, 2)) + 5.0))
@@ -91,8 +92,8 @@ class Pooled(Referring, Joint[Distance]):
     name = "pooled-trianglewad"
 
     t: float | None = option(
-        "The buyer's interpolation parameter. Default .5, or drawn between .2 and .8 when "
-        "``hidden``.",
+        "The buyer's interpolation parameter. Default: .5, or random between .2 and "
+        ".8 if ``hidden``.",
         none_or(share()),
         default=None,
         brief="The buyer's interpolation parameter, 0 to 1. Default: 0.5.",
@@ -102,7 +103,7 @@ class Pooled(Referring, Joint[Distance]):
         brief="Keep t from the sellers.",
     )
     samples: Sequence[float] = option(
-        "Parameters sellers are asked at when ``t`` is hidden: three or more, distinct.",
+        "Parameters t at which sellers answer if ``t`` is hidden: three or more, distinct.",
         _PARAMETERS,
         default=(0.25, 0.5, 0.75),
     )
@@ -111,12 +112,12 @@ class Pooled(Referring, Joint[Distance]):
         who="seller",
     )
     quorum: int | None = quorum_option(
-        "Fewest sellers that must answer; all by default. Sellers that fail beyond it are left "
-        "out and named in ``status``.",
+        "Fewest sellers that must answer; all by default. Sellers that fail are left "
+        "out and named in ``status`` if enough others answer.",
         who="sellers",
     )
     interpolation: Interpolation = option(
-        "Form of the interpolating measures. Of the buyer's and of each seller's.",
+        "Form of the interpolating measures. For the buyer and each seller.",
         word("exact", "barycentric"),
         default="exact",
     )
@@ -135,7 +136,7 @@ class Pooled(Referring, Joint[Distance]):
                 code="option-samples",
             )
         if self.hidden and self.p == 1:
-            raise InputError("the quadratic of a hidden t is that of p = 2.", code="option-p")
+            raise InputError("a hidden t needs p = 2, not 1.", code="option-p")
 
     @cached_property
     def own_t(self) -> float:
@@ -175,7 +176,7 @@ class Pooled(Referring, Joint[Distance]):
         )
 
 
-pooled = Pooled.build
+pooled = build_joint(Pooled)
 
 
 @dataclass(frozen=True)
@@ -343,13 +344,16 @@ class _Run:
         """Describe whether the distance is certified or an estimate, and of what."""
         hidden, several = self.options.hidden, len(self.sellers) > 1
         if bounds.close and hidden and several:
-            return "certified: costs at several s are quadratics, which give those of the records"
+            return (
+                "certified: the cost at several t is a quadratic, which determines the cost "
+                "of the records"
+            )
         text = "a quadratic fit at a hidden t" if hidden else "similar triangles over a union"
         text = f"estimate: from {text}"
         if math.isinf(bounds.upper):
-            text += "; no displacements were told, so there is no upper bound. "
+            text += "; no displacements were sent, so there is no upper bound. "
             return text + "Use distances=True"
-        text += ", which certifies nothing: only the bounds hold"
+        text += ", which is not certified; only the bounds are"
         if several and not hidden and self.options.p == 2:
             text += ". The messages of hidden=True determine the distance"
         return text

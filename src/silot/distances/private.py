@@ -17,7 +17,7 @@ from ..federation.question import Answerer
 from ..options import none_or, number, option
 from ..privacy.accounting import scale_for
 from ..privacy.summary import Array, Codes, Reading, reach_of
-from .methods import Pairwise, Sides
+from .methods import Pairwise, Sides, build_pair
 from .questions import ClassSizes, LabelledRecords, decode_classes, encode_classes
 from .result import Distance
 from .sketches.questions import SummarizeRecords, read_integers
@@ -67,7 +67,7 @@ class Target:
 
 
 class PrivateDistance(Private, Pairwise):
-    r"""Distance of a holder to data of the asker, from one release with noise.
+    r"""Distance of a holder to the asker's data, from one release with noise.
 
     .. math:: W_p^{(t)}(X, Y), \qquad d_t(x, y) = \min(d(x, y), t)
 
@@ -95,7 +95,8 @@ class PrivateDistance(Private, Pairwise):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation, Measure, Own
+    >>> from silot import Measure
+    >>> from silot.federation import LocalFederation, Own
     >>> rng = np.random.default_rng(0)
     >>> fed = LocalFederation({"a": rng.normal(size=(2000, 2)) + [3.0, 0.0]})
     >>> own = Own(Measure(rng.normal(size=(200, 2))))
@@ -109,18 +110,20 @@ class PrivateDistance(Private, Pairwise):
     compares_holders = False
     sends = "its distance to the asker's records and its number of records, with noise"
     needs = (
-        "records of the asker's own, which every holder sees; 300 records at least at "
-        "privacy_epsilon 1; one round; the extra named privacy"
+        "the asker's own records, which every holder receives; at least 300 records "
+        "at privacy_epsilon 1; one round; the extra named privacy"
     )
-    guarantees = "an estimate with an interval of its noise, in a metric cut at a public reach"
+    guarantees = (
+        "an estimate with an interval for its noise, in a metric that is cut at a public distance"
+    )
     privacy = (
         "(privacy_epsilon, privacy_delta)-differential privacy of each record, charged to the "
         "holder's ledger"
     )
 
     reach: float | None = option(
-        "One reach where the metric is cut, in units of the features, for the two that follow "
-        "from the distances of the asker's records.",
+        "Distance at which the metric is cut, in units of the features. Default: two "
+        "values computed from the asker's records.",
         none_or(number(above=0)),
         default=None,
     )
@@ -129,8 +132,8 @@ class PrivateDistance(Private, Pairwise):
         holder = sides.names[0]
         if sides.own is None:
             raise InputError(
-                "method 'private' compares a holder with data of your own, and no two holders. "
-                "Give your data first (`silot distance MINE HOLDER`) or as validation data "
+                "method 'private' compares a holder with your own data, not two holders with each "
+                "other. Give your data first (`silot distance MINE HOLDER`) or as validation data "
                 "(`silot value`), or compare holders with one another by method 'sketch'.",
                 code="option-method",
             )
@@ -142,14 +145,14 @@ class PrivateDistance(Private, Pairwise):
         return self._read(question.layout.read(noisy, scale), (holder, COORDINATOR))
 
     def build_question(self, target: Target) -> SummarizeRecords:
-        """Build the release that every holder is asked for."""
+        """Build the release that is requested from every holder."""
         own = (target.atoms, target.weights)
         # Both reaches follow from the asker's own records, so they disclose nothing of a holder.
         reaches = [self.reach] if self.reach else [reach_of(*own, k) for k in (_SHORT, _LONG)]
         if len(set(reaches)) < len(reaches):
             raise InputError(
-                "the validation records are all the same and give no scale for the noise. Give "
-                "some that differ, or method='target', which adds none.",
+                "the validation records are all equal, so they give no scale for the noise. "
+                "Give records that differ, or method='target', which adds no noise.",
                 code="public-constant",
             )
         return SummarizeRecords(
@@ -200,11 +203,11 @@ class PrivateDistance(Private, Pairwise):
         return (
             f"; the interval is wider than {_COARSE:.0%} of the value: about "
             f"{math.ceil(reading.records * factor / 100) * 100:,.0f} records, or an epsilon of "
-            f"{self.privacy_epsilon * factor:.2g}, would do"
+            f"{self.privacy_epsilon * factor:.2g}, would be enough"
         )
 
 
-private = PrivateDistance.build
+private = build_pair(PrivateDistance)
 
 
 def calibrate(distances: Mapping[str, Distance]) -> dict[str, Distance]:
@@ -216,7 +219,7 @@ def calibrate(distances: Mapping[str, Distance]) -> dict[str, Distance]:
     .. math:: b_1 P + b_2 P (P / \bar P - 1),
 
     by weighted least squares with a normal prior on both, and the fit is read at each holder's P.
-    It comes from releases alone, so it spends nothing.
+    It comes only from releases, so it spends nothing.
     """
     if any(len(one.history) != 3 for one in distances.values()):
         # One reach, given by the caller: there is nothing to correct by.
@@ -237,7 +240,7 @@ def calibrate(distances: Mapping[str, Distance]) -> dict[str, Distance]:
     evidence = design.T @ (longer / longer_noise**2) + prior * np.array([_FACTOR * mean, 0.0])
     fit = covariance @ evidence
     # Never below the power of the short reach, which cuts more.
-    estimates = np.maximum(design @ fit, powers)
+    estimates = np.where(table[:, 0] > 0.0, np.maximum(design @ fit, powers), 0.0)
     # How an error of the short power moves the estimate, to first order.
     slopes = np.maximum((fit[0] + fit[1] * (2.0 * relative - 1.0)) / mean, 1.0)
     errors = np.sqrt(

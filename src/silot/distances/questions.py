@@ -55,7 +55,8 @@ class Records(Question):
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        used = weights > 0
+        # All of them is a view, and no copy: records may be large.
+        used = slice(None) if (weights > 0).all() else weights > 0
         arrays: dict[str, npt.NDArray[Any]] = {"points": points[used], "weights": weights[used]}
         if self.embedding == "none" or labels is None:
             return Answer(arrays)
@@ -116,7 +117,7 @@ class Interpolate(_WithReference):
 
     With ``on_reference`` a barycentric interpolant is supported on the reference's atoms, else
     on the records. ``scalars`` asks for the distance to the reference and the displacement too.
-    Every record can be computed back from the answer.
+    Every record can be reconstructed from the answer.
     """
 
     kind: ClassVar[str] = "interpolate"
@@ -226,7 +227,7 @@ def encode_classes(names: list[str]) -> str:
 
 
 def decode_classes(text: str) -> list[str]:
-    """Decode class names, or raise a ``WireError`` where a text is no list of them."""
+    """Decode class names, or raise a ``WireError`` where a text is not a list of them."""
 
     def fail(why: str) -> WireError:
         return WireError(
@@ -293,8 +294,8 @@ def check_shared_labels(codes: Codes, weights: Array, listed: int) -> None:
     """Raise where no record has a class of the question: other spellings look like errors."""
     if not (codes[weights > 0] < listed).any():
         raise MismatchError(
-            "no record has a label of those asked about. Write labels alike on both sides, or "
-            "compare without them.",
+            "no record has any of the requested labels. Write labels in the same way on "
+            "both sides, or compare without them.",
             code="labels-disjoint",
         )
 
@@ -398,7 +399,7 @@ class _WithClassMetric(_WithLabelledTarget):
         # Distances of a coordinator's choice change what the answer tells: at least they must be
         # distances.
         if not is_metric or not np.array_equal(between, between.T):
-            raise WireError("class distances are no distances.", code="question-fields")
+            raise WireError("class distances are not distances.", code="question-fields")
         rows = [between]
         for code in range(len(slack), len(slack) + new):
             members = codes == code

@@ -1,8 +1,7 @@
-"""Distances with bounds, a status, a bill and a statement of what was disclosed."""
+"""Distances with bounds, a status, a cost and a statement of what was disclosed."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..federation.result import Bill, Billed, Preflighted, axes_of, finite, finite_rows, in_doubt
+from ..federation.result import Cost, Preflighted, RunResult, finite, in_doubt, plain
+from ..render.figure import axes_of
 from .cost_parts import Parts
 from .naming import Columns, column_of_each, name_verdict
 
@@ -29,12 +29,12 @@ def summarize(result: Any, *facts: str) -> str:
 
 
 def fields_by_name(result: Any, *names: str) -> dict[str, Any]:
-    """Return plain fields and properties of a result as they are, for its JSON form."""
-    return {name: getattr(result, name) for name in names}
+    """Return fields and properties of a result, ready for JSON."""
+    return {name: plain(getattr(result, name)) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distance(Billed):
+class Distance(RunResult):
     """A Wasserstein distance between two measures, with bounds.
 
     Attributes
@@ -56,9 +56,9 @@ class Distance(Billed):
     p
         Order of the distance.
     rounds, bytes_sent, bytes_received, seconds
-        The bill: exchanges, bytes each way seen from the coordinator, and duration.
+        The cost: exchanges, bytes each way seen from the coordinator, and duration.
     disclosure
-        Finest thing a holder disclosed: ``public``, ``private``, ``statistics`` or ``record``.
+        Most detailed level disclosed: ``public``, ``private``, ``statistics`` or ``record``.
     seed
         Seed of the run; with it and the same data the result is the same.
     history
@@ -66,14 +66,15 @@ class Distance(Billed):
     interval
         Where ``W_p`` likely lies by a statistical argument (95 %), for methods that add noise:
         bias, noise and sampling together, as estimated on public records; not certified.
-        ``None`` for others, and where nothing public tells how far estimates are off.
+        ``None`` for others, and where nothing public shows how far estimates are off.
     parts
-        What the squared distance is made of, by column and by class, where that was asked for
-        (``why=True``) and told; ``None`` elsewhere.
-    verdict
+        What the squared distance is made of, by column and by class, where that was requested
+        (``why=True``) and sent; ``None`` elsewhere.
+    test
         Whether both are samples of one distribution, as far as a test can tell: p-value, which
         columns drive a difference and by how much, and which difference would have been detected
-        (``silot.transport.two_sample``). ``None`` where nobody had the records of both sides.
+        (``silot.transport.two_sample``). It may be computed when it is first read. ``None`` where
+        nobody had the records of both sides.
     transcript
         The messages of the run.
     """
@@ -92,12 +93,12 @@ class Distance(Billed):
     history: tuple[Mapping[str, float], ...] = ()
     interval: tuple[float, float] | None = None
     parts: Parts | None = None
-    verdict: TwoSampleResult | None = None
+    test: TwoSampleResult | None = None
 
     @property
     def indistinct(self) -> bool:
-        """Whether a test could not tell both sides apart; ``False`` if nobody tested."""
-        return self.verdict is not None and self.verdict.verdict == "not distinguishable"
+        """Whether a test could not distinguish both sides; ``False`` if nobody tested."""
+        return self.test is not None and self.test.verdict == "not distinguishable"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -107,9 +108,9 @@ class Distance(Billed):
     def named(self, columns: Columns) -> Self:
         """Return the distance with names, and units, of the columns in its parts and verdict."""
         # The test saw columns by their places; names are those of the asker.
-        verdict = None if self.verdict is None else name_verdict(self.verdict, columns)
+        verdict = None if self.test is None else name_verdict(self.test, columns)
         parts = None if self.parts is None else self.parts.named(column_of_each(columns))
-        return replace(self, parts=parts, verdict=verdict)
+        return replace(self, parts=parts, test=verdict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON: an infinite bound is ``None``."""
@@ -122,14 +123,14 @@ class Distance(Billed):
             "converged": self.converged,
             "holders": list(self.holders),
             "p": self.p,
-            **self._bill_dict(),
+            **self._cost_dict(),
             "seed": self.seed,
             "history": [
                 {key: finite(value) for key, value in entry.items()} for entry in self.history
             ],
             "interval": None if self.interval is None else list(self.interval),
             "parts": None if self.parts is None else self.parts.to_dict(),
-            "verdict": None if self.verdict is None else self.verdict.to_dict(),
+            "test": None if self.test is None else self.test.to_dict(),
         }
 
     def __repr__(self) -> str:
@@ -174,11 +175,11 @@ class DistanceMatrix(Preflighted):
         Symmetric matrices (N, N) with a zero diagonal.
     pairs
         The ``Distance`` of every pair of names, in the order of ``names``.
-    shared_bill
-        The bill where one run made all pairs; ``None`` where each pair has its own.
+    shared_cost
+        The cost where one run made all pairs; ``None`` where each pair has its own.
     together
         What all pairs took where those that share no holder were asked together: fewer exchanges,
-        and less time, than the sum of their bills.
+        and less time, than the sum of their costs.
     """
 
     view: ClassVar = "view:matrix"
@@ -187,8 +188,8 @@ class DistanceMatrix(Preflighted):
     pairs: Mapping[tuple[str, str], Distance]
     method: str
     p: int
-    shared_bill: Bill | None = None
-    together: Bill | None = None
+    shared_cost: Cost | None = None
+    together: Cost | None = None
 
     @property
     def values(self) -> npt.NDArray[np.float64]:
@@ -206,22 +207,22 @@ class DistanceMatrix(Preflighted):
         return self._build_matrix("upper")
 
     @property
-    def bill(self) -> Bill:
-        """What all pairs took: the one bill they share, or have together, or else the sum."""
-        if self.shared_bill is not None or self.together is not None:
-            return self.shared_bill or self.together or Bill()
+    def cost(self) -> Cost:
+        """Cost of all pairs: the one cost they share, or the sum."""
+        if self.shared_cost is not None or self.together is not None:
+            return self.shared_cost or self.together or Cost()
         # Holders have ledgers of their own: their charges are no sum.
-        return replace(sum((pair.bill for pair in self.pairs.values()), Bill()), privacy_mu=0.0)
+        return replace(sum((pair.cost for pair in self.pairs.values()), Cost()), privacy_mu=0.0)
 
     @property
     def disclosure(self) -> str:
-        """Finest thing disclosed in any pair."""
+        """Most detailed thing disclosed in any pair."""
         order = ("public", "private", "statistics", "record")
         return max((pair.disclosure for pair in self.pairs.values()), key=order.index)
 
     @property
     def preflight(self) -> Preflight | None:
-        """What was seen of the tables of all holders, which every pair carries."""
+        """Checks of the tables of all holders, which every pair has."""
         return next(iter(self.pairs.values())).preflight if self.pairs else None
 
     @property
@@ -231,7 +232,7 @@ class DistanceMatrix(Preflighted):
 
     @property
     def status(self) -> str:
-        """How many pairs converged, and what the first other one says."""
+        """How many pairs converged, and the status of the first other one."""
         others = [pair for pair in self.pairs.values() if not pair.converged]
         if not others:
             return in_doubt(f"converged: all {len(self.pairs)} pairs", self.preflight)
@@ -248,9 +249,9 @@ class DistanceMatrix(Preflighted):
         (Benjamini and Hochberg, 1995).
         """
         raw = {
-            pair: item.verdict.p_value
+            pair: item.test.p_value
             for pair, item in self.pairs.items()
-            if item.verdict is not None and item.verdict.verdict != "cannot be tested"
+            if item.test is not None and item.test.verdict != "cannot be tested"
         }
         # From the largest downwards: each counts for as many pairs as there are to one below it.
         adjusted, least = dict[tuple[str, str], float](), 1.0
@@ -272,31 +273,31 @@ class DistanceMatrix(Preflighted):
             matrix[i, j] = matrix[j, i] = getattr(pair, attribute)
         return matrix
 
+    @property
+    def value(self) -> dict[tuple[str, str], float]:
+        """The distance of each pair."""
+        return {pair: item.value for pair, item in self.pairs.items()}
+
+    @property
+    def interval(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """The likely interval (95 %) of each pair that has one."""
+        return {pair: item.interval for pair, item in self.pairs.items() if item.interval}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
-        bill = self.bill
+        cost = self.cost
         return {
-            "names": list(self.names),
-            "method": self.method,
-            "p": self.p,
-            "values": finite_rows(self.values),
-            "lower": finite_rows(self.lower),
-            "upper": finite_rows(self.upper),
-            "status": self.status,
+            **fields_by_name(self, "names", "method", "p", "values", "lower", "upper", "status"),
             "converged": self.converged,
-            "rounds": bill.rounds,
-            "bytes_sent": bill.bytes_sent,
-            "bytes_received": bill.bytes_received,
-            "seconds": bill.seconds,
+            "rounds": cost.rounds,
+            "bytes_sent": cost.bytes_sent,
+            "bytes_received": cost.bytes_received,
+            "seconds": cost.seconds,
             "disclosure": self.disclosure,
             "preflight": None if self.preflight is None else self.preflight.to_dict(),
             # The preflight is the same for all pairs, and stands above them once.
             "pairs": [replace(pair, preflight=None).to_dict() for pair in self.pairs.values()],
         }
-
-    def to_json(self) -> str:
-        """Return ``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False)
 
     def __repr__(self) -> str:
         return summarize(self, f"{len(self.names)} holders", self.method)
@@ -305,7 +306,7 @@ class DistanceMatrix(Preflighted):
         """Draw the values as a heat map, of colours up to ``vmax`` (default: the largest)."""
         axes = axes_of(ax)
         values = self.values
-        image = axes.imshow(values, cmap="viridis", vmin=0.0, vmax=vmax)
+        image = axes.imshow(values, cmap="Blues", vmin=0.0, vmax=vmax)
         ticks = range(len(self.names))
         axes.set_xticks(ticks, self.names, rotation=45, ha="right", parse_math=False)
         axes.set_yticks(ticks, self.names, parse_math=False)
@@ -313,7 +314,7 @@ class DistanceMatrix(Preflighted):
             middle = 0.5 * (values.max() if vmax is None else vmax)
             for i in ticks:
                 for j in ticks:
-                    shade = "white" if values[i, j] < middle else "black"
+                    shade = "white" if values[i, j] > middle else "black"
                     axes.text(j, i, f"{values[i, j]:.3g}", ha="center", va="center", color=shade)
         axes.set_title(f"$W_{self.p}$ by {self.method}")
         if axes.figure is not None:

@@ -33,7 +33,7 @@ def quorum_option(
 
 def active_option(help: str, who: str = "Holders") -> int | None:
     """Declare how many of the parties a round asks."""
-    brief = f"{who} asked a round, all in turn. Default: all."
+    brief = f"{who} that receive a question in each round; all take turns. Default: all."
     return option(help, none_or(count()), default=None, brief=brief)
 
 

@@ -22,7 +22,7 @@ from .questions import Moments as AskMoments
 
 
 def draw_reference(seed: int, size: int, dimension: int) -> Array:
-    """Draw ``size`` atoms of the standard normal law, the same for a seed on every machine."""
+    """Draw ``size`` atoms of the standard normal distribution, equal on every machine."""
     # A stream of its own: users draw their data from default_rng(seed) too, and a reference
     # that equals the data makes every method look exact. Zeros at the end of a seed change
     # nothing, hence the 5.
@@ -118,7 +118,7 @@ class Reference:
     """A public measure every party knows: a caller's own, or a draw from a public seed.
 
     ``points`` and ``weights`` are those of a caller's own; otherwise ``support`` atoms (``None``:
-    as many as the smaller side has records) come from a normal law of this mean and scale.
+    as many as the smaller side has records) come from a normal distribution of this mean and scale.
     """
 
     seed: int
@@ -305,7 +305,7 @@ def read_weights(answer: Answer, size: int) -> Array:
 def build_misfit_error(what: str = "question") -> WireError:
     """Build the error of an answer whose arrays are not those of the question."""
     return WireError(
-        f"the answer does not fit the {what}. The holder runs other code, or a broken one.",
+        f"the answer does not fit the {what}. The holder runs other or faulty code.",
         code="answer-malformed",
     )
 

@@ -12,7 +12,7 @@ from silot_transport.geodesic import Interpolation
 from ..federation.answer import Array
 from ..federation.protocol import Steps
 from ..options import option, share, word
-from .methods import Sides, WithReference
+from .methods import Sides, WithReference, build_pair
 from .questions import Interpolate
 from .result import Distance
 from .shared_options import switch
@@ -59,7 +59,7 @@ class TriangleWad(WithReference):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation
+    >>> from silot.federation import LocalFederation
     >>> x = np.random.default_rng(0).normal(size=(40, 2))
     >>> fed = LocalFederation({"a": x, "b": x + [3.0, 4.0]})
     >>> result = fed.run(TriangleWad(seed=0).between("a", "b"))
@@ -182,13 +182,13 @@ class TriangleWad(WithReference):
             return "estimate: a plan was not proven optimal, rescale the features"
         if certified:
             return (
-                f"certified: the value is an upper bound, of which W is at least "
-                f"{bounds.lower / bounds.upper if bounds.upper else 1.0:.0%}; fedwad is tighter"
+                "certified: the value is an upper bound, and W is at least "
+                f"{bounds.lower / bounds.upper if bounds.upper else 1.0:.0%} of it; see fedwad"
             )
         if self.p == 1:
             return (
-                "estimate: for p = 1 similar triangles prove nothing, only the bounds hold. "
-                "Use p = 2"
+                "estimate: for p = 1 similar triangles prove nothing, so only the bounds are "
+                "certified. Use p = 2"
             )
         sizes = " and ".join(map(str, described.records.values()))
         return (
@@ -198,7 +198,7 @@ class TriangleWad(WithReference):
         )
 
 
-trianglewad = TriangleWad.build
+trianglewad = build_pair(TriangleWad)
 
 
 def compute_reference_spread(atoms: Array, weights: Array, p: int) -> float:

@@ -27,8 +27,8 @@ from ..render.words import listed, printable
 Sides = tuple[Array, Array, Names | Codes | None]
 
 _VERDICTS = ("different", "not distinguishable", "cannot be tested")
-# Columns, pairs and classes that are named.
-_NAMED = 5
+# Columns, pairs and classes that are named, and rows of columns on a terminal.
+_NAMED, _MOST_CHANGES = 5, 8
 # Relative difference of weights that is rounding.
 _ROUNDING = 1e-9
 
@@ -128,7 +128,7 @@ def read_verdict(answer: Answer) -> TwoSampleResult | None:
     numbers = answer.array("verdict", ndim=1)
     # A holder may run other code: nothing it sends is used before it is checked.
     if numbers.shape != (6,) or not 0 <= numbers[0] <= 1 or numbers[5] not in (0.0, 1.0, 2.0):
-        raise build_malformed_error("a verdict that is none")
+        raise build_malformed_error("a verdict of an unknown kind")
     p, level, n, m, detectable, kind = numbers.tolist()
     changes = np.zeros((0, 5))
     if "changes" in answer.arrays:
@@ -149,6 +149,7 @@ def read_verdict(answer: Answer) -> TwoSampleResult | None:
             for name, (chance, shift, low, high, ratio) in zip(names, changes.tolist(), strict=True)
         ),
         sizes=(int(n), int(m)),
+        histograms=(),
     )
 
 
@@ -159,12 +160,12 @@ def _read_names(answer: Answer, columns: int) -> dict[str, list[Any]]:
         pairs = [(int(a), int(b)) for a, b in named["pairs"]]
         classes = [str(name)[:80] for name in named["classes"]]
     except (KeyError, TypeError, ValueError):
-        raise build_malformed_error("a verdict without what drives it") from None
+        raise build_malformed_error("a verdict without its drivers") from None
     # Names are places until the asker puts its own in.
     places = [*drivers, *(k for pair in pairs for k in pair)]
     # A place beyond the columns would end in an error of the reader, far from its cause.
     if any(not 0 <= k < columns for k in places):
-        raise build_malformed_error("a verdict on columns that there are not")
+        raise build_malformed_error("a verdict on columns that do not exist")
     return {"drivers": drivers, "pairs": pairs, "classes": classes}
 
 
@@ -202,7 +203,8 @@ def _driver(change: ColumnChange) -> str:
     words = f"{printable(change.name)} {change.shift:+.3g} [{low}, {high}]"
     if change.shift_interval[0] <= 0 <= change.shift_interval[1]:
         # What differs is not where its values are: how far they spread says more.
-        words += f", spread x {change.spread_ratio:.2g}"
+        ratio = change.spread_ratio
+        words += ", from one value" if math.isnan(ratio) else f", spread x {ratio:.2g}"
     return words
 
 
@@ -236,7 +238,7 @@ def verdict_rows(
     return rows
 
 
-def changes_table(result: TwoSampleResult | None, most: int | None = None) -> render.Content:
+def changes_table(result: TwoSampleResult | None, most: int | None = None) -> render.Table | None:
     """Return how the columns differ, the clearest first."""
     if result is None or not result.columns:
         return None
@@ -244,19 +246,23 @@ def changes_table(result: TwoSampleResult | None, most: int | None = None) -> re
         (
             change.name,
             change.p_value,
-            change.shift,
-            change.shift_interval,
+            (change.shift, change.shift_interval),
             change.spread_ratio,
-            render.Cell("drives it" if change.name in result.drivers else "", warn=True),
+            render.Cell("yes" if change.name in result.drivers else "", warn=True),
         )
         for change in sorted(result.columns, key=lambda item: item.p_value)[:most]
     ]
     columns = [
-        render.names("column", 30), render.digits("p", 3), render.numbers("shift"),
-        render.intervals("95 %"), render.digits("spread x", 2), render.texts(""),
+        render.names("column", 30), render.digits("p", 3), render.estimates("shift"),
+        render.digits("spread x", 2), render.texts("drives it"),
     ]  # fmt: skip
-    text = "How the columns differ, in their own units, the clearest first; p of all together."
-    return render.Table(text, columns, rows, filter=True)
+    text = (
+        "How the columns differ, in their own units, the clearest first; p is "
+        "corrected for all columns."
+    )
+    if len(rows) < len(result.columns):
+        text += f" These are {len(rows)} of {len(result.columns)} columns: --json has all."
+    return render.Table(text, columns, rows, filter=True, most=_MOST_CHANGES)
 
 
 def describe_groups(result: GroupsResult, names: Sequence[str]) -> str:
@@ -291,7 +297,7 @@ def group_rows(result: GroupsResult, names: Sequence[str]) -> dict[str, str]:
 
 
 def pairs_of_groups(result: GroupsResult | None, names: Sequence[str]) -> render.Content:
-    """Return the groups that were told apart, with what differs between them."""
+    """Return the groups that were distinguished, with what differs between them."""
     if result is None or not result.splits:
         return None
     rows = [
@@ -307,4 +313,4 @@ def pairs_of_groups(result: GroupsResult | None, names: Sequence[str]) -> render
         render.texts("group"), render.texts("other group"), render.digits("p", 4),
         render.digits("level", 4), render.texts("driven by"),
     ]  # fmt: skip
-    return render.Table("Groups that were told apart, the coarsest first.", columns, rows)
+    return render.Table("Groups that the tests distinguish, the coarsest first.", columns, rows)

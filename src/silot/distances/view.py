@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import render
-from ..federation.view import bill_rows, cost_content
+from ..federation.view import cost_content, cost_rows
 from ..render.heat_map import heat_map
 from ..render.words import (
     count,
     first_word,
     format_bytes,
-    interval,
     known_bounds,
     listed,
     number,
-    percent,
     printable,
     short_bounds,
 )
 from .cost_parts import Parts, shortened
-from .figures import bounds_figure, histograms_figure
+from .figures import histograms_figure
 from .result import Distance, DistanceMatrix
 from .verdict import changes_table, verdict_rows
 
 # Columns and classes that are shown one by one.
 MOST_PARTS = 8
-_TABLED = 12
 # Level of the tests of all pairs together.
 LEVEL = 0.05
-# Holders whose tables of parts are open.
-_OPEN = 3
+# Pairs of a chart.
+_PAIRS = 10
 
 
 def distance_content(result: Distance) -> render.Content:
-    """Declare a distance with its bounds, bill and disclosure, and what it is made of."""
+    """Declare a distance with its bounds, cost and disclosure, and what it is made of."""
     a, b = (printable(name) for name in result.holders)
     low, high = number(result.lower), number(result.upper)
     certified = f"between {low} and {high}" if np.isfinite(result.upper) else f"at least {low}"
@@ -52,20 +48,16 @@ def distance_content(result: Distance) -> render.Content:
         ),
         render.section(
             "The distance",
-            "distance",
-            render.facts(_rows(result), terminal=bill_rows(result)),
-            bounds_figure(result) if any("upper" in entry for entry in result.history) else None,
-            link="Distance",
+            distances_chart("Distance", {" and ".join(result.holders): result}),
+            render.facts(distance_rows(result), terminal=cost_rows(result)),
         ),
         render.on_page(
             render.section(
                 "By column",
-                "columns",
-                changes_table(result.verdict),
-                histograms_figure(result.verdict, result.holders),
-                link="Columns",
+                changes_table(result.test),
+                histograms_figure(result.test, result.holders),
             )
-            if result.verdict is not None
+            if result.test is not None
             else None
         ),
         parts_content(parts, b, result.holders[:1] if result.indistinct else ()),
@@ -73,7 +65,22 @@ def distance_content(result: Distance) -> render.Content:
     ]
 
 
-def _rows(result: Distance) -> dict[str, str]:
+def distances_chart(what: str, distances: Mapping[str, Distance]) -> render.Intervals | None:
+    """Return the chart of distances, each in its likely interval, or else its certified bounds."""
+    rows = [
+        (name, distance.value, distance.interval or distance.bounds, None)
+        for name, distance in distances.items()
+    ]
+    return render.chart(f"{what}, with {_ends_in_words(distances.values())}.", rows)
+
+
+def _ends_in_words(distances: Iterable[Distance]) -> str:
+    is_likely = any(distance.interval for distance in distances)
+    return "likely intervals (95 %), which are not certified" if is_likely else "certified bounds"
+
+
+def distance_rows(result: Distance) -> dict[str, str]:
+    """Return a distance, what is known of it, and how it was computed."""
     rows = {
         f"W{result.p}": f"{result.value:.6g}",
         "bounds": short_bounds(*result.bounds),
@@ -83,7 +90,7 @@ def _rows(result: Distance) -> dict[str, str]:
         by = "of the noise" if result.method == "private" else "by public records"
         rows["likely"] = f"{low:.4g} to {high:.4g} (95 %, {by}; not certified)"
     return rows | {
-        **verdict_rows(result.verdict, result.preflight),
+        **verdict_rows(result.test, result.preflight),
         "method": f"{result.method}, {' and '.join(result.holders)}",
         "status": result.status,
     }
@@ -94,101 +101,64 @@ def parts_content(
 ) -> render.Content:
     """Declare the largest parts of each distance, by the holder whose classes are meant.
 
-    Of holders that could not be told from the target, that is said.
+    Of ``indistinct`` holders, which no test can distinguish from the target, that is said.
     """
     if not parts:
         return None
     by_cells = any(part.of == "cells" for part in parts.values())
-    return [
-        render.on_terminal(lambda: _parts_in_one(parts, indistinct)),
+    where = " between the cells' points" if by_cells else ""
+    whose = f" of {', '.join(indistinct)}" if len(parts) > 1 else ""
+    doubt = f"; sampling noise may explain the shares{whose}" if indistinct else ""
+    return render.section(
+        "What the distances are made of",
+        render.on_terminal(
+            render.Paragraph(""),
+            render.Paragraph(f"why: shares of the squared distance{where}{doubt}"),
+        ),
         render.on_page(
-            render.section(
-                "What the distances are made of",
-                "why",
-                render.Paragraph(
-                    "Shares of the squared cost of an optimal plan between the holder's "
-                    f"{'sketched cells' if by_cells else 'records'} and {target}; labels are what "
-                    "differences of labels add to it. Where several plans are optimal the shares "
-                    "are those of one of them."
-                ),
-                [
-                    render.section((render.Name(name),), "", tables, level=3)
-                    if k < _OPEN
-                    else render.Details((render.Name(name),), tables)
-                    for k, (name, tables) in enumerate(_parts_by_holder(parts))
-                ],
+            render.Paragraph(
+                "Shares of the squared cost of an optimal plan between the holder's "
+                f"{'sketched cells' if by_cells else 'records'} and {target}; the share "
+                "of labels comes from different labels. If several plans are optimal, the shares "
+                "belong to one of them."
             )
         ),
-    ]
+        _parts_table(parts),
+        [
+            render.Paragraph((render.Name(name), f": {printable(part.note, 400)}."), "warning")
+            for name, part in parts.items()
+            if part.note
+        ],
+    )
 
 
-def _parts_in_one(parts: Mapping[str, Parts], indistinct: Collection[str]) -> render.Content:
-    """Return the parts of all holders in one table, columns and classes side by side."""
-    first, is_several = next(iter(parts)), len(parts) > 1
-    where = " between the cells' points" if parts[first].of == "cells" else ""
-    whose = f" of {', '.join(indistinct)}" if is_several else ""
-    doubt = f"; sampling may have made those{whose}" if indistinct else ""
-    columns = [
-        render.Column("holder", False, "cut", 14),
-        render.Column("column", False, "cut", 20),
-        render.Column("share"),
-        render.Column("class" if is_several else f"class of {first}", False, "cut", 20),
-        render.Column("share"),
-        render.Column("records"),
-    ]
-    rows: list[tuple[str, ...]] = []
+def _parts_table(parts: Mapping[str, Parts]) -> render.Table:
+    """Return the largest shares of columns and of classes, holder by holder."""
+    rows: list[tuple[object, ...]] = []
     for name, part in parts.items():
         by_column, by_class = shortened(part, MOST_PARTS)
         # One holder is not named in every row.
-        firsts = [name if is_several else ""] + [""] * (max(len(by_column), len(by_class)) - 1)
-        columns_of_one = [(column, percent(share)) for column, share in by_column]
-        classes_of_one = [
-            (kind, percent(member.share), percent(member.mass)) for kind, member in by_class
-        ]
+        whose = name if len(parts) > 1 else ""
+        rows += [(whose, column, render.Cell(share, share), None) for column, share in by_column]
         rows += [
-            (name, *(column or ("", "")), *(kind or ("", "", "")))
-            for name, column, kind in zip_longest(firsts, columns_of_one, classes_of_one)
+            (whose, f"class {kind}", render.Cell(member.share, member.share), member.mass)
+            for kind, member in by_class
         ]
-    return [
-        render.Paragraph(""),
-        render.Paragraph(f"why: shares of the squared distance{where}{doubt}"),
-        render.Table("", columns, rows, filled=True),
-        [render.Paragraph(f"{name}: {part.note}") for name, part in parts.items() if part.note],
+    has_classes = any(part.classes for part in parts.values())
+    columns = [
+        render.names(wrap="cut", width=14),
+        render.names("column or class" if has_classes else "column", 32, wrap="cut", width=26),
+        render.shares("share"),
+        render.shares("records"),
     ]
-
-
-def _parts_by_holder(
-    parts: Mapping[str, Parts],
-) -> list[tuple[str, list[render.Paragraph | render.Table]]]:
-    """Return the tables of each holder, for a page."""
-    holders: list[tuple[str, list[render.Paragraph | render.Table]]] = []
-    for name, part in parts.items():
-        shown = printable(name)
-        by_column, by_class = shortened(part, MOST_PARTS)
-        note = f"{printable(part.note[:1].upper() + part.note[1:], 400)}."
-        classes = render.Table(
-            f"Share of the squared distance, and of the records, by class: {shown}.",
-            [render.names("class", 32), render.shares("share"), render.shares("records")],
-            [
-                (kind, render.Cell(member.share, member.share), member.mass)
-                for kind, member in by_class
-            ],
-        )
-        columns = render.Table(
-            f"Share of the squared distance by column: {shown}.",
-            [render.names("column", 32), render.shares("share")],
-            [(column, render.Cell(share, share)) for column, share in by_column],
-        )
-        warning = [render.Paragraph(note, "warning")] if part.note else []
-        holders.append((shown, [*warning, columns, *([classes] if by_class else [])]))
-    return holders
+    caption = "Shares of the squared distance, and of the records of a class."
+    return render.Table(caption, columns, rows, filter=True, filled=True)
 
 
 def matrix_content(result: DistanceMatrix) -> render.Content:
-    """Declare pairs of holders with their distances, and the bill."""
-    holders = list(result.names)
+    """Declare pairs of holders with their distances, and the cost."""
+    heat = heat_map(list(result.names), result.values, None, "given", same_pairs(result))
     lead = _describe_pairs(result)
-    square = square_table(holders, holders, holders, result) if len(holders) <= _TABLED else None
     return [
         render.Headline(
             "Distances between holders",
@@ -197,37 +167,51 @@ def matrix_content(result: DistanceMatrix) -> render.Content:
         ),
         render.section(
             "Distances",
-            "distances",
-            heat_map(holders, result.values, None, order="given", same=same_pairs(result)),
+            pairs_chart(result),
             pairs_table(result),
             render.facts(
                 {},
-                terminal={**({"verdict": lead} if result.p_values else {}), **bill_rows(result)},
+                terminal={**({"verdict": lead} if result.p_values else {}), **cost_rows(result)},
                 page={
                     "distance": f"Wasserstein distance of order {result.p}; smaller is closer.",
-                    "bounds": "The exact distance lies within them whenever every party followed "
-                    "the protocol.",
+                    "bounds": "The exact distance lies within the bounds whenever every party "
+                    "followed the protocol.",
                     "method": printable(result.method),
                     "status": printable(result.status, 400),
                 },
             ),
-            render.Details("The same as a square", [square]) if square else None,
+            render.Details("All pairs as a heat map", [heat])
         ),
         cost_content(result),
     ]  # fmt: skip
 
 
-def _describe_pairs(result: DistanceMatrix) -> str:
-    """Say which pairs a test tells apart; who is closest and farthest only among those."""
-    p_values = result.p_values
+def pairs_chart(result: DistanceMatrix) -> render.Intervals | None:
+    """Return the chart of few pairs, or of the farthest of those that a test distinguishes."""
+    pairs, what = _apart(result)[-_PAIRS:][::-1], "The farthest pairs"
+    if len(result.pairs) <= _PAIRS:
+        pairs, what = [*result.pairs.values()], "Pairs"
+    return distances_chart(
+        f"{what} of holders by their distance", {" – ".join(pair.holders): pair for pair in pairs}
+    )
+
+
+def _apart(result: DistanceMatrix) -> list[Distance]:
+    """Return the pairs that a test distinguishes, or all where nobody tested, the closest first."""
     ranked = sorted(result.pairs.values(), key=lambda pair: pair.value)
-    # Where nobody tested, distances are all there is.
-    apart = [pair for pair in ranked if p_values.get(pair.holders, 1.0) <= LEVEL or not p_values]
+    p_values = result.p_values
+    return [pair for pair in ranked if p_values.get(pair.holders, 1.0) <= LEVEL or not p_values]
+
+
+def _describe_pairs(result: DistanceMatrix) -> str:
+    """Say which pairs a test distinguishes; who is closest and farthest only among those."""
+    p_values = result.p_values
+    apart = _apart(result)
     lead = ""
     if p_values:
-        lead = f"Of {count(len(p_values), 'pair')} a test tells {len(apart)} apart"
-        untested = len(ranked) - len(p_values)
-        lead += f", and {untested} cannot be tested" if untested else ""
+        lead = f"Of {count(len(p_values), 'pair')} a test distinguishes {len(apart)}"
+        untested = len(result.pairs) - len(p_values)
+        lead += f"; {untested} cannot be tested" if untested else ""
     # No pair differs: then distances are no news.
     if not apart:
         return lead
@@ -236,7 +220,7 @@ def _describe_pairs(result: DistanceMatrix) -> str:
         return listed([printable(name) for name in pair.holders])
 
     # Closest of pairs that no test tells apart would name noise.
-    if len(apart) == len(ranked):
+    if len(apart) == len(result.pairs):
         closest = f"{who(apart[0])} are closest, at a distance of {number(apart[0].value)}"
         lead = f"{lead}. {closest}" if lead else closest
     if len(apart) > 1:
@@ -245,7 +229,7 @@ def _describe_pairs(result: DistanceMatrix) -> str:
 
 
 def same_pairs(result: DistanceMatrix) -> npt.NDArray[np.bool_]:
-    """Return the pairs that a test cannot tell apart (N, N)."""
+    """Return the pairs that a test cannot distinguish (N, N)."""
     place = {name: k for k, name in enumerate(result.names)}
     same = np.zeros((len(place), len(place)), dtype=bool)
     # Pairs that nobody tested are not marked.
@@ -256,8 +240,8 @@ def same_pairs(result: DistanceMatrix) -> npt.NDArray[np.bool_]:
 
 def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> render.Table:
     """Return all pairs; on a terminal ``words`` stand for the names of some holders."""
-    # Of one run for all pairs, no pair has a bill of its own.
-    has_bills = result.shared_bill is None
+    # Of one run for all pairs, no pair has a cost of its own.
+    has_bills = result.shared_cost is None
     p_values = result.p_values
     rows = [
         (
@@ -266,8 +250,9 @@ def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) 
             pair.value,
             pair.bounds,
             pair.interval,
+            (pair.value, pair.interval or pair.bounds),
             p_values.get(couple),
-            _verdict_of(p_values.get(couple)),
+            p_values.get(couple),
             pair.rounds if has_bills else "",
             format_bytes(pair.bytes_sent + pair.bytes_received) if has_bills else "",
             f"{pair.seconds:.2f}" if has_bills else "",
@@ -277,15 +262,17 @@ def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) 
     ]
     columns = [
         render.texts("pair", on="terminal"), render.names("holder", on="page"),
-        render.names("other holder", on="page"), render.numbers("value", full="distance"),
-        render.intervals(terminal=lambda ends: known_bounds(*ends)),
-        render.intervals("95 %", full="likely (95 %)"), render.digits("p", 3),
-        render.texts("verdict", on="page"),
+        render.names("other holder", on="page"), render.numbers("value", on="terminal"),
+        render.intervals(terminal=lambda ends: known_bounds(*ends), on="terminal"),
+        render.intervals("95 %", on="terminal"), render.estimates("distance", on="page"),
+        render.digits("p", 3, on="terminal"),
+        render.texts("verdict", on="page", page=_verdict_of),
         *(render.Column(title, on="terminal") for title in ("rounds", "bytes", "seconds")),
-        render.texts("status"),
+        # What did not go as it should is news; the rest is said once, below.
+        render.texts("status", page=lambda word: "" if word in ("converged", "exact") else word),
     ]  # fmt: skip
     return render.Table(
-        "Pairs of holders with their distances.",
+        f"Pairs of holders, their distances and {_ends_in_words(result.pairs.values())}.",
         columns,
         rows,
         filter=True,
@@ -294,28 +281,5 @@ def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) 
     )
 
 
-def _verdict_of(p_value: float | None) -> str | None:
-    # Nobody tested: an empty cell, not a verdict.
-    if p_value is None:
-        return None
-    return "different" if p_value <= LEVEL else "not distinguishable"
-
-
-def square_table(
-    rows: Sequence[str], every: Sequence[str], heads: Sequence[str], matrix: DistanceMatrix
-) -> render.Table:
-    """Return distances of holders to every party, with the bounds that there are."""
-    is_likely = any(pair.interval is not None for pair in matrix.pairs.values())
-    what = "likely intervals, which are not certified" if is_likely else "certified bounds"
-
-    def cell(a: str, b: str) -> str:
-        if a == b:
-            return "0"
-        pair = matrix[a, b]
-        return f"{number(pair.value)} {interval(*(pair.interval or pair.bounds))}"
-
-    return render.Table(
-        f"Distances between holders with their {what}.",
-        [render.names("holder", 28), *(render.Column(printable(name, 28)) for name in heads)],
-        [(a, *(cell(a, b) for b in every)) for a in rows],
-    )
+def _verdict_of(p_value: float) -> str:
+    return f"{'different' if p_value <= LEVEL else 'not distinguishable'}, p = {p_value:.3g}"

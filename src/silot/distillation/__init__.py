@@ -1,4 +1,4 @@
-"""Distilling one model from many teachers' predictions, where labels have a geometry.
+"""Distil one model from the predictions of many teachers, where labels have a geometry.
 
 Losses and models need torch (extra ``silot[torch]``), which is imported when they are first used.
 """
@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from .fitting import fit, module_predict
     from .labels import LabelCodes, LabelSpace
     from .losses import entropy_loss, sinkhorn_loss
-    from .models import BagOfWords, Transformer, VectorHead, pretrained
+    from .models import BagOfWords, VectorHead, pretrained
     from .modules import load_parameters, parameters_of
     from .options import Asking, Fit, Training, Weighing
+    from .result import Distillation
     from .scores import ClassScores, Scores, scores
+    from .teacher import Teacher
     from .text import Vocabulary, noise, noise_vectors
     from .trainer import Epoch, History, train
     from .weights import Weights, majority, teacher_weights
@@ -23,14 +25,15 @@ __all__ = [
     "Asking",
     "BagOfWords",
     "ClassScores",
+    "Distillation",
     "Epoch",
     "Fit",
     "History",
     "LabelCodes",
     "LabelSpace",
     "Scores",
+    "Teacher",
     "Training",
-    "Transformer",
     "VectorHead",
     "Vocabulary",
     "Weighing",

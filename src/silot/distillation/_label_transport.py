@@ -46,16 +46,9 @@ _ROUNDING = 1e-15
 
 
 def solve_exact(p: Tensor, q: Tensor, cost: Array, positions: Array | None) -> Solution:
-    """Compute ``W(p, q)`` for every row.
+    """Compute ``W(p, q)`` for every row of (n, L), divided by its sum.
 
-    Parameters
-    ----------
-    p, q
-        Shape (n, L), float64; rows are divided by their sums.
-    cost
-        Shape (L, L), a metric.
-    positions
-        Shape (L,) where the labels lie on a line, else ``None``.
+    ``cost`` (L, L) is a metric, and ``positions`` (L,) are where labels lie on a line, if they do.
     """
     change = _subtract(p, q)
     if positions is None:
@@ -96,12 +89,7 @@ def _solve_on_line(change: Tensor, positions: Tensor) -> Tensor:
 def find_potentials(change: Array, cost: Array) -> Array:
     """Compute potentials f with ``f_i - f_j <= cost_ij`` that are best for every row of ``change``.
 
-    Parameters
-    ----------
-    change
-        Shape (n, L); rows sum to 0.
-    cost
-        Shape (L, L), a metric.
+    Rows (n, L) sum to 0, and the costs (L, L) are a metric.
     """
     surplus, deficit = np.maximum(change, 0.0), np.maximum(-change, 0.0)
     # Each side by itself: where hardly any mass moves, rounding makes their sums unlike.
@@ -124,27 +112,12 @@ def find_potentials(change: Array, cost: Array) -> Array:
 
 
 def solve_entropic(p: Tensor, q: Tensor, cost: Array, epsilon: float, tolerance: float) -> Solution:
-    r"""Compute :math:`T_\varepsilon(p, q)` for every row.
+    r"""Compute :math:`T_\varepsilon(p, q)` for every row of (n, L), divided by its sum.
 
-    Rows of the plan are exact. Both g and an optimal one are soft minima of costs, hence within
-    the largest cost D in range, and with an L1 error e of the columns the dual value is no more
-    than e D below :math:`T_\varepsilon`.
-
-    Parameters
-    ----------
-    p, q
-        Shape (n, L), float64; rows are divided by their sums.
-    cost
-        Shape (L, L), finite, zero diagonal, 0 or more.
-    epsilon
-        In the unit of the cost.
-    tolerance
-        Largest share of the value by which it may be off.
-
-    Raises
-    ------
-    SolverError
-        Problems that have not converged.
+    Rows of the plan are exact. Both g and an optimal one are soft minima of costs, hence within the
+    largest cost D in range, and with an L1 error e of the columns the dual value is no more than e
+    D below :math:`T_\varepsilon`. ``tolerance`` is the largest share of the value by which it may
+    be off.
     """
     p, q = p.clamp_min(0.0), q.clamp_min(0.0)
     p, q = p / p.sum(1, keepdim=True), q / q.sum(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Figures of a distillation: losses, where classes are expected, confusion, weights."""
+"""Figures of a distillation: losses, where classes are expected, confusion."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..render.figure import (
     GREY,
     ORANGE,
     WIDTH,
+    is_narrow,
     label,
     name_columns,
-    name_rows,
     number_cells,
     shade_cells,
 )
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _NUMBERED_CELLS = 12
 _LINES = 6
-_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _BOXES = "Boxes hold the middle half, the line is the median, whiskers reach from 5 % to 95 %."
 
 
@@ -65,15 +64,16 @@ def loss_figure(losses: Array, by_teacher: Array, teachers: Sequence[str], resum
         axes.set_xlabel("epoch")
         axes.set_ylabel("mean loss of an input")
         if shown:
-            legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+            where = "outside upper left" if is_narrow(figure) else "outside right center"
+            legend = figure.legend(loc=where)
             for text in legend.get_texts():
                 text.set_parse_math(False)
 
-    caption = "Weighted loss of every epoch, before the steps its inputs took part in."
+    caption = "Weighted loss of every epoch, computed before each training step."
     if shown:
-        caption += " Losses against single teachers are without weights."
+        caption += " Losses against single teachers are not weighted."
     if 0 < resumed < len(losses):
-        caption += " Epochs left of the dotted line are those of the checkpoint."
+        caption += " Epochs left of the dotted line come from the checkpoint."
     return Picture(
         draw,
         (WIDTH, 3.1),
@@ -104,7 +104,7 @@ def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) ->
         else:
             axes.set_ylim(bottom=0.0)
             axes.set_ylabel("distance of the expected label")
-        names = [label(row.name) for row in after.per_class]
+        names = [label(row.name, is_narrow(figure)) for row in after.per_class]
         turn, side = (40, "right") if sum(map(len, names)) > 80 else (0, "center")
         axes.set_xticks(places, names, fontsize=size, rotation=turn, ha=side, parse_math=False)
         axes.tick_params(axis="x", length=0)
@@ -112,7 +112,8 @@ def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) ->
         handles = [Patch(color=GREY, alpha=0.6, label="before"), Patch(color=BLUE, label="after")]
         if line:
             handles.append(Patch(color=ORANGE, label="the class itself"))
-        axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        where = "outside upper left" if is_narrow(figure) else "outside right center"
+        figure.legend(handles=handles, loc=where)
 
     what = "distances of the expected label"
     caption = "Distance of the expected label from the true one, by class; 0 is best."
@@ -128,6 +129,7 @@ def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) ->
         f"Box plots of {label(name)} for each of {len(after.per_class)} classes, before and after: "
         f"{what}.",
         f"{caption} {_BOXES}",
+        narrow_height=4.2,
     )
 
 
@@ -135,26 +137,24 @@ def _quantiles(scores: ClassScores, line: bool) -> Array:
     return scores.expected_quantiles[:, 0] if line else scores.distance_quantiles
 
 
-def _boxes(
-    axes: Axes, rows: Sequence[Array], places: Array, colour: str, *, vertical: bool = True
-) -> None:
+def _boxes(axes: Axes, rows: Sequence[Array], places: Array, colour: str) -> None:
     """Draw box plots of known quantiles."""
-    for low, first, middle, third, high, place in (
-        (*map(float, row), float(place)) for row, place in zip(rows, places, strict=True)
-    ):
-        across = np.array([place - 0.15, place + 0.15])
-        face = {"facecolor": colour, "alpha": 0.35, "edgecolor": colour, "linewidth": 1.0}
-        ends: list[tuple[Any, Any, float]] = [
-            ([place, place], [low, first], 1.0),
-            ([place, place], [third, high], 1.0),
-            (across / 2 + place / 2, [low, low], 1.0),
-            (across / 2 + place / 2, [high, high], 1.0),
-            (across, [middle, middle], 2.2),
-        ]
-        corners = (across[[0, 1, 1, 0]], [first, first, third, third])
-        axes.fill(*(corners if vertical else corners[::-1]), **face, zorder=2)
-        for x, y, thick in ends:
-            axes.plot(*((x, y) if vertical else (y, x)), color=colour, linewidth=thick, zorder=3)
+    low, first, middle, third, high = np.array(rows, dtype=np.float64).T
+    starts, stops, nothing = places - 0.15, places + 0.15, np.full(len(places), np.nan)
+    ends = (starts + places) / 2, (stops + places) / 2
+    lines = [
+        ((places, places), (low, first), 1.0),
+        ((places, places), (third, high), 1.0),
+        (ends, (low, low), 1.0),
+        (ends, (high, high), 1.0),
+        ((starts, stops), (middle, middle), 2.2),
+    ]
+    for x, y, thick in lines:
+        # One line with gaps for all boxes: a drawing of many lines is long.
+        along, up = np.ravel([*x, nothing], "F"), np.ravel([*y, nothing], "F")
+        axes.plot(along, up, color=colour, linewidth=thick, zorder=3)
+    style = {"facecolor": colour, "alpha": 0.35, "edgecolor": colour, "linewidth": 1.0}
+    axes.bar(places, third - first, 0.3, first, zorder=2, **style)
 
 
 def confusion_figure(name: str, before: Scores, after: Scores, space: LabelSpace) -> Picture:
@@ -169,14 +169,16 @@ def confusion_figure(name: str, before: Scores, after: Scores, space: LabelSpace
     height = min(side, 0.62 * rows) + (word * 0.75 if steep else 0.25) + 0.9
 
     def draw(figure: Figure) -> None:
-        first, second = figure.subplots(1, 2, sharey=True)
+        narrow = is_narrow(figure)
+        first, second = figure.subplots(*((2, 1) if narrow else (1, 2)), sharey=True)
+        names = [label(words, narrow) for words in space.names]
         image = None
         for axes, scores, title in ((first, before, "before"), (second, after, "after")):
-            image = _shares(axes, scores, size, rows)
+            image = _shares(axes, scores, size, rows, numbered=not narrow)
             axes.set_title(title)
             axes.set_xlabel("named as")
-            name_columns(axes, range(rows), shown, size, 40 if steep else 0)
-        first.set_yticks(range(rows), shown, fontsize=size, parse_math=False)
+            name_columns(axes, range(rows), names, size, 40 if steep else 0)
+            axes.set_yticks(range(rows), names, fontsize=size, parse_math=False)
         first.set_ylabel("true label")
         assert image is not None
         figure.colorbar(image, ax=[first, second], shrink=0.8, label="share of the class", pad=0.02)
@@ -184,50 +186,22 @@ def confusion_figure(name: str, before: Scores, after: Scores, space: LabelSpace
     return Picture(
         draw,
         (WIDTH, height),
-        f"Confusion of {label(name)}: {100 * before.accuracy:.1f} % of the records are named "
-        f"rightly before and {100 * after.accuracy:.1f} % after.",
-        "Shares of the records of a row's class whose most probable label is a column's."
+        f"Confusion of {label(name)}: {100 * before.accuracy:.1f} % of the records are "
+        f"classified correctly before and {100 * after.accuracy:.1f} % after.",
+        "Each row is a class: its records, in per cent, by their most probable label (columns)."
         + (" Grey rows have no records." if empty else ""),
+        narrow_height=2 * height,
     )
 
 
-def _shares(axes: Axes, scores: Scores, size: float, rows: int) -> Any:
+def _shares(axes: Axes, scores: Scores, size: float, rows: int, *, numbered: bool) -> Any:
     totals = scores.confusion.sum(axis=1, keepdims=True)
     shares = np.where(totals > 0, scores.confusion / np.maximum(totals, 1), np.nan)
     image = shade_cells(axes, shares, 0.0, 1.0, "Blues")
     axes.tick_params(length=0)
-    if rows <= _NUMBERED_CELLS:
+    if numbered and rows <= _NUMBERED_CELLS:
         number_cells(
             axes, shares, size - 0.5, lambda share: share > 0.55,
-            lambda share: f"{100 * share:.0f} %",
+            lambda share: f"{100 * share:.0f}",
         )  # fmt: skip
     return image
-
-
-def weight_figure(weights: Array, teachers: Sequence[str]) -> Picture:
-    """Draw box plots of the weights of every teacher over the inputs."""
-    rows = len(teachers)
-    size = 9.0 if rows <= 20 else 7.0
-
-    def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
-        places = np.arange(rows, dtype=np.float64)
-        drawn = [np.quantile(row, _LEVELS) for row in weights]
-        _boxes(axes, drawn, places, BLUE, vertical=False)
-        axes.plot(weights.mean(axis=1), places, "D", color=ORANGE, markersize=4.5, zorder=4)
-        axes.axvline(1.0 / rows, color=GREY, linestyle=":", linewidth=1.0)
-        name_rows(axes, [label(name) for name in teachers], size, 0.5)
-        axes.set_xlim(0.0, max(1.02 * float(np.max(drawn)), 1.1 / rows))
-        axes.set_xlabel("weight for an input")
-
-    means = ", ".join(
-        f"{label(name)} {row.mean():.3f}"
-        for name, row in list(zip(teachers, weights, strict=True))[:6]
-    )
-    return Picture(
-        draw,
-        (WIDTH, 0.85 + (0.42 if rows <= 20 else 0.2) * rows),
-        f"Weights of {count(rows, 'teacher')} over {count(weights.shape[1], 'input')}; means: "
-        f"{means}.",
-        f"{_BOXES} Diamonds are means; the dotted line is where all teachers count alike.",
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,21 @@ import torch
 
 from ..errors import InputError, MismatchError, SolverError
 from ..options import taking
+from ..torch import draw_from
 from .modules import (
     Inputs,
     are_finite,
+    check_finite,
     compute_logits,
     count_inputs,
-    draw_from,
     find_device,
     restore_modes,
     split_batches,
 )
 from .options import Fit
+
+if TYPE_CHECKING:
+    from ..keywords import FitKeywords
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -56,7 +60,7 @@ def fit(
     *,
     validation: tuple[Inputs, npt.ArrayLike] | None = None,
     progress: Callable[[int, float], object] | None = None,
-    **options: Any,
+    **options: Unpack[FitKeywords],
 ) -> Fitting:
     r"""Fit a module to labelled inputs, in place, by cross-entropy and AdamW.
 
@@ -84,7 +88,7 @@ def fit(
     Raises
     ------
     InputError, MismatchError
-        Codes that are no labels or do not fit the inputs, options out of range.
+        Codes that are not labels or do not fit the inputs, options out of range.
     SolverError
         Code ``training-diverged``: a loss or a parameter is not finite. The module then has the
         parameters of the failed step; do not use it.
@@ -154,13 +158,13 @@ class _Run:
             share = torch.from_numpy(self.weights[labels[rows]]).to(logits)
             loss = (losses * share).sum() / share.sum()
             total += float(loss.detach()) * len(rows)
-            _check_finite(np.isfinite(total), number)
+            check_finite(bool(np.isfinite(total)), number)
             loss.backward()
             # One odd input must not undo what many steps have learnt.
             torch.nn.utils.clip_grad_norm_(self.trained, _CLIP)
             self.optimiser.step()
             self.schedule.step()
-        _check_finite(are_finite(self.trained), number)
+        check_finite(are_finite(self.trained), number)
         return total / len(labels)
 
 
@@ -188,7 +192,7 @@ def module_predict(module: torch.nn.Module, inputs: Inputs, batch: int = 256) ->
     MismatchError
         Logits of another shape than (B, L).
     SolverError
-        Code ``prediction-nan``: the module answered with numbers that are no logits.
+        Code ``prediction-nan``: the module answered with numbers that are not logits.
 
     Examples
     --------
@@ -226,8 +230,8 @@ def _check_codes(codes: npt.ArrayLike, inputs: Inputs) -> Codes:
         raise InputError("codes are not whole numbers from 0, one per input.", code="label-codes")
     if len(labels) != count or count == 0:
         raise MismatchError(
-            f"{len(labels)} codes arrived for {count} inputs; give one each, and one input or "
-            "more.",
+            f"{len(labels)} codes arrived for {count} inputs; give one code per input, and one "
+            "input or more.",
             code="label-codes",
         )
     return labels.astype(np.int64)
@@ -236,16 +240,8 @@ def _check_codes(codes: npt.ArrayLike, inputs: Inputs) -> Codes:
 def _check_labels(labels: int, codes: Codes, what: str) -> None:
     if labels <= codes.max():
         raise MismatchError(
-            f"the module tells {labels} labels apart; a {what} {codes.max()} arrived.",
+            f"the module has {labels} labels; a {what} {codes.max()} arrived.",
             code="label-codes",
-        )
-
-
-def _check_finite(is_finite: bool | np.bool_, epoch: int) -> None:
-    if not is_finite:
-        raise SolverError(
-            f"the loss of epoch {epoch} is not finite. Lower the rate, or look for broken inputs.",
-            code="training-diverged",
         )
 
 

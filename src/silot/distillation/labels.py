@@ -115,13 +115,13 @@ class LabelSpace:
     ) -> None:
         if sum(item is not None for item in (points, coordinates, cost, tree)) != 1:
             raise InputError(
-                "labels are placed by one thing. Give coordinates=, cost= or tree=.",
+                "labels need exactly one description. Give coordinates=, cost= or tree=.",
                 code="label-coordinates",
             )
         if points is not None and _may_be_costs(points):
             raise InputError(
-                "a square, symmetric table with zeros on its diagonal arrived: coordinates, or "
-                "costs? Say coordinates=..., or cost=....",
+                "a square, symmetric table with zeros on its diagonal can mean coordinates "
+                "or costs. Write coordinates=..., or cost=....",
                 code="label-ambiguous",
             )
         if tree is not None:
@@ -140,7 +140,8 @@ class LabelSpace:
             )
         if metric not in get_args(Metric):
             raise InputError(
-                f"metric {metric!r} is none of {', '.join(get_args(Metric))}.", code="label-metric"
+                f"metric {metric!r} is not one of {', '.join(get_args(Metric))}.",
+                code="label-metric",
             )
         matrix = _compute_cost(points, metric) if costs is None else costs
         points.flags.writeable = matrix.flags.writeable = False
@@ -167,7 +168,7 @@ class LabelSpace:
         """
         if name not in _PRESETS:
             raise InputError(
-                f"{name!r} is no label space silot knows; it knows {', '.join(_PRESETS)}.",
+                f"{name!r} is not a label space silot knows; it knows {', '.join(_PRESETS)}.",
                 code="label-preset",
             )
         title, places = _PRESETS[name]
@@ -260,7 +261,7 @@ class LabelSpace:
         Raises
         ------
         MismatchError
-            Labels that are none of the space (``"labels-unknown"``), codes of another space
+            Labels that are not in the space (``"labels-unknown"``), codes of another space
             (``"label-codes"``).
 
         Examples
@@ -273,7 +274,7 @@ class LabelSpace:
         """
         if isinstance(labels, LabelCodes):
             if labels.names != self.names:
-                raise MismatchError("codes of another label space arrived.", code="label-codes")
+                raise MismatchError("the codes belong to another label space.", code="label-codes")
             return labels
         items: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
         rows = _find_names(items, self.names)
@@ -286,7 +287,7 @@ class LabelSpace:
         wrong = [place for place, row in enumerate(rows) if row < 0]
         if wrong:
             raise MismatchError(
-                f"{len(wrong)} of {len(rows)} labels are none of the label space, the first in row "
+                f"{len(wrong)} of {len(rows)} labels are not in the label space, the first in row "
                 f"{wrong[0]}. Its labels are {listed}.",
                 code="labels-unknown",
             )
@@ -371,7 +372,7 @@ def count_labels(labels: int | LabelSpace) -> int:
     """Return the number of labels of a space, or that number itself, which is 2 or more."""
     size = labels.size if isinstance(labels, LabelSpace) else labels
     if isinstance(size, bool) or not isinstance(size, int) or size < 2:
-        raise InputError("a model tells two labels or more apart.", code="label-count")
+        raise InputError("a model needs two labels or more.", code="label-count")
     return size
 
 
@@ -391,7 +392,7 @@ def are_rows(codes: npt.NDArray[Any], size: int) -> bool:
 
 
 def _find_names(labels: Sequence[Any], names: Sequence[str]) -> list[int]:
-    """Find the row of every label among names; -1 where it is none of them."""
+    """Find the row of every label among names; -1 where it is not one of them."""
     rows = {label_name(name): row for row, name in enumerate(names)}
     return [rows.get(label_name(label), -1) for label in labels]
 
@@ -445,7 +446,7 @@ def _check_coordinates(values: npt.ArrayLike) -> Array:
 
 
 def _may_be_costs(values: npt.ArrayLike) -> bool:
-    """Whether a table may be meant as coordinates or as costs."""
+    """Return whether a table may be meant as coordinates or as costs."""
     try:
         table = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -488,14 +489,13 @@ def _read_tree(tree: Mapping[str, str]) -> tuple[list[str], Array]:
         while (parent := tree.get(path[-1], "")) and len(path) <= len(tree):
             path.append(parent)
         if len(path) > len(tree):
-            raise InputError("the parents of labels go round in a circle.", code="label-tree")
+            raise InputError("the parents of labels form a cycle.", code="label-tree")
         return [*path, ""]
 
     paths = [ancestors(name) for name in leaves]
     if len(leaves) < 2:
         raise InputError(
-            f"{len(leaves)} names of the tree are nobody's parent; a label space has two labels or "
-            "more.",
+            f"{len(leaves)} names of the tree are leaves; a label space has two labels or more.",
             code="label-tree",
         )
     cost = np.zeros((len(leaves), len(leaves)))

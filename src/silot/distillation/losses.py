@@ -69,7 +69,7 @@ def sinkhorn_loss(
     Raises
     ------
     InputError, MismatchError
-        No probabilities, shapes that do not fit, costs that are no metric, options out of range.
+        No probabilities, shapes that do not fit, costs that are not a metric, options out of range.
     SolverError
         Some problem did not converge at this ``epsilon``.
 
@@ -203,8 +203,8 @@ class _Once(torch.autograd.Function):
         ctx: Any, *grads: Tensor
     ) -> tuple[None, None, None]:
         raise InputError(
-            "second derivatives of regularised transport are not known. Use epsilon=None: exact "
-            "transport is linear between its kinks.",
+            "second derivatives of regularised transport are not available. Use "
+            "epsilon=None: exact transport is piecewise linear.",
             code="loss-second",
         )
 
@@ -230,7 +230,7 @@ def _read_costs(space: LabelSpace | npt.ArrayLike, *, metric: bool) -> tuple[Arr
             "costs must be finite, 0 or more, and 0 on the diagonal.", code="cost-values"
         )
     if not cost.any():
-        raise InputError("all costs are 0: nothing to transport.", code="cost-values")
+        raise InputError("all costs are 0, so transport is free.", code="cost-values")
     if metric:
         _check_metric(cost)
     return cost, None
@@ -263,7 +263,7 @@ def _broadcast(
     """Check both sides and give them one shape and dtype."""
     if reduction not in get_args(Reduction):
         raise InputError(
-            f"reduction {reduction!r} is none of {', '.join(get_args(Reduction))}.",
+            f"reduction {reduction!r} is not one of {', '.join(get_args(Reduction))}.",
             code="option-reduction",
         )
     if not _are_tensors(p, q) or dtype is None:
@@ -279,7 +279,7 @@ def _broadcast(
         )
     if p.device != q.device:
         raise MismatchError(
-            f"predictions are on {p.device} and {q.device}. Move one.", code="loss-device"
+            f"predictions are on {p.device} and {q.device}. Move them to one.", code="loss-device"
         )
     _check_simplex(p, "student's")
     _check_simplex(q, "teacher's")

@@ -7,7 +7,6 @@ Needs torch: ``pip install 'silot[torch]'``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +22,9 @@ from silot_transport._check import integer
 
 from ..data.label_names import label_name
 from ..errors import ExtraError, FileError, InputError, MismatchError
+from ..torch import draw_from
 from .labels import LabelSpace, count_labels
-from .modules import convert_floats, draw_from
+from .modules import convert_floats
 from .text import PAD, PAIR, SEPARATOR, Vocabulary, check_texts
 
 
@@ -97,9 +97,7 @@ class BagOfWords(nn.Module):
 
     def encode(self, inputs: Sequence[str]) -> Tensor:
         """Write texts as numbers of words, (B, T)."""
-        return torch.from_numpy(
-            self.vocabulary.encode(inputs, length=max(4, self.length), start=False)
-        )
+        return torch.from_numpy(self.vocabulary.encode(inputs, length=max(4, self.length)))
 
     def forward(self, numbers: Tensor) -> Tensor:
         """Compute logits, (B, L)."""
@@ -121,65 +119,6 @@ class BagOfWords(nn.Module):
         # Other places become padding, whose vector is 0; a text without words has mean 0.
         vectors = self.words(torch.where(words, numbers, PAD))
         return vectors.sum(1) / words.sum(1, keepdim=True).clamp(min=1)
-
-
-class Transformer(nn.Module):
-    r"""Classify texts by a small transformer, which is trained from scratch and reads word order.
-
-    Word vectors and learned places, ``layers`` of self-attention and a feed-forward part with
-    normalisation first (padding is never attended to), read at ``[CLS]`` by a linear map. The
-    word vectors of a pair also say which text they are of and whether the other has that word.
-
-    Parameters
-    ----------
-    vocabulary, labels, dropout, vectors, seed
-        As ``BagOfWords``, which raises the same errors.
-    width, layers, heads
-        Size of the model; ``heads`` divides ``width``, else a ``MismatchError`` is raised.
-    length
-        Numbers read of an input, ``[CLS]`` and ``[SEP]`` included.
-
-    Examples
-    --------
-    >>> model = Transformer(Vocabulary(("good", "bad")), 2, width=8, layers=1, heads=2)
-    >>> model(model.encode(["not good", "bad"])).shape
-    torch.Size([2, 2])
-    """
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        labels: int | LabelSpace,
-        *,
-        width: int = 64,
-        layers: int = 2,
-        heads: int = 4,
-        length: int = 128,
-        dropout: float = 0.1,
-        vectors: npt.ArrayLike | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        count = count_labels(labels)
-        _check_sizes(dropout, width=width, layers=layers, heads=heads, length=length)
-        if width % heads:
-            raise MismatchError(
-                f"{heads} heads do not divide a width of {width}.", code="option-heads"
-            )
-        self.vocabulary, self.length = vocabulary, max(4, length)
-        with draw_from(seed):
-            self.encoder = _Encoder(
-                vocabulary.size, width, layers, heads, self.length, dropout, vectors
-            )
-            self.readout = nn.Linear(width, count)
-
-    def encode(self, inputs: Sequence[str]) -> Tensor:
-        """Write texts as numbers of words after ``[CLS]``, (B, T)."""
-        return torch.from_numpy(self.vocabulary.encode(inputs, length=self.length))
-
-    def forward(self, numbers: Tensor) -> Tensor:
-        """Compute logits, (B, L)."""
-        return self.readout(self.encoder(numbers))
 
 
 class VectorHead(nn.Module):
@@ -411,7 +350,7 @@ def _match_labels(config: Any, labels: int | LabelSpace, count: int) -> list[int
         return None
     if config.num_labels != count:
         raise MismatchError(
-            f"the model tells {config.num_labels} labels apart, not {count}. Give "
+            f"the model has {config.num_labels} labels, not {count}. Give "
             f"new_head=True to replace its last layer, and fit it.",
             code="model-labels",
         )
@@ -487,58 +426,14 @@ class _Words(nn.Module):
         return self.map(self.table(numbers))
 
 
-class _Encoder(nn.Module):
-    """Encode rows of numbers as a vector each, by self-attention, read at the first place.
-
-    A word that is in both texts of a pair is marked, so that attention need not learn first that
-    two words are the same.
-    """
-
-    def __init__(
-        self,
-        size: int,
-        width: int,
-        layers: int,
-        heads: int,
-        length: int,
-        dropout: float,
-        vectors: npt.ArrayLike | None,
-    ) -> None:
-        super().__init__()
-        self.words = _Words(size, width, vectors)
-        self.places = nn.Parameter(torch.randn(length, width) * width**-0.5)
-        # By part of a pair and by being in both texts: 2 x 2 marks, added like places.
-        self.marks = nn.Parameter(torch.randn(4, width) * width**-0.5)
-        self.dropout = nn.Dropout(dropout)
-        # Normalisation first: small transformers then train without a long warm-up.
-        layer = nn.TransformerEncoderLayer(
-            width, heads, 4 * width, dropout, "gelu", batch_first=True, norm_first=True
-        )
-        self.layers = nn.TransformerEncoder(
-            layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False
-        )
-        for parameter in self.layers.parameters():
-            # The layers are copies of one, so that their parameters are drawn again.
-            if parameter.ndim == 2:
-                nn.init.xavier_uniform_(parameter)
-
-    def forward(self, numbers: Tensor) -> Tensor:
-        second, both = _mark_pairs(numbers)
-        # Attention wants words and places at one scale, as in the first transformer.
-        vectors = self.words(numbers) * math.sqrt(self.places.shape[1])
-        vectors = vectors + self.places[: numbers.shape[1]] + self.marks[2 * both + second]
-        vectors = self.layers(self.dropout(vectors), src_key_padding_mask=numbers == PAD)
-        return vectors[:, 0]
-
-
 def _mark_pairs(numbers: Tensor) -> tuple[Tensor, Tensor]:
     """Mark the places of the second text of a pair, and the words that are in both; 0 or 1.
 
     Examples
     --------
-    >>> second, both = _mark_pairs(torch.tensor([[2, 7, 8, 3, 8, 9, 0]]))
+    >>> second, both = _mark_pairs(torch.tensor([[7, 8, 2, 8, 9, 0]]))
     >>> second.tolist(), both.tolist()
-    ([[0, 0, 0, 0, 1, 1, 1]], [[0, 0, 1, 0, 1, 0, 0]])
+    ([[0, 0, 0, 1, 1, 1]], [[0, 1, 0, 1, 0, 0]])
     """
     divider = numbers == SEPARATOR
     second = (divider.cumsum(1) > 0) & ~divider

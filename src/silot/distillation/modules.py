@@ -12,14 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from silot_transport._check import integer
-
-from ..errors import InputError, MismatchError
+from ..errors import InputError, MismatchError, SolverError
 
 Inputs = npt.NDArray[np.float64] | npt.NDArray[np.float32] | Sequence[str]
 
-# torch draws dropout and first parameters from one generator per process.
-_drawing = threading.RLock()
 # A thread that uses or trains a part of a module locks it against all others.
 _locks: WeakKeyDictionary[torch.nn.Module, threading.RLock] = WeakKeyDictionary()
 _locking = threading.Lock()
@@ -49,13 +45,6 @@ def compute_logits(
     """Compute the logits (B, L) of the inputs in ``rows``, where the module's parameters are.
 
     Inputs pass through ``module.encode`` if there is one, else as float32.
-
-    Raises
-    ------
-    InputError
-        Inputs of a module without ``encode`` that are not an array of finite numbers.
-    MismatchError
-        The module returns something else than logits, one row for each input.
     """
     chosen = inputs[rows] if isinstance(inputs, np.ndarray) else [inputs[int(k)] for k in rows]
     encode = getattr(module, "encode", None)
@@ -80,7 +69,7 @@ def convert_floats(values: npt.ArrayLike) -> torch.Tensor:
         array = None
     if array is None or array.ndim == 0:
         raise InputError(
-            "inputs are no array of numbers. This model takes an array of one row per input; a "
+            "inputs are not an array of numbers. This model takes an array of one row per input; a "
             "model of texts has encode().",
             code="input-kind",
         )
@@ -103,9 +92,19 @@ def are_finite(parameters: Iterable[torch.Tensor]) -> bool:
     return all(bool(parameter.isfinite().all()) for parameter in parameters)
 
 
+def check_finite(is_finite: bool, epoch: int) -> None:
+    """Raise ``training-diverged`` where a loss or a parameter of an epoch is not finite."""
+    if not is_finite:
+        raise SolverError(
+            f"the loss or a parameter is not finite in epoch {epoch}. Lower the rate, scale the "
+            "inputs, or look for faulty inputs.",
+            code="training-diverged",
+        )
+
+
 @contextmanager
 def restore_modes(module: torch.nn.Module) -> Generator[None, None, None]:
-    """Lock every part of a module, and put it back to training or evaluation mode at the end.
+    """Lock every part of a module, and restore it to training or evaluation mode at the end.
 
     Of two modules with a common part, used in two threads, one would otherwise run in the mode
     that the other set.
@@ -123,22 +122,6 @@ def restore_modes(module: torch.nn.Module) -> Generator[None, None, None]:
         finally:
             for part, mode in modes:
                 part.training = mode
-
-
-@contextmanager
-def draw_from(seed: int, device: torch.device | None = None) -> Generator[None, None, None]:
-    """Let torch draw from ``seed``, then continue as if nothing had been drawn.
-
-    Blocks of several threads follow one another, for torch's generator belongs to the process.
-    """
-    seed = integer(seed, "seed", "option-seed", least=0, most=2**63 - 1)
-    place = [device.index or 0] if device is not None and device.type == "cuda" else []
-    with _drawing, torch.random.fork_rng(devices=place):
-        # torch.manual_seed would also set the generators of devices that are not in use.
-        torch.default_generator.manual_seed(seed)
-        for index in place:
-            torch.cuda.default_generators[index].manual_seed(seed)
-        yield
 
 
 def parameters_of(module: torch.nn.Module) -> dict[str, npt.NDArray[Any]]:
@@ -165,7 +148,7 @@ def parameters_of(module: torch.nn.Module) -> dict[str, npt.NDArray[Any]]:
 def load_parameters(
     module: torch.nn.Module, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> torch.nn.Module:
-    """Put arrays in place of a module's parameters: all of them, or none where one does not fit.
+    """Replace a module's parameters by arrays: all of them, or none if one does not fit.
 
     Parameters
     ----------
@@ -199,8 +182,8 @@ def load_parameters(
     if set(own) != set(arrays):
         missing, more = len(set(own) - set(arrays)), len(set(arrays) - set(own))
         raise MismatchError(
-            f"these are parameters of another model: {missing} are missing and {more} are not "
-            f"known. Build the module as it was when they were taken.",
+            f"these are parameters of another model: {missing} are missing and {more} are "
+            "unknown. Build the module as it was when they were saved.",
             code="parameters-names",
         )
     values = {name: np.asarray(arrays[name]) for name in own}

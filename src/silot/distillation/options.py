@@ -12,9 +12,9 @@ from silot_transport._check import real
 
 from ..distances.shared_options import switch
 from ..errors import InputError
-from ..options import Check, Options, anything, count, none_or, number, option, seed, word
+from ..options import Check, Options, anything, count, none_or, number, option, seed, truth, word
 from ..privacy.accounting import mu_of
-from .weights import Weights, check_cap
+from .weights import VALIDATED, Weights, check_cap
 
 Loss = Literal["sinkhorn", "entropy"]
 
@@ -37,18 +37,19 @@ class Fit(Options):
 
     name = "fit"
 
-    epochs: int = option("Times every input is seen.", count(), default=5, code="option-fit")
+    epochs: int = option("Number of passes over all inputs.", count(), default=5, code="option-fit")
     rate: float = option(
         "Largest learning rate. 1e-3 suits models from scratch; 2e-5 to 5e-5 pretrained ones.",
         number(above=0),
         default=1e-3,
         code="option-fit",
     )
-    batch: int = option("Inputs of a step.", count(), default=32, code="option-fit")
+    batch: int = option("Number of inputs in one step.", count(), default=32, code="option-fit")
     decay: float = option("Weight decay.", number(least=0), default=0.01, code="option-fit")
     balanced: bool = switch("Whether every label counts the same, however rare.", code="option-fit")
     seed: int = option(
-        "Order of inputs and dropout. Same seed, same result on one machine.",
+        "Seed of the order of inputs and of dropout. The same seed gives the same "
+        "result on one machine.",
         seed(),
         default=0,
         flag=False,
@@ -60,10 +61,12 @@ class Training(Options):
 
     name = "train"
 
-    loss: Loss = option(
-        '``"sinkhorn"`` (transport of labels) or ``"entropy"`` (Kullback-Leibler).',
-        word(*get_args(Loss)),
-        default="sinkhorn",
+    loss: Loss | None = option(
+        '``"sinkhorn"`` (transport of labels) or ``"entropy"`` (Kullback-Leibler). By default '
+        "``validation`` chooses, also among values of ``epsilon``; without it ``sinkhorn``.",
+        none_or(word(*get_args(Loss))),
+        default=None,
+        brief="sinkhorn or entropy. Default: as validation records choose, or sinkhorn.",
     )
     epsilon: float | None = option(
         "Regularisation of the Sinkhorn loss, in the unit of the coordinates; ``None`` for exact "
@@ -75,9 +78,9 @@ class Training(Options):
     rate: float = option(
         "Learning rate of AdamW.", Check(_rate, float, "float, above 0"), default=1e-3
     )
-    batch: int = option("Inputs of a step.", count(), default=64)
+    batch: int = option("Number of inputs in one step.", count(), default=64)
     seed: int = option(
-        "Seed of the order of inputs, of dropout, and of noise that is made.", seed(), default=0
+        "Seed of the order of inputs, of dropout, and of noise inputs.", seed(), default=0
     )
 
     def fit(self) -> None:
@@ -87,42 +90,52 @@ class Training(Options):
 
 
 class Weighing(Options):
-    """What teachers count for, and whether the model as it was is one of them."""
+    """Options of the weights of teachers, and whether the earlier model is one of them."""
 
-    weights: Weights = option(
-        'Of a teacher for an input: ``"confidence"``, the Euclidean distance of its prediction '
+    weights: Weights | Literal["validation"] | None = option(
+        'Weight of a teacher for an input: ``"confidence"``, the Euclidean distance of its '
+        "prediction "
         'from its mean prediction over noise; ``"uniform-distance"``, that from the uniform '
-        'distribution; ``"uniform"``; ``"size"`` of its training records.',
-        word(*get_args(Weights)),
-        default="confidence",
+        'distribution; ``"uniform"``; ``"size"`` of its training records; ``"validation"``, the '
+        "constant weights that are best on ``validation``. By default ``validation`` chooses; "
+        "without it ``confidence``.",
+        none_or(word(*get_args(Weights), VALIDATED)),
+        default=None,
+        brief="How teachers are weighted. Default: as validation records choose, or confidence.",
     )
     weight_cap: float | None = option(
-        "How many times its even share, 1 / K, a teacher may count at most in the mean over the "
-        "inputs: where one counts for more, all weights are mixed with even ones as far as it "
-        "takes. ``None``, as in the paper, does not limit.",
+        "Largest weight of a teacher in the mean over the inputs, in multiples of "
+        "the equal share 1 / K. If a weight is larger, all weights are mixed with "
+        "equal weights until it is not. ``None``, as in the paper, sets no limit.",
         none_or(Check(lambda value, *_: check_cap(value), float, "float, 1 or more")),
         default=1.5,
         code="option-cap",
     )
-    robust: bool = switch(
-        "Whether only the closest majority of the teachers counts (``distillation.majority``): "
-        "fewer than half of them can then lie. The model as it was is one of them where there is "
-        "``memory``."
+    robust: bool | None = option(
+        "Whether only the closest majority of the teachers counts (``distillation.majority``), so "
+        "that fewer than half of them may be dishonest. With ``memory``, the earlier model is one "
+        "of the teachers. By default ``validation`` chooses; without it all teachers count.",
+        none_or(truth()),
+        default=None,
+        brief="Use only the majority of teachers that agree most. Default: as validation "
+        "records choose, or no.",
     )
     noise: npt.ArrayLike | Sequence[str] | int | None = option(
-        'For ``"confidence"``: inputs that mean nothing, or how many to make (2000). Records are '
-        "drawn from a Gaussian with the transfer set's mean and deviation of every feature, texts "
-        "of 200 words from the words of the transfer set, in pairs where its texts are.",
+        'For ``"confidence"``: random inputs without meaning, or their number '
+        "(2000). Records are drawn from a Gaussian with the mean and standard "
+        "deviation of every feature of the transfer set; texts have 200 random words "
+        "of the transfer set, and come in pairs if its texts do.",
         anything("inputs, int, or None"),
         default=None,
     )
     memory: bool = switch(
-        "Learn without forgetting: the model's own predictions, as it was, are those of one more "
-        'teacher, ``"global"``. Its bias is that over the same noise.',
+        "Learn without forgetting: the model as it was before training is one more "
+        'teacher, ``"global"``. Its bias is computed over the same noise.',
         default=True,
     )
     memory_size: int | None = option(
-        "Its size then, for weights by size. By default the mean of the teachers'.",
+        'Number of records of the teacher ``"global"``, for weights by size. By default the mean '
+        "of the other teachers.",
         none_or(count(1, 1 << 62)),
         default=None,
         code="option-size",
@@ -132,9 +145,9 @@ class Weighing(Options):
         super().fit()
         if self.memory_size is not None and not self.memory:
             raise InputError("memory_size is for memory=True. Leave it out.", code="option-size")
-        if self.noise is not None and self.weights != "confidence":
+        if self.noise is not None and self.weights not in (None, "confidence"):
             raise InputError(
-                f"weights={self.weights!r} has no use for noise. Leave it out.",
+                f"weights={self.weights!r} does not use noise. Leave noise out.",
                 code="option-noise",
             )
 
@@ -145,45 +158,46 @@ class Weighing(Options):
 
 
 class Asking(Options):
-    """What teachers are asked, and how many have to answer."""
+    """Options of the questions to teachers, and how many must answer."""
 
     temperature: float = option(
-        "Predictions become :math:`h^{1/T}`, normalised, at the teacher; with ``privacy_epsilon`` "
-        "here, after the noise, and not together with ``noise``.",
+        "Temperature T: a teacher's predictions h become :math:`h^{1/T}`, "
+        "normalized. With ``privacy_epsilon`` the coordinator does this, after the "
+        "noise, and ``noise`` cannot be used.",
         number(above=0),
         default=1.0,
     )
     decimals: int | None = option(
-        "Predictions are rounded to so many decimals at the teacher, summing to 1; ``None`` does "
-        "not round.",
+        "Number of decimals to which each teacher rounds its predictions, which "
+        "still sum to 1. ``None``: no rounding.",
         none_or(count(0, 12)),
         default=None,
     )
     privacy_epsilon: float | None = option(
-        "Ask for predictions with Gaussian noise instead, charged to the teachers' ledgers: all "
-        "answers of a teacher together are private for its training records. Sizes are not told "
-        "then.",
+        "Request predictions with Gaussian noise, charged to the teachers' ledgers: "
+        "all answers of a teacher together are differentially private for its "
+        "training records. Sizes are not sent then.",
         Check(lambda value, *_: value, float, "float, above 0, or None"),
         default=None,
     )
     privacy_delta: float = option(
-        "Chance that the privacy budget is exceeded.",
+        "Probability that the privacy budget is exceeded.",
         Check(lambda value, *_: value, float, "float, between 0 and 1"),
         default=1e-5,
     )
     shared: bool = switch(
-        "Teachers have the transfer set, and questions carry places in it: nothing else is sent. "
-        "A teacher that has another one is excluded."
+        "Teachers have the transfer set, and questions send only positions in it. "
+        "A teacher with another transfer set is excluded."
     )
     question_batch: int | None = option(
-        "Inputs of one question; 256, or 4096 with ``privacy_epsilon``. No more than teachers "
-        "take.",
+        "Number of inputs in one question. Default: 256, or 4096 with "
+        "``privacy_epsilon``. At most what teachers accept.",
         none_or(count()),
         default=None,
         code="option-batch",
     )
     min_teachers: int = option(
-        "Fewest teachers to go on with.", count(), default=1, code="option-teachers"
+        "Fewest teachers that must answer.", count(), default=1, code="option-teachers"
     )
 
     def fit(self) -> None:
@@ -219,5 +233,5 @@ class Asking(Options):
 
     @property
     def noise_at_once(self) -> int:
-        """Most inputs of noise where their mean is told with noise."""
+        """Most inputs of noise where their mean is sent with noise."""
         return max(self.inputs_at_once, _PRIVATE_BATCH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ from .questions import (
 )
 from .result import Predictions
 
+if TYPE_CHECKING:
+    from ..keywords import AskingKeywords
+
 # Part of the privacy budget (of its square) that the bias gets: it is one prediction beside many.
 _BIAS_SHARE, _FEWEST_LABELS = 0.1, 2
 # Noise above which a probability of a label tells next to nothing.
@@ -53,40 +56,20 @@ def distill(
     labels: LabelSpace | int,
     noise: npt.ArrayLike | Sequence[str] | None = None,
     sizes: bool = False,
-    **options: Any,
+    **options: Unpack[AskingKeywords],
 ) -> Protocol[Predictions]:
     r"""Build the protocol that asks every teacher once for its predictions of a transfer set.
 
     Teachers say what they are, then predict the transfer set and noise, batch by batch, all at the
-    same time. The noise is hidden among the inputs: questions do not say which is which. Every
-    answer is checked: its shape, that it is finite, that its rows are probabilities to 1e-6. A
-    teacher that fails, refuses, is too slow or answers anything else is excluded from the run,
-    with the code of the reason.
+    same time. Every answer is checked: its shape, that it is finite, that its rows are
+    probabilities to 1e-6. A teacher that fails, refuses, is too slow or answers anything else is
+    excluded from the run, with the code of the reason; one that names other labels than those of a
+    ``LabelSpace``, too, and with ``sizes`` one that does not report its size.
 
-    Parameters
-    ----------
-    teachers
-        Names.
-    inputs
-        The transfer set: records (n, d), or n texts. Teachers see it.
-    how
-        The options below as one object, in place of them.
-    labels
-        The labels, or how many. A teacher that names other labels than a ``LabelSpace`` with
-        names is excluded.
-    noise
-        Inputs that mean nothing, for the bias: the mean prediction over them. Without them there
-        are no biases. They are shuffled among ``inputs``; but have questions of their own, so that
-        a teacher recognises them, with ``shared`` and with ``privacy_epsilon``: then one question
-        of at most 4096 inputs, or ``question_batch`` where that is more.
-    sizes
-        Exclude teachers that do not report their size. Not with ``privacy_epsilon``.
-
-    Returns
-    -------
-    Protocol[Predictions]
-        Discloses at level record, with ``privacy_epsilon`` at level private. The result does
-        not depend on the order of ``teachers``.
+    Noise is inputs that mean nothing, for the bias: the mean prediction over them. They are hidden
+    among ``inputs``, and questions do not say which is which; but they have questions of their own,
+    so that a teacher recognises them, with ``shared`` and with ``privacy_epsilon``: then one
+    question of at most 4096 inputs, or ``question_batch`` where that is more.
 
     Raises
     ------
@@ -101,19 +84,6 @@ def distill(
     probability is :math:`\sqrt n\, (\sqrt 2 / m + \sqrt L / R) / \mu` for n inputs, a teacher of
     m parts, L labels and counting in steps of 1 / R with R = 2**20: it drowns a single model's
     predictions, and it needs many parts or few inputs.
-
-    Examples
-    --------
-    >>> from silot.federation import LocalFederation
-    >>> from silot.distillation.teacher import Teacher
-    >>> def right(x):
-    ...     return np.stack([x[:, 0] < 0, x[:, 0] >= 0], axis=1).astype(float)
-    >>> def broken(x):
-    ...     return np.full((len(x), 2), np.nan)
-    >>> fed = LocalFederation({"a": Teacher(right), "b": Teacher(broken)})
-    >>> predictions = fed.run(distill(["a", "b"], [[-1.0], [2.0]], labels=2))
-    >>> predictions.outputs.tolist(), predictions.excluded
-    ([[[1.0, 0.0], [0.0, 1.0]]], {'b': 'prediction-nan'})
     """
     how = Asking.of(how, options)
     if isinstance(teachers, str):
@@ -190,7 +160,7 @@ class _Poll:
         integer(how.min_teachers, "min_teachers", "option-teachers", most=max(len(self.names), 1))
         if how.private and self.sizes:
             raise InputError(
-                "sizes are exact, and with privacy_epsilon teachers tell nothing exact. Take "
+                "sizes are exact, but with privacy_epsilon teachers send nothing exact. Use "
                 "weights other than 'size', or leave privacy_epsilon out.",
                 code="option-sizes",
             )
@@ -198,13 +168,13 @@ class _Poll:
             # The mean of scaled predictions is not the scaled mean, and only that could be had.
             raise InputError(
                 f"temperature is {how.temperature:g}: with privacy_epsilon the bias cannot be "
-                "brought to it. Take temperature=1, or weights that need no noise.",
+                "adjusted to it. Take temperature=1, or weights that need no noise.",
                 code="option-temperature",
             )
         if how.private and self.noise_count > how.noise_at_once:
             raise InputError(
                 f"there are {self.noise_count} noise inputs. Give at most {how.noise_at_once} "
-                "noise inputs with privacy_epsilon: their mean is asked for in one question.",
+                "noise inputs with privacy_epsilon, because one question requests their mean.",
                 code="option-noise",
             )
 
@@ -287,7 +257,7 @@ class _Poll:
         needed = self.how.min_teachers
         if len(self.answering) < needed:
             raise HolderError(
-                f"{len(self.answering)} teachers are left and {needed} are needed. "
+                f"{len(self.answering)} teachers answered, but {needed} are needed. "
                 f"{' '.join(self._reasons())}",
                 code="teachers-few",
             )
@@ -394,8 +364,8 @@ class _Poll:
         drowned = [name for name in names if self.deviations.get(name, 0.0) > _DROWNED]
         if drowned:
             sentences.append(
-                f"The noise drowns the predictions of {', '.join(drowned)}: it needs teachers of "
-                "more parts, fewer inputs, or a larger privacy_epsilon."
+                f"The noise is larger than the predictions of {', '.join(drowned)}: use teachers "
+                "of more parts, fewer inputs, or a larger privacy_epsilon."
             )
         return " ".join(sentences)
 
@@ -423,7 +393,7 @@ def _read_count(answer: Answer, name: str) -> int | None:
 
 def _malformed(what: str) -> WireError:
     return WireError(
-        f"the teacher's description has no {what}. The teacher runs other code, or a broken one.",
+        f"the teacher's description has no {what}. The teacher runs other or faulty code.",
         code="answer-malformed",
     )
 

@@ -78,7 +78,7 @@ def check_inputs(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise InputError(
-            "a text holds half a surrogate pair, which no encoding has.", code="inputs-texts"
+            "a text contains an invalid character (half a surrogate pair).", code="inputs-texts"
         ) from None
     return texts
 
@@ -107,7 +107,7 @@ def decode_texts(field: Text) -> list[str]:
 
 def _fail_texts(why: str) -> WireError:
     return WireError(
-        f"the texts are no JSON list of texts ({why}). Install the same silot on both sides.",
+        f"the texts are not a JSON list of texts ({why}). Install the same silot on both sides.",
         code="question-fields",
     )
 
@@ -228,7 +228,7 @@ class _OfInputs:
         if len(inputs) > most:
             raise _too_many(most)
         if isinstance(inputs, np.ndarray) and (inputs.ndim != 2 or not np.isfinite(inputs).all()):
-            raise _wrong("the records are no finite matrix.")
+            raise _wrong("the records are not a finite matrix.")
         if not len(inputs):
             raise _wrong("there are no inputs.")
         return inputs
@@ -239,7 +239,7 @@ class _OfInputs:
         if self.shared != digest:
             raise MismatchError("the transfer set is another one.", code="inputs-mismatch")
         if self.indices.ndim != 1:
-            raise _wrong("indices are no vector.")
+            raise _wrong("indices are not a vector.")
         if len(self.indices) > most:
             raise _too_many(most)
         if (self.indices < 0).any() or (self.indices >= len(own)).any():
@@ -362,7 +362,7 @@ def _wrong(message: str) -> WireError:
 
 def _too_many(most: int) -> InputError:
     return InputError(
-        f"more inputs than one question may bring, {most}. Ask in smaller batches.",
+        f"more inputs than one question may have, {most}. Use smaller batches.",
         code="batch-large",
     )
 

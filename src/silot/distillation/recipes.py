@@ -9,20 +9,19 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from ..data.checkpoint import write_arrays
 from ..data.foreign import guard, parse_json, read_npz
 from ..errors import FileError, InputError, MismatchError
-from .checkpoint import write_arrays
 from .labels import LabelSpace
-from .models import BagOfWords, Transformer, VectorHead, pretrained
+from .models import BagOfWords, VectorHead, pretrained
 from .modules import load_parameters, parameters_of
 from .text import Vocabulary
 
-Kind = Literal["vectors", "bag", "transformer", "pretrained"]
+Kind = Literal["vectors", "bag", "pretrained"]
 
 _BUILDERS: dict[str, Any] = {
     "vectors": VectorHead,
     "bag": BagOfWords,
-    "transformer": Transformer,
     "pretrained": pretrained,
 }
 _RECIPE, _PARAMETER = "recipe", "parameter."
@@ -47,24 +46,23 @@ class Recipe:
     """
 
     kind: Kind
-    """``"vectors"`` (``VectorHead``), ``"bag"`` (``BagOfWords``), ``"transformer"`` or
-    ``"pretrained"``."""
+    """``"vectors"`` (``VectorHead``), ``"bag"`` (``BagOfWords``) or ``"pretrained"``."""
     labels: LabelSpace
     """The labels."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Other arguments of its constructor, as plain values."""
     vocabulary: Vocabulary | None = field(default=None, repr=False)
-    """Its words, for ``"bag"`` and ``"transformer"``."""
+    """Its words, for ``"bag"``."""
 
     def __post_init__(self) -> None:
         if self.kind not in _BUILDERS:
             raise InputError(
-                f"{self.kind!r} is no kind of model; give one of {', '.join(get_args(Kind))}.",
+                f"{self.kind!r} is not a kind of model; give one of {', '.join(get_args(Kind))}.",
                 code="model-kind",
             )
-        if (self.vocabulary is not None) != (self.kind in ("bag", "transformer")):
+        if (self.vocabulary is not None) != (self.kind == "bag"):
             raise InputError(
-                "a bag of words and a transformer have a vocabulary, other models have none.",
+                "a bag of words has a vocabulary, other models have none.",
                 code="model-vocabulary",
             )
 
@@ -92,7 +90,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
-        """Read what ``to_dict`` wrote, or raise an ``InputError`` where it is no recipe."""
+        """Read what ``to_dict`` wrote, or raise an ``InputError`` where it is not a recipe."""
         if set(values) != {"kind", "labels", "options", "vocabulary"}:
             raise InputError(
                 "a recipe has kind, labels, options and vocabulary.", code="model-fields"
@@ -137,9 +135,7 @@ def save_model(path: str | Path, module: torch.nn.Module, recipe: Recipe) -> Non
     write_arrays(Path(path), parameters_of(module), _PARAMETER, _RECIPE, recipe.to_dict())
 
 
-def load_model(
-    path: str | Path, recipe: Recipe | None = None, *, seed: int = 0
-) -> tuple[torch.nn.Module, Recipe]:
+def load_model(path: str | Path, recipe: Recipe | None = None) -> tuple[torch.nn.Module, Recipe]:
     """Read a model that ``save_model`` wrote, or the parameters of one.
 
     Parameters
@@ -149,8 +145,6 @@ def load_model(
         needs ``recipe``.
     recipe
         How to build the model, where the file does not say.
-    seed
-        Of parameters that the file replaces anyway; of no effect.
 
     Returns
     -------
@@ -188,7 +182,7 @@ def load_model(
 
         def fail(why: str) -> FileError:
             return FileError(
-                f"{file.name} does not say how its model is built ({why}). Save it anew.",
+                f"{file.name} does not say how its model is built ({why}). Save it again.",
                 code="file-unreadable",
             )
 
@@ -196,15 +190,14 @@ def load_model(
             own = Recipe.from_dict(parse_json(document.tobytes(), fail))
         if recipe is not None and replace(recipe, labels=own.labels) != own:
             raise MismatchError(
-                f"{file.name} says how its model is built, and it is another one. Leave the "
-                "description of the model out.",
+                f"{file.name} describes another model. Leave your description of the model out.",
                 code="model-recipe",
             )
         recipe = own
         arrays = {name.removeprefix(_PARAMETER): array for name, array in arrays.items()}
     if recipe is None:
         raise InputError(
-            f"{file.name} holds parameters and does not say of what model. Describe the model.",
+            f"{file.name} holds parameters but does not say of which model. Describe the model.",
             code="model-recipe",
         )
-    return load_parameters(recipe.build(seed), arrays), recipe
+    return load_parameters(recipe.build(), arrays), recipe

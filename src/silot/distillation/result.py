@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..federation.result import Array, Billed, finite, finite_rows
+from ..data.files import write_whole
+from ..distances.result import fields_by_name
+from ..federation.result import Array, RunResult, plain
 
 if TYPE_CHECKING:
     from . import LabelSpace
     from .scores import Scores
 
-_VARIANTS = {"confidence": "E", "uniform": "A", "size": "D", "uniform-distance": "U"}
+_VARIANTS = {
+    "confidence": "E", "uniform": "A", "size": "D", "uniform-distance": "U", "validation": "V"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Predictions(Billed):
+class Predictions(RunResult):
     """What every teacher says of a transfer set."""
 
     view: ClassVar = "view:predictions"
@@ -39,27 +46,54 @@ class Predictions(Billed):
     status: str = ""
     """The same in words."""
 
+    @property
+    def value(self) -> None:
+        """Nothing: predictions are arrays."""
+        return None
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the predictions themselves."""
+        _, inputs, labels = self.outputs.shape
         return {
-            "names": list(self.names),
-            "inputs": self.outputs.shape[1],
-            "labels": self.outputs.shape[2],
-            "biases": None if self.biases is None else finite_rows(self.biases),
-            "sizes": dict(self.sizes),
-            "noise": dict(self.noise),
-            "excluded": dict(self.excluded),
-            "status": self.status,
-            **self._bill_dict(),
+            **fields_by_name(self, "names", "biases", "sizes", "noise", "excluded", "status"),
+            "inputs": inputs,
+            "labels": labels,
+            **self._cost_dict(),
         }
 
 
+@dataclass(frozen=True)
+class Trial:
+    """How good a model is on validation records."""
+
+    what: str
+    """A teacher, a mixture of them, or a student."""
+    name: str
+    score: float
+    """Mean halved Brier score: 0 is best, 1 is worst."""
+    accuracy: float
+    errors: Array = field(repr=False)
+    """The score of every record, (m,)."""
+
+    @classmethod
+    def of(cls, what: str, name: str, outputs: Array, codes: npt.NDArray[np.int64]) -> Trial:
+        """Score predictions (m, L)."""
+        off = outputs - np.eye(outputs.shape[1])[codes]
+        errors = (off**2).sum(axis=1) / 2.0
+        right = float((outputs.argmax(axis=1) == codes).mean())
+        return cls(what, name, float(errors.mean()), right, errors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but single records."""
+        return fields_by_name(self, "what", "name", "score", "accuracy")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Distillation(Billed):
+class Distillation(RunResult):
     """A model that learnt from teachers' predictions, and how that went.
 
-    The bill is that of asking the teachers. Where predictions came from a checkpoint it is the
-    bill of the run that asked; there is no transcript then.
+    The cost is that of asking the teachers. Where predictions came from a checkpoint it is the
+    cost of the run that asked; there is no transcript then.
 
     Attributes
     ----------
@@ -79,11 +113,13 @@ class Distillation(Billed):
     biases
         Shape (K, L): mean predictions over noise; ``None`` when the weights do not need them.
     sizes
-        Training records by teacher, as used or told; ``None`` where unknown.
+        Training records by teacher, as used or sent; ``None`` where unknown.
     noise
         Standard deviation of the noise in every probability, by teacher; empty without noise.
     before, after
         Scores on test sets by name, of the model as it was and as it is.
+    trials
+        Scores on validation records of teachers, mixtures and students; empty without any.
     options
         Loss, weights, epochs and so on, as used.
     resumed
@@ -107,6 +143,7 @@ class Distillation(Billed):
     noise: Mapping[str, float]
     before: Mapping[str, Scores] = field(repr=False)
     after: Mapping[str, Scores] = field(repr=False)
+    trials: tuple[Trial, ...] = field(default=(), repr=False)
     options: Mapping[str, Any]
     resumed: int
     excluded: Mapping[str, str]
@@ -125,38 +162,46 @@ class Distillation(Billed):
         kept = ", of a closest majority" if self.options.get("robust") else ""
         return f"{name}-{_VARIANTS[weights]}: {meaning}, weights by {weights}{kept}"
 
-    def probabilities(self, inputs: npt.ArrayLike | Sequence[str]) -> Array:
+    def predict_proba(self, inputs: npt.ArrayLike | Sequence[str]) -> Array:
         """Predict probabilities of the labels, (n, L), for records or texts."""
         return self.predictor(inputs)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the parameters of the model to an ``.npz``, for its owner's eyes only.
+
+        ``silot.distillation.load_parameters`` puts them into a module of the same layers, and
+        ``silot.distillation.recipes.load_model`` reads them with how the model is built.
+        """
+        # Slow to import.
+        from .modules import parameters_of
+
+        file = io.BytesIO()
+        parameters: dict[str, Any] = parameters_of(self.model)
+        np.savez(file, **parameters)
+        write_whole(Path(path), file.getvalue(), private=True)
+
     def predict(self, inputs: npt.ArrayLike | Sequence[str]) -> npt.NDArray[np.str_]:
         """Predict the most probable label of records or texts, by name, (n,)."""
-        return np.array(self.space.names)[self.probabilities(inputs).argmax(axis=1)]
+        return np.array(self.space.names)[self.predict_proba(inputs).argmax(axis=1)]
+
+    @property
+    def value(self) -> dict[str, float]:
+        """The accuracy on each set of test records."""
+        return {name: scores.accuracy for name, scores in self.after.items()}
 
     def to_dict(self) -> dict[str, Any]:
+        names = (
+            "teachers", "losses", "by_teacher", "biases", "sizes", "noise", "before", "after",
+            "trials", "options", "resumed", "excluded", "status",
+        )  # fmt: skip
         return {
-            "teachers": list(self.teachers),
+            **fields_by_name(self, *names),
             "labels": self.space.to_dict(),
-            "losses": [finite(float(value)) for value in self.losses],
-            "by_teacher": finite_rows(self.by_teacher),
             "weights": {
-                name: {
-                    "mean": float(row.mean()),
-                    "least": float(row.min()),
-                    "most": float(row.max()),
-                }
+                name: plain({"mean": row.mean(), "least": row.min(), "most": row.max()})
                 for name, row in zip(self.teachers, self.weights, strict=True)
             },
-            "biases": None if self.biases is None else finite_rows(self.biases),
-            "sizes": dict(self.sizes),
-            "noise": dict(self.noise),
-            "before": {name: scores.to_dict() for name, scores in self.before.items()},
-            "after": {name: scores.to_dict() for name, scores in self.after.items()},
-            "options": dict(self.options),
-            "resumed": self.resumed,
-            "excluded": dict(self.excluded),
-            "status": self.status,
-            **self._bill_dict(),
+            **self._cost_dict(),
         }
 
     def __repr__(self) -> str:

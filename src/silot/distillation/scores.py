@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..distances.result import fields_by_name
 from ..errors import InputError, MismatchError
+from ..federation.result import plain
 from .labels import LabelSpace, are_probabilities, are_rows
 
 Array = npt.NDArray[np.float64]
@@ -44,10 +45,7 @@ class ClassScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON."""
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in vars(self).items()
-        }
+        return plain(vars(self))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,11 +73,8 @@ class Scores:
 
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON."""
-        return {
-            **fields_by_name(self, "records", "accuracy", "macro_f1", "semantic_distance"),
-            "per_class": [own.to_dict() for own in self.per_class],
-            "confusion": self.confusion.tolist(),
-        }
+        names = ("records", "accuracy", "macro_f1", "semantic_distance", "per_class", "confusion")
+        return fields_by_name(self, *names)
 
 
 def scores(probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace) -> Scores:

@@ -64,8 +64,8 @@ class Teacher(Party):
         refused what. It belongs to the training records: give all teachers trained on the same
         records the same.
     parts
-        ``predict`` is the mean of so many models, each trained on its own part of the records,
-        where a record's part depends on no other record. Noise is so many times smaller. A
+        ``predict`` is the mean of this many models, each trained on its own part of the records,
+        where a record's part depends on no other record. Noise is this many times smaller. A
         function that takes this mean itself must never fail and return probabilities whatever
         one of the models does; give the models one by one, and the teacher sees to that.
     inputs
@@ -78,7 +78,7 @@ class Teacher(Party):
     Attributes
     ----------
     replaced
-        Number of predictions that were no probabilities in questions for noisy ones, all those of
+        Number of predictions that were not probabilities in questions for noisy ones, all those of
         a question where the model raised. They counted as uniform, for a failure would disclose
         something about the records without noise. Above 0 the model is broken, or inputs were of
         a kind that it does not take. Elsewhere such a prediction is a failure.

@@ -28,9 +28,9 @@ Codes = npt.NDArray[np.int64]
 PAIR = "\t"
 """What stands between the two texts of a pair."""
 
-PAD, UNKNOWN, START, SEPARATOR = range(4)
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
-"""Names of the first four numbers of every vocabulary."""
+PAD, UNKNOWN, SEPARATOR = range(3)
+SPECIAL = ("[PAD]", "[UNK]", "[SEP]")
+"""Names of the first three numbers of every vocabulary."""
 
 # Words with their inner apostrophes, numbers, and every other mark by itself.
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*|[^\w\s]|_")
@@ -49,10 +49,10 @@ def tokens(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    r"""Words and their numbers; words it does not have share ``buckets`` numbers by their hash.
+    r"""Words and their numbers; unknown words share ``buckets`` numbers by their hash.
 
-    Numbers 0 to 3 are ``[PAD]``, ``[UNK]``, ``[CLS]`` and ``[SEP]``, then come the words, then
-    the buckets. The hash is CRC-32: the same in every process and on every machine.
+    Numbers 0 to 2 are ``[PAD]``, ``[UNK]`` and ``[SEP]``, then come the words, then the buckets.
+    The hash is CRC-32: the same in every process and on every machine.
 
     Parameters
     ----------
@@ -65,15 +65,15 @@ class Vocabulary:
     Raises
     ------
     InputError
-        Words that are no tokens, or appear twice; a negative number of buckets.
+        Words that are not tokens, or appear twice; a negative number of buckets.
 
     Examples
     --------
     >>> vocabulary = Vocabulary(("good", "bad"), buckets=2)
     >>> vocabulary.size
-    8
-    >>> vocabulary.encode(["Bad, good", "good"], start=False).tolist()
-    [[5, 6, 4], [4, 0, 0]]
+    7
+    >>> vocabulary.encode(["Bad, good", "good"]).tolist()
+    [[4, 5, 3], [3, 0, 0]]
     """
 
     words: tuple[str, ...]
@@ -86,7 +86,7 @@ class Vocabulary:
         wrong = [i for i, word in enumerate(self.words) if tokens(word) != [word]]
         if wrong:
             raise InputError(
-                f"{len(wrong)} words are no lower-case tokens, first word {wrong[0]}. "
+                f"{len(wrong)} words are not lower-case tokens, first word {wrong[0]}. "
                 f"Build the vocabulary from texts, or pass words through tokens().",
                 code="vocabulary-words",
             )
@@ -132,7 +132,7 @@ class Vocabulary:
         Examples
         --------
         >>> Vocabulary(("good",), buckets=0).number("good"), Vocabulary((), 0).number("good")
-        (4, 1)
+        (3, 1)
         """
         if token in self._numbers:
             return self._numbers[token]
@@ -142,7 +142,7 @@ class Vocabulary:
         mixed = crc32(token.encode("utf-8", "surrogatepass"))
         return len(SPECIAL) + len(self.words) + mixed % self.buckets
 
-    def encode(self, texts: Sequence[str], *, length: int = 128, start: bool = True) -> Codes:
+    def encode(self, texts: Sequence[str], *, length: int = 128) -> Codes:
         r"""Write texts as rows of numbers, padded to the longest of them.
 
         Parameters
@@ -151,8 +151,6 @@ class Vocabulary:
             n texts; in a pair the tab becomes ``[SEP]``.
         length
             Numbers at most; what is too long loses its end, of a pair the longer text first.
-        start
-            Whether every row starts with ``[CLS]``.
 
         Returns
         -------
@@ -167,11 +165,11 @@ class Vocabulary:
         Examples
         --------
         >>> Vocabulary(("a", "b"), 0).encode(["a\tb", "b"]).tolist()
-        [[2, 4, 3, 5], [2, 5, 0, 0]]
+        [[3, 2, 4], [4, 0, 0]]
         """
         if length < 4:
             raise InputError("length must be 4 or more.", code="option-length")
-        rows = [self._encode_one(text, length - start, start) for text in check_texts(texts)]
+        rows = [self._encode_one(text, length) for text in check_texts(texts)]
         table = np.full((len(rows), max(map(len, rows), default=1) or 1), PAD, dtype=np.int64)
         for row, numbers in zip(table, rows, strict=True):
             row[: len(numbers)] = numbers
@@ -191,7 +189,7 @@ class Vocabulary:
         -------
         ndarray
             Shape (size, d), float32; NaN in rows no word has a vector for. What ``BagOfWords``
-            and ``Transformer`` take as ``vectors``.
+            takes as ``vectors``.
 
         Raises
         ------
@@ -200,7 +198,7 @@ class Vocabulary:
 
         Examples
         --------
-        >>> Vocabulary(("a", "b"), 0).vectors(["b"], [[1.0, 2.0]])[4:]
+        >>> Vocabulary(("a", "b"), 0).vectors(["b"], [[1.0, 2.0]])[3:]
         array([[nan, nan],
                [ 1.,  2.]], dtype=float32)
         """
@@ -229,7 +227,7 @@ class Vocabulary:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Vocabulary:
-        """Read what ``to_dict`` wrote, or raise an ``InputError`` where it is no vocabulary."""
+        """Read what ``to_dict`` wrote, or raise an ``InputError`` where it is not a vocabulary."""
         if set(values) != {"words", "buckets"} or not isinstance(values["words"], list | tuple):
             raise InputError("a vocabulary has words and buckets.", code="vocabulary-fields")
         return cls(tuple(values["words"]), values["buckets"])
@@ -238,7 +236,7 @@ class Vocabulary:
     def _numbers(self) -> dict[str, int]:
         return {word: len(SPECIAL) + i for i, word in enumerate(self.words)}
 
-    def _encode_one(self, text: str, room: int, start: bool) -> list[int]:
+    def _encode_one(self, text: str, room: int) -> list[int]:
         parts = [[self.number(token) for token in tokens(part)] for part in text.split(PAIR)]
         over = sum(map(len, parts)) + len(parts) - 1 - room
         while over > 0 and (longest := max(parts, key=len)):
@@ -247,10 +245,10 @@ class Vocabulary:
             drop = min(over, max(1, len(longest) - max(others, default=0)))
             del longest[len(longest) - drop :]
             over -= drop
-        numbers = [START] if start else []
+        numbers: list[int] = []
         for place, part in enumerate(parts):
             numbers += [SEPARATOR, *part] if place else part
-        return numbers[: room + start]
+        return numbers[:room]
 
 
 def noise(
@@ -372,13 +370,13 @@ def noise_vectors(
 
 
 def check_texts(texts: Iterable[str]) -> list[str]:
-    """List texts; raise ``text-kind`` for one text in place of several, or what is no text."""
+    """List texts; raise ``text-kind`` for one text in place of several, or what is not a text."""
     items = list(texts)
     wrong = [row for row, text in enumerate(items) if not isinstance(text, str)]
     if isinstance(texts, str) or wrong:
         raise InputError(
             "inputs are not a sequence of texts"
-            + (f" (row {wrong[0]} is none)" if wrong else "")
+            + (f" (row {wrong[0]} is not a text)" if wrong else "")
             + ". Give a list of strings.",
             code="text-kind",
         )

@@ -6,30 +6,34 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ..errors import FileError, InputError, MismatchError, SolverError
+from ..data import checkpoint as files
+from ..errors import FileError, InputError, MismatchError
 from ..options import taking
-from . import checkpoint as files
+from ..torch import draw_from
 from .labels import LabelSpace, are_probabilities
 from .losses import entropy_loss, sinkhorn_loss
 from .modules import (
     Inputs,
     are_finite,
+    check_finite,
     compute_logits,
     count_inputs,
-    draw_from,
     find_device,
     load_parameters,
     parameters_of,
     split_batches,
 )
 from .options import Training
+
+if TYPE_CHECKING:
+    from ..keywords import TrainingKeywords
 
 Array = npt.NDArray[np.float64]
 
@@ -53,7 +57,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class History:
-    """What training was like."""
+    """Losses and options of the training."""
 
     losses: Array
     """Mean weighted loss of every epoch, shape (epochs,)."""
@@ -74,7 +78,7 @@ def train(
     *,
     checkpoint: str | Path | None = None,
     progress: Callable[[Epoch], None] | None = None,
-    **options: Any,
+    **options: Unpack[TrainingKeywords],
 ) -> History:
     r"""Fit a model to the predictions of several teachers, in place.
 
@@ -101,7 +105,7 @@ def train(
         The options below as one object, in place of them.
     checkpoint
         A folder. After every epoch the model, the moments of the optimiser and the losses are
-        written to it; called again with the same arguments, training goes on after the last
+        written to it; called again with the same arguments, training continues after the last
         epoch there and ends with the same numbers as if it had never stopped. ``epochs`` may be
         raised.
     progress
@@ -196,7 +200,7 @@ class _Run:
                 total += float((values * self.weights[:, rows].T).sum())
                 by_teacher += values.sum(axis=0)
         # A loss can be finite in the step whose gradient is not.
-        _check_finite(are_finite(self.module.parameters()), number)
+        check_finite(are_finite(self.module.parameters()), number + 1)
         loss = total / len(order)
         self.losses = np.append(self.losses, loss)
         self.by_teacher = np.vstack([self.by_teacher, by_teacher / len(order)])
@@ -211,7 +215,7 @@ class _Run:
         values = self._losses(predictions, outputs.to(device))
         # Line 11: the mean over the teachers by their weights, which sum to 1.
         value = (shares * values).sum(dim=1).mean()
-        _check_finite(bool(torch.isfinite(value)), number)
+        check_finite(bool(torch.isfinite(value)), number + 1)
         self.optimiser.zero_grad(set_to_none=True)
         value.backward()
         self.optimiser.step()
@@ -225,7 +229,7 @@ class _Run:
                 f"{(len(rows), self.space.size)}, one for each label.",
                 code="logits-shape",
             )
-        _check_finite(bool(torch.isfinite(logits).all()), number)
+        check_finite(bool(torch.isfinite(logits).all()), number + 1)
         return logits
 
     def _losses(self, predictions: Tensor, outputs: Tensor) -> Tensor:
@@ -267,13 +271,13 @@ class _Run:
         values, arrays = kept
         if values["epoch"] > self.how.epochs:
             raise MismatchError(
-                f"{place} has {values['epoch']} epochs and {self.how.epochs} are asked for. Ask "
-                "for as many or more, or give another folder.",
+                f"{place} has {values['epoch']} epochs and {self.how.epochs} are requested. "
+                "Request as many or more, or give another folder.",
                 code="checkpoint-mismatch",
             )
         if not {"losses", "by_teacher"} <= set(arrays):
             raise FileError(
-                f"{place} is no checkpoint of a training. Remove it to begin anew.",
+                f"{place} is not a checkpoint of a training. Remove it to start again.",
                 code="checkpoint-broken",
             )
         self.losses, self.by_teacher = arrays.pop("losses"), arrays.pop("by_teacher")
@@ -311,7 +315,7 @@ def _check_predictions(
             code="weights-shape",
         )
     if not are_probabilities(predictions).all():
-        raise InputError("the predictions are no probabilities.", code="prediction-simplex")
+        raise InputError("the predictions are not probabilities.", code="prediction-simplex")
     is_valid = np.isfinite(shares).all() and (shares >= 0).all()
     # Far above the rounding of a sum over teachers, and nothing that a loss would show.
     if not is_valid or (np.abs(shares.sum(axis=0) - 1) > 1e-6).any():
@@ -319,12 +323,3 @@ def _check_predictions(
             "the weights are negative, or do not sum to 1 over the teachers.", code="weights-sum"
         )
     return predictions, shares
-
-
-def _check_finite(is_finite: bool, epoch: int) -> None:
-    if not is_finite:
-        raise SolverError(
-            f"the loss or a parameter is not finite in epoch {epoch + 1}. Lower the rate, or scale "
-            "the inputs.",
-            code="training-diverged",
-        )

@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import render
 from ..errors import reason
-from ..federation.view import bill_rows, cost_content, missing_section
+from ..federation.result import accuracy_interval
+from ..federation.view import cost_content, cost_rows, missing_section
 from ..render.words import (
     MISSING_NUMBER,
     count,
@@ -21,44 +22,43 @@ from ..render.words import (
     percent,
     printable,
 )
-from .figures import class_figure, confusion_figure, loss_figure, weight_figure
+from .figures import class_figure, confusion_figure, loss_figure
 from .result import Distillation, Predictions
 from .scores import Scores
 
 _DRAWN_TESTS = 6
 _PREDICTIONS = (
     "Probabilities of the labels for inputs of the transfer set and of the noise, and how many "
-    "records there are where a teacher tells; no record and no parameter. That is no "
-    "guarantee: whether a given record was among a teacher's may be inferred from them, and a "
-    "model can be copied by asking it often enough."
+    "records there are where a teacher sends it; no record and no parameter. That is not a "
+    "guarantee: they may show whether a teacher was trained on a certain record, and a model can "
+    "be "
+    "copied with enough questions."
 )
 _NOISY = (
     "Probabilities with noise, added before they left a teacher and charged to its ledger: what "
-    "all its answers tell about one training record is bounded."
+    "all its answers together disclose about one training record is limited."
 )
-_INFERRED = (
-    "record: predictions, from which it may be inferred whether a record was among a teacher's"
-)
+_INFERRED = "record: predictions, which may show whether a teacher was trained on a record"
 
 
 _TERMS = (
     (
         "teacher",
-        "A party with a model trained on its own records. It answers with probabilities of the "
-        "labels. “global” is the model itself as it was before: it teaches too, so that what it "
-        "knew is not forgotten.",
+        "A party with a model trained on its own records. It answers with "
+        "probabilities of the labels. “global” is the model itself before training: "
+        "it also teaches, so that its knowledge is not forgotten.",
     ),
     (
         "weight",
-        "How much a teacher counts for one input; weights of all teachers sum to 1. By "
-        "confidence, it is the distance of its prediction from its bias, its mean prediction over "
-        "inputs that mean nothing. A sure teacher can be wrong.",
+        "Weight of a teacher for one input; the weights of all teachers sum to 1. By "
+        "confidence, it is the distance of its prediction from its bias, its mean "
+        "prediction over inputs without meaning. A confident teacher can be wrong.",
     ),
     (
         "loss",
-        "How far predictions of the model are from those of its teachers, not from the truth. By "
-        "transport, it is what moving probability from label to label costs, in the unit of the "
-        "labels' coordinates.",
+        "How far predictions of the model are from those of its teachers, not from "
+        "the truth. By transport, it is the cost of moving probability from label to "
+        "label, in the unit of the labels' coordinates.",
     ),
     (
         "expected coordinate",
@@ -81,58 +81,40 @@ _TERMS = (
 def distillation_content(
     result: Distillation, *, notes: Mapping[str, str] | None = None
 ) -> render.Content:
-    """Declare teachers and scores, what was learnt, and the bill; ``notes`` are lines more.
+    """Declare teachers and scores, what was learnt, and the cost; ``notes`` are lines more.
 
     No input, no record and no model is shown.
     """
-    teachers = _teachers(result)
-    scores = _scores(result) if result.after else None
-    warnings = _warnings(result)
+    blank = render.Paragraph("")
+    more = {**(notes or {}), **cost_rows(result)}
+    if result.disclosure == "record":
+        more["disclosed"] = _INFERRED
     return [
-        render.Headline("One model from many", " ".join(_summary(result)), warnings),
-        render.on_terminal(
-            [_teachers(result, result.excluded), render.Paragraph("")],
-            [scores, render.Paragraph("")] if scores else None,
-            render.facts({
-                **_learnt(result),
-                **(notes or {}),
-                **bill_rows(result),
-                **({"disclosed": _INFERRED} if result.disclosure == "record" else {}),
-                "status": result.status,
-            }),
+        render.Headline("One model from many", " ".join(_summary(result)), _warnings(result)),
+        render.section("Before and after", _chart(result), _scores(result), blank)
+        if result.after
+        else None,
+        render.section("On validation records", _trials(result), blank) if result.trials else None,
+        render.on_page(render.section("Class by class", lambda: _tests(result))),
+        render.section("Who taught", _teachers(result), blank, _biases(result)),
+        missing_section(result.excluded, "teacher"),
+        render.section(
+            "How it was learnt",
+            lambda: loss_figure(result.losses, result.by_teacher, result.teachers, result.resumed),
+            render.facts(_training(result), terminal=more),
         ),
-        render.on_page(
-            render.section("Before and after", "scores", scores, link="Scores") if scores else None,
-            render.section("Class by class", "classes", lambda: _tests(result), link="Classes"),
-            render.section(
-                "How it was learnt",
-                "losses",
-                loss_figure(result.losses, result.by_teacher, result.teachers, result.resumed),
-                render.Facts(_training(result)),
-                link="Losses",
-            ),
-            render.section(
-                "Who taught",
-                "teachers",
-                weight_figure(result.weights, result.teachers),
-                teachers,
-                _biases(result),
-                link="Teachers",
-            ),
-            missing_section(result.excluded, "teacher"),
-            render.section("The labels", "labels", _labels(result), link="Labels"),
-            cost_content(
-                result,
-                caption="Asking the teachers, as the coordinator saw it; training is not in it.",
-                disclosure=_disclosure(result),
-            ),
-            render.section("How to read this", "terms", render.Facts(_TERMS)),
+        render.on_page(render.section("The labels", _labels(result))),
+        cost_content(
+            result,
+            caption="Questions to the teachers, as the coordinator saw them, without training.",
+            disclosure=_disclosure(result),
         ),
-    ]  # fmt: skip
+        render.on_page(render.section("How to read this", render.Facts(_TERMS))),
+    ]
 
 
 def predictions_content(result: Predictions) -> render.Content:
-    """Declare which teachers answered, how noisily, and the bill; no prediction is shown."""
+    """Declare which teachers answered, how noisily, and the cost; no prediction is shown."""
     _, inputs, labels = result.outputs.shape
     rows = [
         (name, result.sizes.get(name), inputs, labels, result.noise.get(name))
@@ -147,44 +129,26 @@ def predictions_content(result: Predictions) -> render.Content:
         render.Headline("What teachers predict"),
         render.section(
             "Who answered",
-            "teachers",
             render.plain_table(columns, rows),
-            render.facts({"status": result.status}, terminal=bill_rows(result)),
-            link="Teachers",
+            render.facts({"status": result.status}, terminal=cost_rows(result)),
         ),
         missing_section(result.excluded, "teacher"),
         cost_content(result),
     ]
 
 
-def _learnt(result: Distillation) -> dict[str, str]:
-    """Return how the loss went, and what disturbed it, for a terminal."""
-    losses = result.losses
-    epochs = f"{len(losses)} epochs over {result.options['inputs']} inputs"
-    rows = {
-        "algorithm": result.algorithm,
-        "loss": f"{losses[0]:.4g} in the first, {losses[-1]:.4g} in the last of {epochs}",
-    }
-    if result.resumed:
-        rows["resumed"] = f"{result.resumed} of {len(losses)} epochs are those of the checkpoint"
-    if result.noise:
-        most = max(result.noise.values())
-        rows["noise"] = f"standard deviation {most:.3g} in every probability, at most"
-    return rows
-
-
 def _summary(result: Distillation) -> list[str]:
     """Return the result in a few sentences."""
     taught = [printable(name) for name in _other_teachers(result)]
     inputs = count(int(result.options["inputs"]), "input")
-    own = " The model as it was is one more of them." if result.options["memory"] else ""
+    own = " The earlier model is one more teacher." if result.options["memory"] else ""
     sentences = [
         f"{count(len(taught), 'teacher')} ({listed(taught, 6)}) taught one model, from {inputs} "
         f"without labels, in {count(len(result.losses), 'epoch')}.{own}",
         *_went(result),
     ]
     if not result.after:
-        sentences.append("No test set was given: nothing is known of how good the model is.")
+        sentences.append("No test set was given, so the quality of the model is not known.")
     return sentences
 
 
@@ -200,10 +164,10 @@ def _warnings(result: Distillation) -> list[str]:
         absent = [printable(name) for name, own in result.excluded.items() if own == code]
         warnings.append(f"{listed(absent, 6)} took no part: {reason(code)} ({printable(code)}).")
     if len(result.losses) > 1 and result.losses[-1] >= result.losses[0]:
-        warnings.append("The loss did not fall: lower the rate, or train longer.")
+        warnings.append("The loss did not decrease: lower the learning rate, or train longer.")
     drowned = [printable(name) for name, noise in result.noise.items() if noise > 0.5]
     if drowned:
-        warnings.append(f"Noise drowns the predictions of {listed(drowned, 6)}.")
+        warnings.append(f"The noise is larger than the predictions of {listed(drowned, 6)}.")
     return warnings
 
 
@@ -222,7 +186,9 @@ def _went(result: Distillation) -> list[str]:
         changes = [result.after[k].semantic_distance - result.before[k].semantic_distance
                    for k in others]  # fmt: skip
         better = sum(change < 0 for change in changes)
-        sentences.append(f"On {better} of {count(len(others), 'other test set')} it fell as well.")
+        sentences.append(
+            f"The distance fell on {better} of {count(len(others), 'other test set')}."
+        )
     return sentences
 
 
@@ -252,6 +218,32 @@ def _scores(result: Distillation) -> render.Table:
         _change("accuracy", percent), _change("semantic distance"),
     ]  # fmt: skip
     return render.Table("Scores of the model, before → after; worse ones are red.", columns, rows)
+
+
+def _chart(result: Distillation) -> render.Intervals | None:
+    """Return the chart of accuracies before and after."""
+    rows = [
+        (
+            f"{name}, {when}",
+            one.accuracy,
+            accuracy_interval(int(np.trace(one.confusion)), one.records),
+            None,
+        )
+        for name, new in result.after.items()
+        for when, one in (("before", result.before[name]), ("after", new))
+    ]
+    return render.share_chart("Accuracy before and after, with 95 % intervals.", rows)
+
+
+def _trials(result: Distillation) -> render.Table:
+    """Show how good teachers, mixtures of them and students are on validation records."""
+    columns = [
+        render.names("on validation", wrap="fold"),
+        render.Column("Brier score", terminal="{:.3f}".format, page="{:.3f}".format),
+        render.Column("accuracy", terminal="{:.3f}".format, page="{:.3f}".format),
+    ]
+    rows = [(f"{t.what} {t.name}", t.score, t.accuracy) for t in result.trials]
+    return render.plain_table(columns, rows)
 
 
 def _change(title: str, write: Callable[[float], str] | None = None) -> render.Column:
@@ -291,7 +283,6 @@ def _test(result: Distillation, name: str) -> render.Content:
     table = render.Table(f"{shown}, class by class, before → after.", columns, rows)
     return render.section(
         (render.Name(shown),),
-        "",
         class_figure(name, old, new, result.space),
         confusion_figure(name, old, new, result.space),
         render.Details("The same as a table", [table]),
@@ -299,8 +290,8 @@ def _test(result: Distillation, name: str) -> render.Content:
     )
 
 
-def _teachers(result: Distillation, excluded: Mapping[str, str] | None = None) -> render.Table:
-    """Return what is known of every teacher, and of those that were excluded."""
+def _teachers(result: Distillation) -> render.Table:
+    """Return what is known of every teacher."""
     others = _other_teachers(result)
     rows: list[tuple[object, ...]] = []
     for k, name in enumerate(result.teachers):
@@ -308,27 +299,22 @@ def _teachers(result: Distillation, excluded: Mapping[str, str] | None = None) -
         # The memory has no records: its size is a stand-in.
         is_memory = name not in others
         rows.append((
-            name,
-            f"{name} (as it was)" if is_memory else name,
+            f"{name} (before training)" if is_memory else name,
             None if is_memory else result.sizes.get(name),
             render.Cell(float(weights.mean()), float(weights.mean())),
             weights.min(),
             weights.max(),
             float(result.by_teacher[-1, k]),
             result.noise.get(name),
-            "",
         ))  # fmt: skip
-    nothing = (None,) * 6
-    rows += [(name, name, *nothing, code) for name, code in (excluded or {}).items()]
     columns = [
-        render.texts("teacher", wrap="fold", on="terminal"), render.names("teacher", on="page"),
-        render.counts("records", missing="-"),
+        render.names("teacher", wrap="fold"), render.counts("records", missing="-"),
         render.digits("weight", 3, missing="-", full="mean weight"),
         render.digits("least", 3, missing="-"), render.digits("most", 3, missing="-"),
         render.numbers("loss against it, last epoch", on="page"),
-        render.numbers("noise", on="page"), render.texts("excluded", wrap="fold", on="terminal"),
+        render.numbers("noise", on="page"),
     ]  # fmt: skip
-    return render.Table("Who taught, and how much it counted.", columns, rows, fold=40, filled=True)
+    return render.Table("Teachers and their weights.", columns, rows, fold=40, filled=True)
 
 
 def _biases(result: Distillation) -> render.Content:
@@ -370,32 +356,36 @@ def _plain(value: float) -> str:
 
 
 def _disclosure(result: Distillation) -> render.Table:
-    """Return what was told to whom."""
+    """Return what was sent to whom."""
     level = result.disclosure
     meaning = {"record": _PREDICTIONS, "private": _NOISY}.get(level) or level_in_words(level)
-    inputs = "The inputs of the transfer set, and those of the noise if weights need it."
+    inputs = "The inputs of the transfer set, and random inputs if the weights need them."
     rows = [
         ("from teachers", level or "unknown", meaning),
         ("to teachers", MISSING_NUMBER, inputs),
     ]
     columns = [*map(render.texts, ("what left", "level", "meaning"))]
-    return render.Table("The finest thing that travelled.", columns, rows)
+    return render.Table("The most detailed thing that was sent.", columns, rows)
 
 
-def _training(result: Distillation) -> list[tuple[str, str]]:
+def _training(result: Distillation) -> dict[str, str]:
     """Return how the model was trained."""
     options: dict[str, Any] = dict(result.options)
-    rows = [
-        ("algorithm", result.algorithm),
-        ("status", printable(result.status, 600)),
-        (
-            "training",
-            f"{options['epochs']} epochs, rate {options['rate']:g}, {options['batch']} inputs a "
-            f"step, seed {options['seed']}",
-        ),
-    ]
+    losses = result.losses
+    rows = {
+        "algorithm": result.algorithm,
+        "training": f"{len(losses)} epochs, rate {options['rate']:g}, {options['batch']} inputs a "
+        f"step, seed {options['seed']}",
+        "least loss": f"{number(float(losses.min()))}, in epoch {int(losses.argmin()) + 1}",
+    }
     if result.resumed:
-        rows.append(("resumed", f"{count(result.resumed, 'epoch')} from a checkpoint"))
+        rows["resumed"] = f"{result.resumed} of {len(losses)} epochs come from the checkpoint"
+    if result.noise:
+        most = max(result.noise.values())
+        rows["noise"] = f"standard deviation {most:.3g} in every probability, at most"
+    if result.excluded:
+        excluded = (f"{printable(name)} ({code})" for name, code in result.excluded.items())
+        rows["excluded"] = ", ".join(excluded)
     questions = [f"{options['inputs']:,} inputs"]
     questions += [f"{options['noise']:,} of noise"] if options["noise"] else []
     questions += [f"temperature {options['temperature']:g}"] if options["temperature"] != 1 else []
@@ -403,8 +393,4 @@ def _training(result: Distillation) -> list[tuple[str, str]]:
         questions.append(f"{options['decimals']} decimals")
     if options["privacy_epsilon"] is not None:
         questions.append(f"noise for epsilon {options['privacy_epsilon']:g}")
-    rows.append(("questions", ", ".join(questions)))
-    least = np.min(result.losses)
-    epoch = int(result.losses.argmin()) + 1
-    rows.append(("least loss", f"{number(float(least))}, in epoch {epoch}"))
-    return rows
+    return rows | {"questions": ", ".join(questions), "status": printable(result.status, 600)}

@@ -17,6 +17,8 @@ Weights = Literal["confidence", "uniform", "size", "uniform-distance"]
 
 # Distances below this are what rounding leaves of 0, and would be weights of nothing.
 _ROUNDING = 1e-9
+VALIDATED = "validation"
+"""Name of the constant weights that are best on validation records (``choice``)."""
 # Pairs of predictions that are compared at once, for memory.
 _BATCH = 1 << 16
 # Of the radius of the majority, how far from its centre a teacher may be.
@@ -109,7 +111,7 @@ def teacher_weights(
         raw = np.ones((teachers, inputs))
     else:
         raise InputError(
-            f"weights {weights!r} is none of {', '.join(get_args(Weights))}.",
+            f"weights {weights!r} is not one of {', '.join(get_args(Weights))}.",
             code="option-weights",
         )
     raw = np.where(raw > _ROUNDING, raw, 0.0)

@@ -13,7 +13,7 @@ from ..data.tables import align
 
 
 def _has(method: str) -> Any:
-    """Whether the classifier has a method; its own error says that it has not."""
+    """Return whether the classifier has a method; its own error says that it has not."""
 
     def check(self: WrappingClassifier) -> bool:
         getattr(getattr(self, "estimator_", self.estimator), method)

@@ -12,9 +12,11 @@ from scipy.stats import wasserstein_distance
 
 from silot_transport import ExactPlan, cost_matrix, exact_plan, two_sample
 
+from ..data.reported import Reported
+from ..distances.result import fields_by_name
 from ..distances.worth.mixtures import find_best_mixture
+from ..federation.result import plain
 from ..records._arrays import quantiles
-from ..render.shown import Shown
 
 Array = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -22,11 +24,11 @@ Change = Literal["none", "classes", "units", "unproven", "unexplained"]
 
 _CHANGES: tuple[Change, ...] = ("classes", "units")
 VERDICTS: dict[Change, str] = {
-    "none": "No change: what differs is within chance",
+    "none": "No change: the differences can be sampling noise",
     "classes": "Other shares of the classes explain the target",
     "units": "Other units of the columns, and shares of the classes, explain the target",
-    "unproven": "A change explains the target, but records that it was not fitted on are not "
-    "clearly nearer by it: nothing was changed",
+    "unproven": "A change explains the target, but held-out records are not clearly nearer "
+    "after it: nothing was changed",
     "unexplained": "Neither shares nor units explain the target: nothing was changed",
 }
 
@@ -62,7 +64,7 @@ class Step:
     distance
         W2 between the source so changed and the target, in deviations of columns.
     p_value
-        Chance of a difference as clear as theirs between samples of one law (``ShiftDetector``).
+        p-value of their difference, as by ``ShiftDetector``.
     explains
         Whether that is above the level.
     nearer, error
@@ -85,8 +87,8 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DomainChange(Shown):
-    """How a target differs from a source, and what was done about it.
+class DomainChange(Reported):
+    """How a target differs from a source, and which change was applied.
 
     Attributes
     ----------
@@ -110,6 +112,16 @@ class DomainChange(Shown):
     shares: Mapping[str, tuple[float, float]]
     scale: Mapping[str, float]
     offset: Mapping[str, float]
+
+    @property
+    def value(self) -> dict[str, float]:
+        """The distance to the target after each change that was tried."""
+        return {step.change: step.distance for step in self.steps}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, ready for JSON."""
+        steps = [plain(vars(step)) for step in self.steps]
+        return {**fields_by_name(self, "change", "shares", "scale", "offset"), "steps": steps}
 
 
 @dataclass(frozen=True)

@@ -79,10 +79,10 @@ class DomainAdapter(WrappingClassifier):
     Raises
     ------
     ValueError
-        Values that are no finite numbers, fewer than ten records of a side, more than 30 classes.
+        Values that are not finite numbers, fewer than ten records of a side, more than 30 classes.
     InputError, MismatchError
         Of ``fit``: ``option-level``; ``sample-domain`` for domains that are none;
-        ``measure-magnitude`` for values whose squares are no numbers.
+        ``measure-magnitude`` for values whose squares are not numbers.
 
     See Also
     --------
@@ -90,7 +90,7 @@ class DomainAdapter(WrappingClassifier):
 
     Notes
     -----
-    What the target's labels are nobody tells it: where the classes themselves changed places, or
+    It does not know the target's labels: where the classes themselves changed places, or
     what another unit does looks like other shares, no method can know, and the least change may
     be the wrong one.
 
@@ -215,8 +215,8 @@ def _sources(sample_domain: Any, size: int) -> npt.NDArray[np.bool_]:
     """Return which records are of the source."""
     if sample_domain is None:
         warnings.warn(
-            "no record is of a target: say by sample_domain=, numbers above 0 for the source and "
-            "below for the target.",
+            "no record belongs to a target: give sample_domain=, numbers above 0 for the "
+            "source and below for the target.",
             UserWarning,
             stacklevel=3,
         )

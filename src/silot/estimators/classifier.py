@@ -23,7 +23,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class CleanedClassifier(WrappingClassifier):
-    """Screen training records by those that are trusted, and fit a classifier on what is kept.
+    """Screen training records by trusted records, and fit a classifier on what is kept.
 
     ``fit`` takes a mask of the records that are trusted. All others are screened by them
     (``RecordScreener.screen``), flagged ones are left out, and the classifier is fitted on the
@@ -92,7 +92,7 @@ class CleanedClassifier(WrappingClassifier):
         self.screener = screener
 
     def fit(self, X: Any, y: Any, trusted: Any = None, **fit_params: Any) -> Self:  # noqa: N803
-        """Screen, and fit the classifier on what is kept.
+        """Screen records, and fit the classifier on what is kept.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class CleanedClassifier(WrappingClassifier):
         self.weights_[~sure] = expit(-self.screening_.scores) * self.kept_[~sure]
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Who requests which metadata: this one ``trusted``, the classifier its own."""
+        """Return who requests which metadata: this one ``trusted``, the classifier its own."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
@@ -155,7 +155,7 @@ def _mask(trusted: Any, size: int) -> Flags:
     """Return which records are trusted."""
     if trusted is None:
         warnings.warn(
-            "no record is screened: say by trusted=, a mask, which records may be relied on.",
+            "no record is screened: give trusted=, a mask of the records that are reliable.",
             UserWarning,
             stacklevel=3,
         )
@@ -169,7 +169,7 @@ def _mask(trusted: Any, size: int) -> Flags:
         )
     if mask.dtype != np.bool_:
         raise InputError(
-            f"trusted is of type {mask.dtype}; truth values are needed, one a record.",
+            f"trusted is of type {mask.dtype}; truth values are needed, one for each record.",
             code="trusted-mask",
         )
     return mask

@@ -52,7 +52,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     level
         Share of clean records that ``predict`` calls faulty, above 0 and up to 0.5.
     fdr
-        Share of the records flagged by ``screen`` that may be sound, from 0 up to, not including,
+        Share of the records flagged by ``screen`` that may be clean, from 0 up to, not including,
         1; 0 flags nothing.
     random_state
         Of trees, folds and noise. A whole number makes results the same every time.
@@ -73,7 +73,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     Raises
     ------
     ValueError
-        Of ``fit``: fewer than ten records, or values that are no finite numbers.
+        Of ``fit``: fewer than ten records, or values that are not finite numbers.
     InputError
         By a schema: ``schema-columns``, ``schema-fit``, ``schema-unit`` as ``Schema.measure``.
         Of ``fit``: ``option-level``, ``option-fdr``, ``option-labels``; ``labels-absent`` where
@@ -153,7 +153,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         trusted = self._read(X, y, reset=True)
         if labels and not trusted.labelled:
             raise InputError(
-                "labels are to be judged, and fit was given none. Give y, or labels=False.",
+                "labels should be judged, but fit received none. Give y, or labels=False.",
                 code="labels-absent",
             )
         points = trusted.points
@@ -171,7 +171,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         return self
 
     def score_samples(self, X: Any, y: Any = None) -> Array:  # noqa: N803
-        """How normal each record is, by itself: minus the log odds that it is faulty.
+        """Return how normal each record is, by itself: minus the log odds that it is faulty.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         check_is_fitted(self)
         data = self._read(X, y)
         if self.labels and not data.labelled:
-            raise InputError("labels are to be judged. Give y.", code="labels-absent")
+            raise InputError("labels should be judged. Give y.", code="labels-absent")
         return value_records(
             data, self._trusted, labels=self.labels, seed=self._seed, fdr=self.fdr, name="records"
         )

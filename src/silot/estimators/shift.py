@@ -15,9 +15,9 @@ from silot_transport import TwoSampleResult, two_sample
 
 from ..api.distances import distance
 from ..data.measure import Measure
-from ..distances.result import Distance
+from ..data.reported import Reported
+from ..distances.result import Distance, fields_by_name
 from ..options import count
-from ..render.shown import Shown
 from ._checks import check_level, check_option, names_of, seed_of
 
 Array = npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ _LEAST, _FEWEST = 10, 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shift(Shown):
+class Shift(Reported):
     """How records differ from a reference.
 
     Attributes
@@ -36,7 +36,7 @@ class Shift(Shown):
         Exact W2 between them and the reference, in standard deviations of the reference.
     lower, upper
         Its certified bounds.
-    verdict
+    test
         The test: p-value, which columns drive a difference and by how much, from the reference to
         the records, and which difference would have been detected.
     columns
@@ -50,24 +50,34 @@ class Shift(Shown):
     distance: float
     lower: float
     upper: float
-    verdict: TwoSampleResult
+    test: TwoSampleResult
     columns: Mapping[str, float]
     result: Distance = field(repr=False)
 
     @property
+    def value(self) -> float:
+        """The distance."""
+        return self.distance
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, ready for JSON."""
+        names = ("distance", "lower", "upper", "test", "columns", "shifted")
+        return fields_by_name(self, *names)
+
+    @property
     def shifted(self) -> bool:
         """Whether the records differ from the reference."""
-        return self.verdict.verdict == "different"
+        return self.test.verdict == "different"
 
     @property
     def p_value(self) -> float:
         """How often records of the reference's distribution would differ as clearly."""
-        return self.verdict.p_value
+        return self.test.p_value
 
     @property
     def drivers(self) -> tuple[str, ...]:
         """Columns that differ by themselves, the clearest first."""
-        return self.verdict.drivers
+        return self.test.drivers
 
 
 class ShiftDetector(BaseEstimator):
@@ -98,7 +108,7 @@ class ShiftDetector(BaseEstimator):
     Raises
     ------
     ValueError
-        Fewer than ten reference records or two others, or values that are no finite numbers.
+        Fewer than ten reference records or two others, or values that are not finite numbers.
     InputError
         Of ``fit``: ``option-level``, ``option-permutations``.
     MemoryShortError
@@ -184,8 +194,8 @@ class ShiftDetector(BaseEstimator):
             distance=result.value,
             lower=result.lower,
             upper=result.upper,
-            verdict=verdict,
+            test=verdict,
             columns={} if result.parts is None else dict(result.parts.columns),
             # The test of the distance has the other direction, and scaled columns.
-            result=replace(result, verdict=verdict),
+            result=replace(result, test=verdict),
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from .. import render
 from ..distances.figures import histograms_figure
 from ..distances.verdict import changes_table, verdict_rows, verdict_words
-from ..distances.view import distance_content
+from ..distances.view import distance_rows, distances_chart
+from ..federation.view import cost_rows
 from ..render.words import short_bounds, short_number
 from .adaptation import VERDICTS, DomainChange
 from .shift import Shift
@@ -15,28 +16,28 @@ _MOST = 8
 
 def shift_content(result: Shift) -> render.Content:
     """Declare whether records shifted, how far, and by which columns, the clearest first."""
-    words = verdict_words(result.verdict)
+    words = verdict_words(result.test)
     rows = {
-        **verdict_rows(result.verdict),
+        **verdict_rows(result.test),
         "W2": f"{short_number(result.distance)} standard deviations of the reference",
         "bounds": short_bounds(result.lower, result.upper),
     }
     return [
         render.Headline("Have the records shifted?", f"{words[:1].upper()}{words[1:]}."),
-        render.section("The test", "test", render.facts(rows), link="Test"),
+        render.section(
+            "The test",
+            distances_chart("Distance from the reference", {"records": result.result}),
+            render.facts(rows),
+        ),
         render.section(
             "By column",
-            "columns",
-            changes_table(result.verdict, _MOST),
-            render.on_page(histograms_figure(result.verdict, ("reference", "records"))),
-            link="Columns",
+            changes_table(result.test),
+            render.on_page(histograms_figure(result.test, ("reference", "records"))),
         ),
         render.on_page(
-            render.section(
-                "The distance",
-                "distance",
-                lambda: render.written(distance_content(result.result), "terminal"),
-                link="Distance",
+            render.Details(
+                "How the distance was computed",
+                [render.facts(distance_rows(result.result), page=cost_rows(result.result))],
             )
         ),
     ]
@@ -56,9 +57,9 @@ def adaptation_content(result: DomainChange) -> render.Content:
         render.Headline("How does the target differ?", f"{verdict}."),
         render.facts({}, terminal={"verdict": verdict}),
         render.Table(
-            "What was tried: how far the source so changed is from the target, the chance of a "
-            "difference as clear, and by which part the energy distance is smaller than without "
-            "the change, between records that it was not fitted on.",
+            "What was tried: the distance of the changed source from the target, its "
+            "p-value, and by which share the energy distance of held-out records is "
+            "smaller than without the change.",
             [
                 render.texts("change"),
                 render.numbers("W2"),

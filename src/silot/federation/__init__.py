@@ -1,4 +1,4 @@
-"""Parties, what they are asked and answer, and the runtimes that carry it to them."""
+"""Parties, questions and answers, and the runtimes that carry messages to them."""
 
 from typing import TYPE_CHECKING
 
@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from .protocol import Protocol
     from .question import Question
     from .recorded import Recorded, Records
-    from .result import Bill, Billed, Run
+    from .result import Cost, Run, RunResult
     from .run import Progress
     from .sealed import Sealed, read_sealed, write_sealed
     from .transcript import Entry, Transcript
 
 __all__ = [
     "Answer",
-    "Bill",
-    "Billed",
+    "Cost",
     "Disclosure",
     "Entry",
     "Failure",
@@ -39,6 +38,7 @@ __all__ = [
     "Recorded",
     "Records",
     "Run",
+    "RunResult",
     "Sealed",
     "Transcript",
     "read_sealed",

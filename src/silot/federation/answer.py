@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SilotError, WireError
-from .message import Message, Scalar, decode, encode
+from .message import Buffer, Message, Scalar, decode, encode
 
 Array = npt.NDArray[np.float64]
 
@@ -25,18 +25,24 @@ class Answer:
     )
     scalars: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
 
-    def array(self, name: str, *, ndim: int, columns: int | None = None) -> Array:
-        """Return a finite float64 array of the answer, or raise a ``WireError``."""
+    def array(
+        self, name: str, *, ndim: int, columns: int | None = None, single: bool = False
+    ) -> Array:
+        """Return a finite float64 array of the answer, or raise a ``WireError``.
+
+        A ``single`` one travels as float32.
+        """
         value = self.arrays.get(name)
-        if value is None or value.dtype != np.float64 or value.ndim != ndim or 0 in value.shape:
-            raise build_malformed_error(f"no float64 array {name!r} with {ndim} axes")
+        dtype = np.float32 if single else np.float64
+        if value is None or value.dtype != dtype or value.ndim != ndim or 0 in value.shape:
+            raise build_malformed_error(f"no {dtype.__name__} array {name!r} with {ndim} axes")
         if columns is not None and value.shape[-1] != columns:
             raise build_malformed_error(
                 f"array {name!r} with {value.shape[-1]} columns, not {columns}"
             )
         if not np.isfinite(value).all():
             raise build_malformed_error(f"array {name!r} with values that are not finite")
-        return value
+        return value.astype(np.float64, copy=False)
 
     def number(self, name: str) -> float:
         """Return a finite non-negative number of the answer, or raise a ``WireError``."""
@@ -65,7 +71,7 @@ class Answer:
 def build_malformed_error(what: str) -> WireError:
     """Build the error of an answer that has what no answer may have."""
     return WireError(
-        f"the answer has {what}. The holder runs other code, or a broken one.",
+        f"the answer has {what}. The holder runs other or faulty code.",
         code="answer-malformed",
     )
 
@@ -97,7 +103,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Keep of an exception what may leave a party: our code and its type.
+        """Keep the parts of an exception that may leave a party: our code and its type.
 
         This is the party's boundary. Whatever went wrong, the text of the exception may quote
         records and stays here.
@@ -115,9 +121,9 @@ def encode_reply(reply: Answer | Failure) -> bytes:
     return encode(Message("answer", "answer", reply.scalars, reply.arrays))
 
 
-def decode_reply(data: bytes) -> Answer | Failure:
-    """Read a holder's reply."""
-    message = decode(data)
+def decode_reply(data: Buffer, *, align: bool = True) -> Answer | Failure:
+    """Read a holder's reply; ``align`` as for ``decode``."""
+    message = decode(data, align=align)
     if message.type == "answer":
         return Answer(message.arrays, message.scalars)
     code, error = message.scalars.get("code"), message.scalars.get("error")

@@ -14,20 +14,24 @@ from itertools import count
 
 from ..errors import InputError
 from .answer import Failure
+from .message import Buffer
 from .run import Clock, Reply
 
-Ask = Callable[[str, bytes, float], bytes | Failure]
+Ask = Callable[[str, bytes, float], Buffer | Failure]
 """The reply of a party to a message, within so many seconds. ``Unreached`` may be tried again."""
 
 LARGEST_FLIGHT = 32
 """Most parties asked at once; as many threads again may hang in parties that were given up."""
 
+# What says only that nothing came back; and for how many seconds any other reason counts, such as
+# a server between that is silent, or a party whose disk is full.
+_SILENT, _FRESH = ("holder-timeout", "holder-unreachable"), 15.0
 # Seconds between looks at whether a run was cancelled.
 _LOOK = 0.1
 
 
 class Unreached(Exception):  # noqa: N818 - no error: the exchange tries again
-    """A message or its reply was lost: asking again is free, for parties repeat what they told."""
+    """A message or its reply was lost: asking again is free, for parties repeat their reply."""
 
     def __init__(self, code: str = "holder-unreachable") -> None:
         super().__init__(code)
@@ -111,6 +115,8 @@ class _Work:
         self._waiting = [(0.0, next(self._order), name, 0) for name in messages]
         self._ends: dict[str, float] = {}
         self._asking = set[str]()
+        # When and why a message to each was lost last, where that is known.
+        self._lost: dict[str, tuple[float, str]] = {}
         self._replies: dict[str, Reply | Failure] = {}
         self._changed = threading.Condition()
         self._over = False
@@ -186,6 +192,8 @@ class _Work:
             self._asking.discard(name)
             if isinstance(reply, Unreached):
                 now = time.monotonic()
+                if reply.code not in _SILENT:
+                    self._lost[name] = now, reply.code
                 pause = min(limits.first_pause * 2.0 ** min(tries, 30), limits.longest_pause)
                 again = now + pause * random.uniform(0.5, 1.0)
                 if again < self._ends[name]:
@@ -200,7 +208,9 @@ class _Work:
         """Note that parties failed; a thread that one of them keeps is replaced, if it may be."""
         late = names - self._replies.keys()
         for name in late:
-            self._replies[name] = Failure(code, "timeout")
+            lost, way = self._lost.get(name, (-math.inf, ""))
+            is_fresh = time.monotonic() - lost < _FRESH and code == "holder-timeout"
+            self._replies[name] = Failure(way if is_fresh else code, "timeout")
         kept = self._asking & self._replies.keys()
         self.start(len(late & self._asking))
         if len(kept) >= self._started:

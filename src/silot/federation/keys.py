@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -20,17 +20,19 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from ..data.files import write_whole
 from ..data.foreign import guard
 from ..errors import FileError, MismatchError
+from .message import Buffer
 
 KEY, PUBLIC = ".key", ".pub"
 _WORD = "silot-key-1"
 _LOCK = b"silot-locked-1\n"
+_TAG = 16
 # A file of keys is shorter.
 _LARGEST = 4096
 
 
 @dataclass(frozen=True)
 class PublicKey:
-    """What others need of a key: to check its signatures, and to lock files for its owner.
+    """Public part of a key: checks its signatures, and encrypts files for its owner.
 
     Attributes
     ----------
@@ -68,10 +70,12 @@ class PublicKey:
         except (IndexError, ValueError):
             raw = b""
         if len(raw) != 64:
-            raise _no_key(path, "a public key of silot (one line, NAME.pub of `silot keys NAME`)")
+            raise _no_key(
+                path, "a public key of silot (one line, NAME.pub of `silot release keys NAME`)"
+            )
         return cls(raw[:32], raw[32:])
 
-    def lock(self, data: bytes) -> bytes:
+    def lock(self, data: bytes, before: Callable[[int], bytes] = lambda _: b"") -> bytearray:
         r"""Encrypt data for the owner of the key.
 
         A fresh X25519 key e is made, and with s the shared secret of e and the receiver's key R,
@@ -80,21 +84,28 @@ class PublicKey:
                   \mathrm{info} = \mathrm{magic})
 
         encrypts by ChaCha20-Poly1305, with a nonce of zeros (no key is used twice) and magic and
-        :math:`e_{pub}` authenticated. The file is magic, :math:`e_{pub}`, and that.
+        :math:`e_{pub}` authenticated. The file is magic, :math:`e_{pub}`, and that; ``before`` it
+        comes what the function returns of its length.
         """
         fresh = X25519PrivateKey.generate()
         public = fresh.public_key().public_bytes_raw()
         shared = fresh.exchange(X25519PublicKey.from_public_bytes(self.locking))
         secret = _derive_cipher(shared, public + self.locking)
         head = _LOCK + public
-        return head + secret.encrypt(bytes(12), data, head)
+        # Written in place, because data may be large.
+        size = len(head) + len(data) + _TAG
+        start = before(size) + head
+        locked = bytearray(len(start) - len(head) + size)
+        locked[: len(start)] = start
+        secret.encrypt_into(bytes(12), data, head, memoryview(locked)[len(start) :])
+        return locked
 
 
 class Key:
-    """A key of one's own, of 32 random bytes.
+    """A private key, of 32 random bytes.
 
     Its files are ``NAME.key`` (PKCS8 PEM, readable for its owner alone: who has it can sign in
-    this name and read what was locked for it) and ``NAME.pub``, to be given to others.
+    this name and read what was encrypted for it) and ``NAME.pub``, to be given to others.
 
     Examples
     --------
@@ -136,11 +147,11 @@ class Key:
         data = read_bytes(file, _LARGEST)
         if os.name == "posix" and file.stat().st_mode & 0o077:
             raise FileError(
-                f"others than its owner may read {file.name}: who reads it can sign in its name. "
-                f"Take their rights away (chmod 600), or make a new key.",
+                f"other users can read {file.name}, and could sign in its name. Remove their "
+                "permissions (chmod 600), or make a new key.",
                 code="key-open",
             )
-        needed = "an unencrypted Ed25519 key (NAME.key of `silot keys NAME`)"
+        needed = "an unencrypted Ed25519 key (NAME.key of `silot release keys NAME`)"
         with guard(lambda _: _no_key(file, needed)):
             private_key = serialization.load_pem_private_key(data, password=None)
         if not isinstance(private_key, Ed25519PrivateKey):
@@ -160,7 +171,8 @@ class Key:
         for path in (file, beside):
             if path.exists():
                 raise FileError(
-                    f"{path} is there. Keys are never written over: use it, or give another name.",
+                    f"{path} already exists, and silot never overwrites keys: use it, or give "
+                    "another name.",
                     code="key-exists",
                 )
         pem = self._signing.private_bytes(
@@ -177,39 +189,40 @@ class Key:
         return self._signing.sign(data)
 
     def own(self, salt: bytes) -> ChaCha20Poly1305:
-        """Derive a cipher for the owner alone, by HKDF of the key and a salt."""
+        """Derive a cipher that only the owner can use, by HKDF of the key and a salt."""
         seed = self._signing.private_bytes_raw()
         return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, salt, b"silot-key-1 own").derive(seed))
 
-    def unlock(self, data: bytes) -> bytes:
-        """Decrypt what was locked for this key.
+    def unlock(self, data: Buffer) -> bytes:
+        """Decrypt what was encrypted for this key.
 
         Raises
         ------
         FileError
-            It was locked for another key, or was changed since (``sealed-locked``).
+            It was encrypted for another key, or was changed since (``sealed-locked``).
         """
         start = len(_LOCK) + 32
-        public = data[len(_LOCK) : start]
+        head = bytes(data[:start])
+        public = head[len(_LOCK) :]
         try:
             shared = self._locking.exchange(X25519PublicKey.from_public_bytes(public))
             secret = _derive_cipher(shared, public + self.public.locking)
-            return secret.decrypt(bytes(12), memoryview(data)[start:], data[:start])
+            return secret.decrypt(bytes(12), memoryview(data)[start:], head)
         except (InvalidTag, ValueError):
             raise FileError(
-                "the file was locked for another key than this one, or was changed since. Ask its "
-                f"author to lock it for the key {self.public.fingerprint}.",
+                "the file was encrypted for another key, or was changed since. Ask its author to "
+                f"encrypt it for the key {self.public.fingerprint}.",
                 code="sealed-locked",
             ) from None
 
 
 def is_locked(data: bytes) -> bool:
-    """Whether data were locked for somebody."""
+    """Return whether data were locked for somebody."""
     return data.startswith(_LOCK)
 
 
 def verify_signature(signing: bytes, signature: bytes, data: bytes) -> bool:
-    """Whether a signature is that of a key over data."""
+    """Return whether a signature is that of a key over data."""
     try:
         Ed25519PublicKey.from_public_bytes(signing).verify(signature, data)
     except (InvalidSignature, ValueError):
@@ -225,7 +238,7 @@ def fingerprint_of(signing: bytes) -> str:
 
 @dataclass(frozen=True)
 class Keyring:
-    """Public keys by the names that one trusts them for."""
+    """Trusted public keys by the names of their owners."""
 
     keys: Mapping[str, PublicKey] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -236,20 +249,20 @@ class Keyring:
         Raises
         ------
         FileError
-            The folder has none (``key-none``), or one that is no key (``key-format``).
+            The folder has none (``key-none``), or one that is not a key (``key-format``).
         """
         place = Path(folder)
         files = sorted(place.glob(f"*{PUBLIC}")) if place.is_dir() else []
         if not files:
             raise FileError(
-                f"{place} is no folder with public keys (NAME.pub). Put there the keys that you "
-                "were given by the sites.",
+                f"{place} is not a folder with public keys (NAME.pub). Put the public keys of "
+                "the sites into one.",
                 code="key-none",
             )
         return cls({file.stem: PublicKey.load(file) for file in files})
 
     def name_of(self, signing: bytes) -> str:
-        """Return the name that a key is trusted for; empty where it is none of them."""
+        """Return the name that a key is trusted for; empty where it is not one of them."""
         return next((name for name, key in self.keys.items() if key.signing == signing), "")
 
     def check(self, name: str, signing: bytes, file: str) -> None:
@@ -262,14 +275,14 @@ class Keyring:
         """
         if name not in self.keys:
             raise MismatchError(
-                f"{file} says it is of {name!r}, and there is no {name}.pub among the keys that "
-                "are trusted. Ask that site for its key.",
+                f"{file} says that it is from {name!r}, but there is no {name}.pub among the "
+                "trusted keys. Request its public key from that site.",
                 code="key-unknown",
             )
         if self.keys[name].signing != signing:
             raise MismatchError(
-                f"{file} says it is of {name!r}, and was signed by another key "
-                f"({fingerprint_of(signing)}) than {name}.pub. Do not use it; ask that site.",
+                f"{file} says that it is from {name!r}, but was signed by another key "
+                f"({fingerprint_of(signing)}) than {name}.pub. Do not use it; inform that site.",
                 code="key-mismatch",
             )
 

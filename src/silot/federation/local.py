@@ -21,6 +21,7 @@ from .exchange import LARGEST_FLIGHT, Limits, exchange
 from .party import Holder, Party
 from .policy import Policy
 from .protocol import COORDINATOR, Protocol
+from .release import Release
 from .run import RUNTIMES, B, Clock, Progress, Reply, run
 
 
@@ -45,7 +46,7 @@ class LocalFederation:
     """Holders by name, in this process.
 
     Every question and answer is turned into bytes and back, exactly as between machines, so
-    that bytes on the bill are real. Holders answer concurrently.
+    that bytes on the cost are real. Holders answer concurrently.
 
     Parameters
     ----------
@@ -85,7 +86,8 @@ class LocalFederation:
             raise InputError(f"timeout is {timeout!r}; seconds are needed.", code="option-timeout")
         if type(asker) is not str or not asker:
             raise InputError(
-                f"{asker!r} cannot name who asks: a non-empty text is needed.", code="asker-name"
+                f"{asker!r} cannot be the name of an asker: give a non-empty text.",
+                code="asker-name",
             )
         self._timeout = timeout
         # What an answer took the last time.
@@ -108,7 +110,7 @@ class LocalFederation:
     def run(
         self, protocol: Protocol[B], *, progress: Callable[[Progress], None] | None = None
     ) -> B:
-        """Run a protocol and return its result with its bill and transcript.
+        """Run a protocol and return its result with its cost and transcript.
 
         Parameters
         ----------
@@ -133,7 +135,7 @@ class LocalFederation:
         started = time.perf_counter()
         several = min(len(messages), os.cpu_count() or 1)
         # Of other parties nobody knows whether they wait for one another, or for a wire.
-        here = all(type(self._holders[name]) is Holder for name in messages)
+        here = all(type(self._holders[name]) in (Holder, _Owned) for name in messages)
         if self._timeout is None and (several == 1 or (here and self._seconds < _QUICK)):
             # A thread takes as long as a small answer, and waits for the others' interpreter lock.
             several = 1
@@ -155,6 +157,15 @@ class LocalFederation:
         with suppress(Exception, SystemExit):
             return Reply(self._ask(name, message, 0.0), clock())
         return Failure("holder-raised")
+
+
+class _Owned(Holder):
+    """Data of the caller: their ledger is opened for the first release, and counts nothing else."""
+
+    def _release(self, release: Release, asker: str, run: str) -> bytes:
+        with self._lock:
+            self._ledger = self._ledger or Ledger()
+        return super()._release(release, asker, run)
 
 
 def _check_names(holders: Mapping[str, object]) -> None:
@@ -179,7 +190,7 @@ def _parties(holders: Mapping[str, Endpoint | Data]) -> dict[str, Endpoint]:
         else:
             owned[name] = Measure.of(holder)
     for name, measure in match_columns(owned).items():
-        parties[name] = Holder(measure, Policy.open(), Ledger())
+        parties[name] = _Owned(measure, Policy.open())
     return {name: parties[name] for name in holders}
 
 
@@ -197,15 +208,17 @@ def _check_columns(parties: Mapping[str, Endpoint]) -> None:
     other = min((name for name in named if named[name] != named[first]), default=None)
     if other is not None:
         raise MismatchError(
-            f"{first!r} and {other!r} have other columns, or the same in "
-            "another order, and holders of their own are asked by place. Give all of them "
-            "their columns in one order.",
+            f"{first!r} and {other!r} have different columns, or the same in another order, "
+            "and such holders receive questions by position of a column. Give all of them "
+            "the same columns in the same order.",
             code="columns-mismatch",
         )
 
 
 def _replies(party: Endpoint, asker: str) -> Callable[[bytes], bytes]:
     """Return the function that asks a party in the name of the asker."""
+    if isinstance(party, Party) and type(party).reply is Party.reply:
+        return lambda message: party.reply(message, asker)
     try:
         parameters = inspect.signature(party.reply).parameters
         kinds = {parameter.kind for parameter in parameters.values()}

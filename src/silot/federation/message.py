@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
@@ -16,6 +16,7 @@ from ..data import foreign
 from ..errors import WireError
 
 Scalar = bool | int | float | str | None
+Buffer = bytes | bytearray | memoryview
 
 VERSION = 1
 LARGEST_MESSAGE = 1 << 30
@@ -38,6 +39,7 @@ class Message:
 
 # msgpack has no type stubs.
 _PACK = cast("Callable[..., bytes]", getattr(msgpack, "packb"))  # noqa: B009
+_PACKER = cast("Callable[[], Any]", getattr(msgpack, "Packer"))  # noqa: B009
 
 
 def pack(body: object) -> bytes:
@@ -45,25 +47,53 @@ def pack(body: object) -> bytes:
     return _PACK(body, use_bin_type=True)
 
 
-def unpack(data: bytes | memoryview, *, flat: bool = False) -> object:
+def pack_parts(body: object) -> Iterator[Buffer]:
+    """Yield what ``pack`` returns, large bytes as they are: msgpack would copy them twice."""
+    if isinstance(body, dict):
+        fields = cast("dict[object, object]", body)
+        yield _PACKER().pack_map_header(len(fields))
+        for key, value in fields.items():
+            yield pack(key)
+            yield from pack_parts(value)
+    elif isinstance(body, list):
+        items = cast("list[object]", body)
+        yield _PACKER().pack_array_header(len(items))
+        for item in items:
+            yield from pack_parts(item)
+    elif is_buffer(body) and len(body) > foreign.LARGE_BYTES:
+        yield pack_head(len(body))
+        yield body
+    else:
+        yield pack(body)
+
+
+def pack_head(size: int) -> bytes:
+    """Return what msgpack writes before so many bytes, which is the same for few and many."""
+    return b"\xc6" + size.to_bytes(4, "big")
+
+
+def unpack(data: Buffer, *, flat: bool = False, views: bool = False) -> object:
     """Read msgpack; anything malformed is a ``WireError``.
 
-    With ``flat`` it has no more entries than a message: 64 arrays have 9 values each.
+    With ``flat`` it has no more entries than a message: 64 arrays have 9 values each. With
+    ``views`` large bytes are views of ``data``, and not copied.
     """
     limits = {"nodes": _LARGEST_COUNT**2, "longest": _LARGEST_COUNT} if flat else {}
     return foreign.unpack(
         data,
         lambda why: WireError(
-            f"the bytes are not a message ({why}). Ask again, with the same silot on both sides.",
+            f"the bytes are not a message ({why}). Send the question again, with the same "
+            "silot on both sides.",
             code="wire-format",
         ),
+        views=views,
         **limits,
     )
 
 
 def encode(message: Message) -> bytes:
     """Turn a message into bytes (msgpack; arrays as dtype, shape and raw little-endian data)."""
-    arrays: dict[str, list[Any]] = {}
+    arrays: dict[str, object] = {}
     for name, value in message.arrays.items():
         array = np.ascontiguousarray(value)
         dtype = array.dtype.newbyteorder("<").str
@@ -72,7 +102,8 @@ def encode(message: Message) -> bytes:
                 f"array {name!r} has dtype {array.dtype}; only {', '.join(_DTYPES)} may travel.",
                 code="wire-dtype",
             )
-        arrays[name] = [dtype, list(array.shape), array.astype(dtype, copy=False).tobytes()]
+        numbers = array.astype(dtype, copy=False).reshape(-1)
+        arrays[name] = [dtype, list(array.shape), numbers.view(np.uint8).data]
     body = {
         "version": VERSION,
         "type": message.type,
@@ -80,7 +111,7 @@ def encode(message: Message) -> bytes:
         "scalars": dict(message.scalars),
         "arrays": arrays,
     }
-    packed = pack(body)
+    packed = b"".join(pack_parts(body))
     if len(packed) > LARGEST_MESSAGE:
         raise WireError(
             f"a message of {len(packed)} bytes exceeds the limit of {LARGEST_MESSAGE}. Use a "
@@ -90,16 +121,17 @@ def encode(message: Message) -> bytes:
     return packed
 
 
-def decode(data: bytes, *, largest: int = LARGEST_MESSAGE) -> Message:
+def decode(data: Buffer, *, largest: int = LARGEST_MESSAGE, align: bool = True) -> Message:
     """Read a message, trusting nothing: size, structure, names, dtypes and shapes are checked.
 
-    Arrays are read-only views of ``data``: nothing is allocated for them.
+    Arrays are read-only, and views of ``data`` where they lie as compiled code needs it: numbers
+    at multiples of their size. Without ``align``, which spares copies, they are always views.
     """
     if len(data) > largest:
         raise WireError(
             f"a message of {len(data)} bytes exceeds the limit of {largest}.", code="wire-size"
         )
-    parts = _mapping(unpack(data, flat=True), "message")
+    parts = _mapping(unpack(data, flat=True, views=True), "message")
     if parts.get("version") != VERSION:
         raise WireError(
             f"the message is of version {parts.get('version')!r}, this is version {VERSION}. "
@@ -114,7 +146,7 @@ def decode(data: bytes, *, largest: int = LARGEST_MESSAGE) -> Message:
         for name, value in _mapping(parts.get("scalars"), "scalars").items()
     }
     arrays = {
-        _name(name): _array(value)
+        _name(name): _array(value, align)
         for name, value in _mapping(parts.get("arrays"), "arrays").items()
     }
     return Message(type_, kind, scalars, arrays)
@@ -126,6 +158,11 @@ def _mapping(value: object, what: str) -> dict[object, object]:
             f"the {what} is not a map of at most {_LARGEST_COUNT} entries.", code="wire-format"
         )
     return cast("dict[object, object]", value)
+
+
+def is_buffer(value: object) -> TypeGuard[Buffer]:
+    """Return whether a value is bytes, or a view of some."""
+    return isinstance(value, bytes | bytearray | memoryview)
 
 
 def _name(value: object) -> str:
@@ -152,7 +189,7 @@ def _extents(value: object) -> list[int]:
     return extents
 
 
-def _array(value: object) -> npt.NDArray[Any]:
+def _array(value: object, align: bool) -> npt.NDArray[Any]:
     items = cast("list[object]", value) if isinstance(value, list) else []
     if len(items) != 3:
         raise WireError("an array is not [dtype, shape, data].", code="wire-format")
@@ -161,6 +198,9 @@ def _array(value: object) -> npt.NDArray[Any]:
         raise WireError(f"an array has a dtype other than {', '.join(_DTYPES)}.", code="wire-dtype")
     extents = _extents(shape)
     dtype = _DTYPES[dtype_name]
-    if not isinstance(data, bytes) or len(data) != math.prod(extents) * dtype.itemsize:
+    if not is_buffer(data) or len(data) != math.prod(extents) * dtype.itemsize:
         raise WireError("an array's data do not fill its shape.", code="wire-shape")
-    return np.frombuffer(data, dtype=dtype).reshape(extents)
+    array = np.frombuffer(data, dtype=dtype)
+    if align and not array.flags.aligned:
+        array = np.frombuffer(bytes(data), dtype=dtype)
+    return array.reshape(extents)

@@ -50,9 +50,9 @@ class Party(ABC):
     policy
         Its rules.
     ledger
-        The account of what is told.
+        The account of what is disclosed.
     replies, size
-        How many replies it keeps where everything may be told, and how many bytes of them.
+        How many replies it keeps where everything may be disclosed, and how many bytes of them.
     """
 
     def __init__(self, policy: Policy, ledger: Ledger | None, *, replies: int, size: int) -> None:
@@ -80,7 +80,7 @@ class Party(ABC):
         message
             The question.
         asker
-            Who asks, as the runtime knows it: told, refused and counted under that name.
+            Asker, as the runtime knows it: answered, refused and counted under that name.
         run
             Of which run, if it has a name: asked again in that run, a release that was charged to
             it says so again.
@@ -188,8 +188,8 @@ class Party(ABC):
         """Raise what can go wrong without looking at records: before the charge."""
         if release.embedding != "none":
             raise InputError(
-                "label vectors depend on all records: one record moves a release of them by more "
-                "than its sensitivity. Ask about records.",
+                "label vectors depend on all records, so one record changes their release by "
+                "more than its sensitivity. Send a question about records instead.",
                 code="release-embedding",
             )
 
@@ -228,7 +228,7 @@ class PrivateMeasure:
 
 
 class Holder(Party):
-    """A private measure that answers questions under a policy.
+    """Party with a private measure that answers questions under a policy.
 
     Parameters
     ----------
@@ -278,21 +278,21 @@ class Holder(Party):
         ledgers = ledger.register(records.points, records.columns)
         if ledgers:
             warnings.warn(
-                f"{ledger.path} shares records with {', '.join(ledgers)}: from now on they have "
-                "one account, and a release against one is charged to all. If these are other "
-                f"people: `silot ledger separate {ledger.path}`.",
+                f"{ledger.path} shares records with {', '.join(ledgers)}: from now on they share "
+                "one account, and a release from one is charged to all. If the people are "
+                f"different: `silot privacy ledger separate {ledger.path}`.",
                 PeopleWarning,
                 stacklevel=3,
             )
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Names of the features, for who runs it in this process; askers do not see them."""
+        """Names of the features, for callers in this process; askers do not see them."""
         return self._records.columns
 
     @property
     def schema(self) -> Contract | None:
-        """The public contract by which its table was read, if it was."""
+        """The schema by which its table was read, if there is one."""
         return self._records.schema
 
     def _opened(self, question: Question) -> Measure:
@@ -345,7 +345,7 @@ class Own:
 
     @property
     def measure(self) -> Measure:
-        """The data, which are the caller's own."""
+        """The data of the caller."""
         return self._measure
 
     def answer(self, question: Question) -> Answer | Failure:
@@ -383,7 +383,7 @@ def _over_budget(error: BudgetError, delta: float) -> Failure:
 
 
 class Replies:
-    """The last replies of a party that tells everything.
+    """The last replies of a party that discloses everything.
 
     Parameters
     ----------

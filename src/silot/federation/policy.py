@@ -33,7 +33,7 @@ SIZES = "describe"
 
 
 class Policy(BaseModel):
-    """Rules a holder answers under. By default it gives differentially private releases alone.
+    """Rules under which a holder answers. By default it gives only differentially private releases.
 
     - ``private``: releases with noise, charged to ``privacy_epsilon``, which bounds what all of
       them together disclose about any record to anybody.
@@ -109,8 +109,8 @@ class Policy(BaseModel):
             )
         if kinds is None and info.data.get("level") == "statistics":
             raise ValueError(
-                "level statistics answers exact statistics that are named, and none is; write "
-                "questions: [distance-to]"
+                "level statistics answers only the exact statistics that it names, and it names "
+                "none; write questions: [distance-to]"
             )
         return kinds
 
@@ -201,25 +201,25 @@ class Policy(BaseModel):
             lines.append(f"Only these kinds of questions are answered: {answered}.")
             if above:
                 lines.append(
-                    f"Named, and never answered at level {self.level}: {', '.join(above)}."
+                    f"Listed, but never answered at level {self.level}: {', '.join(above)}."
                 )
         if self.ask:
             levels = ", ".join(sorted(self.ask))
             lines.append(
-                f"Questions of level {levels} wait until a person here approves them, and lapse "
+                f"Questions of level {levels} wait until a person here approves them, and expire "
                 "after 14 days."
             )
         if self.allows_records and "record" in self.ask:
             noisy = ", and noisy ones" if self.privacy_epsilon == math.inf else ""
             lines.append(
-                f"So do all exact answers about records but their number{noisy}: enough of what "
-                "nothing bounds gives the records."
+                f"All exact answers about records except their number{noisy} wait too, because "
+                "enough of them reveal the records."
             )
         if self.secure is not None:
             peers = ", ".join(f"{name} ({at})" for name, at in sorted(self.secure.peers.items()))
             lines.append(
-                f"This site computes secure distances with {peers} and nobody else, and listens at "
-                f"{self.secure.listen} during one."
+                f"This site computes secure distances with {peers} and with no other party, and "
+                f"listens at {self.secure.listen} while it does."
             )
         return lines
 
@@ -227,33 +227,34 @@ class Policy(BaseModel):
         if self.privacy_epsilon is None or self.budget_mu is None:
             return "Releases with noise: none."
         if math.isinf(self.privacy_epsilon):
-            return "Releases with noise: without any limit, so their noise protects nothing."
+            return "Releases with noise: without limit, so their noise protects nothing."
         return (
             f"Releases with noise: together ({self.privacy_epsilon:g}, {self.privacy_delta:g})-"
-            "differentially private for each record, for ever, under whatever file or name. "
-            "Whoever knows all other records and tests whether one is in the data, at 1 % false "
-            f"alarms, is right for at most {largest_power(self.budget_mu, 0.01):.3g} of the "
-            f"members (area under the curve {largest_auc(self.budget_mu):.3g}; guessing has .5)."
+            "differentially private for each record, for all time and under any file or "
+            "name. Somebody who knows all other records and tests whether one is in the "
+            "data, with 1 % false alarms, finds at most "
+            f"{largest_power(self.budget_mu, 0.01):.3g} of the members (area under the curve "
+            f"at most {largest_auc(self.budget_mu):.3g}; guessing has .5)."
         )
 
     def _explain_exact(self) -> list[str]:
         if self.allows_records:
             return [
-                "Exact answers: everything, the records themselves included. An asker can have "
-                "every record, and nothing is counted."
+                "Exact answers: everything, including the records themselves. An asker can "
+                "get every record, and nothing is counted."
             ]
         lines = ["Exact answers: none, not even the number of records."]
         if self.allows_exact:
             lines = [
-                "Exact answers: the statistics named above, and the number of records. They are "
-                "not counted. Whoever reads them can test who is in the data, and from enough of "
-                "them can reconstruct records; a minimum count does not change that. Allow them to "
-                "those alone whom you would trust with the records."
+                "Exact answers: the statistics named above, and the number of records. They "
+                "are not counted. Whoever reads them can test who is in the data, and from "
+                "enough of them can reconstruct records; a minimum count does not change "
+                "that. Allow them only to askers whom you would trust with the records."
             ]
         if self.exact_secure:
             lines.append(
-                f"Exact secure distances: {self.exact_secure} in all. Each tells both sides one "
-                "exact number, and how many records there are."
+                f"Exact secure distances: {self.exact_secure} in all. Each gives both sides one "
+                "exact number, and the number of records."
             )
         return lines
 

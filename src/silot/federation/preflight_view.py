@@ -11,6 +11,7 @@ from ..render.words import listed, printable
 # Of a terminal; all are in the report and in JSON.
 _FLAGS, _SHARES = 4, 2
 _WARNINGS = 5
+_ROWS = 40
 _LEAST = 0.0005
 
 
@@ -28,7 +29,7 @@ def preflight_facts(preflight: Preflight) -> list[render.Block]:
     if more:
         lines.append(f"and {more} more: --json or --report shows them")
     rows: list[tuple[str, render.Text]] = [
-        ("" if k else "look at", line) for k, line in enumerate(lines)
+        ("" if k else "check", line) for k, line in enumerate(lines)
     ]
     if preflight.unseen:
         rows.append(("not seen", _unseen(preflight)))
@@ -44,7 +45,7 @@ def _largest(preflight: Preflight) -> str:
         for name, share in _ranked(preflight)[:_SHARES]
         if share >= _LEAST
     ]
-    return ", ".join(largest or ["none"]) + ("" if preflight.flags else "; no column looks odd")
+    return ", ".join(largest or ["none"]) + ("" if preflight.flags else "; no column looks unusual")
 
 
 def _ranked(preflight: Preflight) -> list[tuple[str, float]]:
@@ -53,17 +54,17 @@ def _ranked(preflight: Preflight) -> list[tuple[str, float]]:
 
 def _unseen(preflight: Preflight) -> str:
     unseen = listed([printable(name) for name in preflight.unseen])
-    return f"Nobody looked at the columns of {unseen}: their data are their own."
+    return f"The columns of {unseen} stay there, so silot did not check them."
 
 
 def framed(blocks: Sequence[render.Block], preflight: Preflight | None) -> list[render.Block]:
-    """Return a page with the warnings below its first sentences, the columns before its bill."""
+    """Return a page with the warnings below its first sentences, the columns before its cost."""
     if preflight is None or not _has_content(preflight):
         return list(blocks)
-    bill = _place(blocks, "bill", len(blocks))
+    cost = _place(blocks, "cost", len(blocks))
     lead = _place(blocks, "lead", 0) + 1
     warnings, columns = (render.written(part(preflight), "page") for part in (_warnings, _section))
-    return [*blocks[:lead], *warnings, *blocks[lead:bill], *columns, *blocks[bill:]]
+    return [*blocks[:lead], *warnings, *blocks[lead:cost], *columns, *blocks[cost:]]
 
 
 def _place(blocks: Sequence[render.Block], what: str, otherwise: int) -> int:
@@ -82,7 +83,7 @@ def _warnings(preflight: Preflight) -> render.Content:
     if not flags:
         return None
     about = (
-        "Bounds and ranks are those of the numbers as they were given: look at "
+        "Bounds and ranks are for numbers without a schema: check "
         f"{printable(preflight.where, 200)} first."
     )
     lines = [about, *flags[:_WARNINGS]]
@@ -114,21 +115,23 @@ def _section(preflight: Preflight) -> render.Content:
         )
         for title, name, share in shares
     ]
+    caption = "Columns, the largest first, and what was noticed."
+    if len(rows) > _ROWS:
+        # Columns that look odd are never among those without a row.
+        rows.sort(key=lambda row: not row[2].warn)
+        caption = f"{caption} These are {_ROWS} of {len(rows)}, odd ones first: --json has all."
     columns = [
         render.texts("column"),
         render.Column("share of the variance"),
         render.texts("noticed"),
     ]
     return render.section(
-        "The data as they were given",
-        "preflight",
+        "The data without a schema",
         render.Paragraph(
-            "No schema says what the columns are. Squared distances are sums over columns: a "
-            "column counts for its part of the variance. Bounds hold for the numbers as they were "
-            "given, whatever these mean."
+            "No schema describes the columns. Squared distances are sums over columns, "
+            "so each column counts by its share of the variance. Bounds are valid for "
+            "the numbers as they are, whatever they mean."
         ),
         render.Paragraph(_unseen(preflight), "note") if preflight.unseen else None,
-        render.Table("Columns, the largest first, and what was noticed.", columns, rows)
-        if rows
-        else None,
+        render.Table(caption, columns, rows[:_ROWS]) if rows else None,
     )

@@ -32,7 +32,7 @@ COORDINATOR = "coordinator"
 
 @dataclass(frozen=True)
 class Protocol(Generic[R]):
-    """What to ask whom, as data: the same object runs on every runtime, any number of times.
+    """Base of protocols: which questions go to which party; it runs on every runtime.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Protocol(Generic[R]):
     holders
         Names of the holders it talks to.
     disclosure
-        Finest thing any of its answers discloses.
+        Most detailed thing that any of its answers discloses.
     parameters
         Options it was built with, for the record.
     start
@@ -51,7 +51,7 @@ class Protocol(Generic[R]):
         Most exchanges it will make.
     engine
         Who computes in place of questions, if holders answer none: it takes the parties, and what
-        to tell a forecast to, and returns the result and its bill.
+        to tell a forecast to, and returns the result and its cost.
     """
 
     name: str

@@ -27,6 +27,8 @@ from .message import Message, Scalar, decode, encode
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Names = npt.NDArray[np.str_]
+# Models, in single precision.
+Singles = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
 Text = npt.NDArray[np.uint8]
 """A text as UTF-8, for what is too long for a scalar."""
@@ -52,13 +54,13 @@ class Question:
     """What it is about. Evaluation records are shown to questions about them, and to no other."""
 
     level: ClassVar[Disclosure] = Disclosure.RECORD
-    """The finest thing its answer tells."""
+    """The most detailed level that its answer discloses."""
 
     embedding: Embedding = "none"
 
     @property
     def key(self) -> str:
-        """SHA-256 of the question: caches and ledgers know it by that."""
+        """SHA-256 of the question, by which caches and ledgers identify it."""
         return hashlib.sha256(encode_question(self)).hexdigest()
 
     @property
@@ -148,7 +150,9 @@ def _type_name(kind: object) -> str:
     """Return the declared type of a field, also where annotations are deferred."""
     if isinstance(kind, str):
         return kind
-    arrays: dict[str, object] = {"Array": Array, "Codes": Codes, "Bytes": Bytes}
+    arrays: dict[str, object] = {
+        "Array": Array, "Codes": Codes, "Singles": Singles, "Bytes": Bytes
+    }  # fmt: skip
     return next(
         (name for name, alias in arrays.items() if alias == kind), getattr(kind, "__name__", "")
     )
@@ -157,6 +161,7 @@ def _type_name(kind: object) -> str:
 _DTYPES = {
     "Array": np.dtype(np.float64),
     "Codes": np.dtype(np.int64),
+    "Singles": np.dtype(np.float32),
     "Text": np.dtype(np.uint8),
     "Bytes": np.dtype(np.uint8),
 }

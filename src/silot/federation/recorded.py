@@ -11,13 +11,14 @@ import numpy as np
 
 from ..errors import SilotError
 from .answer import Failure
+from .message import Buffer
 from .question import Question, decode_question
 from .run import Clock, Reply
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A question that a party was asked, by its SHA-256, and what it replied."""
+    """A question that a party received, by its SHA-256, and its reply."""
 
     name: str
     question: str = field(repr=False)
@@ -34,12 +35,12 @@ class Unanswered(Exception):  # noqa: N818 - the caller says what a missing repl
     """
 
     def __init__(self, messages: Mapping[str, bytes]) -> None:
-        super().__init__(f"{', '.join(messages)} were not asked this before")
+        super().__init__(f"{', '.join(messages)} did not receive this question before")
         self.messages = dict(messages)
 
 
 class Records:
-    """Parties that reply what they replied before, to the very same questions.
+    """Parties that repeat recorded replies to the same questions.
 
     A protocol is deterministic, so what it asks in a round follows from the answers of the rounds
     before: run on records it gives what the run that made them would have given.
@@ -56,7 +57,7 @@ class Records:
     >>> records = [Recorded(name, "of another question", b"") for name in ("north", "south")]
     >>> run(direct("north", "south"), Records(records))
     Traceback (most recent call last):
-    silot.federation.recorded.Unanswered: north, south were not asked this before
+    silot.federation.recorded.Unanswered: north, south did not receive this question before
     """
 
     def __init__(self, records: Sequence[Recorded]) -> None:
@@ -78,7 +79,7 @@ class Records:
         return {name: Reply(self._replies[key], clock()) for name, key in keys.items()}
 
 
-def digest_of(message: bytes) -> str:
+def digest_of(message: Buffer) -> str:
     """Compute the SHA-256 of a message, by which records know it."""
     return hashlib.sha256(message).hexdigest()
 

@@ -24,7 +24,7 @@ class Release(Question):
     record moves :math:`f` in the Euclidean norm. The holder draws the noise and charges
     ``privacy_mu`` to its ledger first; the exact vector never leaves it. All fields are public:
     none may be fitted on the records of any holder. ``exact`` must not raise for some records and
-    answer for others, for that would tell them apart without noise; what the question lacks is
+    answer for others, for that would distinguish them without noise; what the question lacks is
     for ``check`` and ``sensitivity`` to say.
 
     Attributes

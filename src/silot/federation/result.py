@@ -1,25 +1,21 @@
-"""What every result of a run carries: the bill, the disclosure and the transcript."""
+"""What every result of a run carries: the cost, the disclosure and the transcript."""
 
 from __future__ import annotations
 
-import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ..render.figure import check_drawing
-from ..render.shown import Shown
+from ..data.reported import Reported
 from .disclosure import Disclosure
 from .transcript import Transcript
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from ..data.preflight import Preflight
     from ..render import Block, Medium
 
@@ -28,7 +24,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Run:
-    """What a runtime knows of a run that a protocol does not.
+    """What a runtime knows about a run, beyond the protocol.
 
     ``preflight`` says whose columns were looked at: a runtime looks at none, and names all parties
     as ``unseen``. Who owns data looks at them afterwards; a result that nobody did so for says so.
@@ -45,13 +41,13 @@ class Run:
     in_memory: bool = False
 
     @property
-    def bill(self) -> Bill:
-        """What of it is a cost."""
-        return _bill_of(self)
+    def cost(self) -> Cost:
+        """The cost in it."""
+        return _cost_of(self)
 
 
 @dataclass(frozen=True)
-class Bill:
+class Cost:
     """What a run cost, seen from the coordinator.
 
     ``privacy_mu`` is the most that a holder newly charged to its ledger, by the holders' own
@@ -66,24 +62,18 @@ class Bill:
     privacy_mu: float = 0.0
     in_memory: bool = False
 
-    def __add__(self, other: Bill) -> Bill:
-        """Add the bills of two runs."""
-        return Bill(
-            self.rounds + other.rounds,
-            self.bytes_sent + other.bytes_sent,
-            self.bytes_received + other.bytes_received,
-            self.seconds + other.seconds,
-            self.privacy_mu + other.privacy_mu,
-            self.in_memory or other.in_memory,
-        )
+    def __add__(self, other: Cost) -> Cost:
+        """Add the costs of two runs."""
+        sums = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        return Cost(**{**sums, "in_memory": self.in_memory or other.in_memory})
 
 
-def _bill_of(run: Run | Billed) -> Bill:
-    return Bill(**{item.name: getattr(run, item.name) for item in fields(Bill)})
+def _cost_of(run: Run | RunResult) -> Cost:
+    return Cost(**{item.name: getattr(run, item.name) for item in fields(Cost)})
 
 
 def with_earlier(
-    run: Run | None, earlier: Sequence[Billed | Run], together: Bill | None = None
+    run: Run | None, earlier: Sequence[RunResult | Run], together: Cost | None = None
 ) -> Run | None:
     """Add the cost and the level of earlier runs to those of a run that may have failed.
 
@@ -94,9 +84,9 @@ def with_earlier(
     last = earlier[-1]
     levels = [item.disclosure for item in earlier]
     run = run or Run(0, 0, 0, 0.0, "", last.transcript or Transcript("", {}, ()), None)
-    bill = sum([item.bill for item in earlier] if together is None else [together], run.bill)
+    cost = sum([item.cost for item in earlier] if together is None else [together], run.cost)
     disclosures = [Disclosure[level.upper()] for level in [*levels, run.disclosure] if level]
-    return replace(run, **vars(bill), disclosure=str(max(disclosures)) if disclosures else "")
+    return replace(run, **vars(cost), disclosure=str(max(disclosures)) if disclosures else "")
 
 
 def with_columns_seen(result: object, blocks: Sequence[Block]) -> list[Block]:
@@ -107,7 +97,7 @@ def with_columns_seen(result: object, blocks: Sequence[Block]) -> list[Block]:
     return [*blocks, *([] if preflight is None else preflight_facts(preflight))]
 
 
-class Preflighted(Shown):
+class Preflighted(Reported):
     """Base of shown results that say what was seen of the tables they were computed from."""
 
     def framed(self, blocks: Sequence[Block], medium: Medium) -> list[Block]:
@@ -119,7 +109,7 @@ class Preflighted(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Billed(Preflighted, ABC):
+class RunResult(Preflighted, ABC):
     """Base of results that one run made.
 
     ``preflight`` is what was seen of the caller's own tables, where no schema says what their
@@ -137,22 +127,19 @@ class Billed(Preflighted, ABC):
     preflight: Preflight | None = field(default=None, repr=False, compare=False)
 
     @property
-    def bill(self) -> Bill:
+    def cost(self) -> Cost:
         """What the run cost."""
-        return _bill_of(self)
+        return _cost_of(self)
 
-    def with_run(self, run: Run | Billed) -> Self:
-        """Return the result with the bill of the run that made it, and whose data it is of.
+    def with_run(self, run: Run | RunResult) -> Self:
+        """Return the result with the cost of the run that made it, and whose data it is of.
 
         Of a result that was computed from another one, ``run`` is that.
         """
-        billed = replace(
-            self,
-            **vars(_bill_of(run)),
-            disclosure=run.disclosure,
-            transcript=run.transcript,
+        result = replace(
+            self, **vars(_cost_of(run)), disclosure=run.disclosure, transcript=run.transcript
         )
-        return billed.with_preflight(run.preflight)
+        return result.with_preflight(run.preflight)
 
     def with_preflight(self, preflight: Preflight | None) -> Self:
         """Return the result with what was seen of the tables that it is of.
@@ -167,13 +154,9 @@ class Billed(Preflighted, ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON, without the transcript."""
 
-    def to_json(self) -> str:
-        """Return ``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False)
-
-    def _bill_dict(self) -> dict[str, Any]:
+    def _cost_dict(self) -> dict[str, Any]:
         return {
-            **vars(_bill_of(self)),
+            **vars(_cost_of(self)),
             "disclosure": self.disclosure,
             "preflight": None if self.preflight is None else self.preflight.to_dict(),
         }
@@ -188,7 +171,18 @@ def in_doubt(status: str, preflight: Preflight | None) -> str:
 def _doubt(preflight: Preflight | None) -> str:
     if preflight is None or not preflight.flags:
         return ""
-    return f"; of the numbers as they were given: look at {preflight.where} (preflight)"
+    return f"; the numbers have no schema: check {preflight.where} (preflight)"
+
+
+def accuracy_interval(right: int, tests: int) -> tuple[float, float] | None:
+    """Interval of 95 % of an accuracy (Wilson); ``None`` of no test."""
+    if not tests:
+        return None
+    # Slow to import.
+    from scipy.stats import binomtest
+
+    interval = binomtest(right, tests).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def finite(value: float) -> float | None:
@@ -196,17 +190,15 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def finite_rows(matrix: Array) -> list[list[float | None]]:
-    """Return a matrix as lists of ``finite`` numbers."""
-    return [[finite(float(value)) for value in row] for row in matrix]
-
-
-def axes_of(ax: Axes | None) -> Axes:
-    """Return the axes, or new ones for ``None``."""
-    if ax is not None:
-        return ax
-    check_drawing()
-    # Drawing is rare and matplotlib slow to import.
-    from matplotlib import pyplot
-
-    return pyplot.subplots(figsize=(6, 5), layout="constrained")[1]
+def plain(value: Any) -> Any:
+    """Return a value ready for JSON: results by field, arrays as lists of ``finite`` numbers."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(cast("Any", value).tolist())
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[Any, Any]", value)
+        return {str(name): plain(item) for name, item in entries.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in cast("list[Any]", value)]
+    return finite(value) if isinstance(value, float) else value

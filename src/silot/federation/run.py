@@ -1,4 +1,4 @@
-"""One run of a protocol on any runtime: questions to answers, the transcript, and the bill.
+"""One run of a protocol on any runtime: questions to answers, the transcript, and the cost.
 
 A runtime carries bytes to parties and back, and knows nothing of questions. Whatever is counted,
 kept or charged of a run is here.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar, cast, runtime_checkable
 from typing import Protocol as TypingProtocol
@@ -20,9 +21,11 @@ from ..errors import InputError, MismatchError, SilotError, WireError
 from ..privacy.accounting import compose
 from .answer import CHARGED, WAITING, Answer, Failure, decode_reply
 from .disclosure import Disclosure
+from .message import Buffer, is_buffer
 from .protocol import Answers, Protocol, Questions, failure_error
 from .question import encode_question
-from .result import Bill, Run
+from .result import Cost, Run
+from .telemetry import begin_trace
 from .transcript import Entry, Spool, Stored, Transcript
 
 Clock = Callable[[], float]
@@ -30,10 +33,10 @@ Clock = Callable[[], float]
 
 
 class Billable(TypingProtocol):
-    """A result that takes the bill of the run that made it."""
+    """A result that takes the cost of the run that made it."""
 
     def with_run(self, run: Run) -> Self:
-        """Return the result with its bill."""
+        """Return the result with its cost."""
         ...
 
 
@@ -44,7 +47,7 @@ B = TypeVar("B", bound=Billable)
 class Reply:
     """What a party sent back, and when it was there, by the clock of the run.
 
-    Whatever a party of the caller's own returned is passed on; what is no bytes is no reply.
+    Whatever a party of the caller's own returned is passed on; what is not bytes is not a reply.
     """
 
     payload: object
@@ -109,7 +112,7 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     tell: Callable[[Any], None] | None = None,
 ) -> B:
-    """Run a protocol and return its result with its bill and transcript.
+    """Run a protocol and return its result with its cost and transcript.
 
     Parameters
     ----------
@@ -141,10 +144,18 @@ def run(
     5.0
     """
     if protocol.engine is not None:
-        result, bill = protocol.engine(parties, tell)
+        trace = begin_trace(protocol, parties)
+        try:
+            result, cost = protocol.engine(parties, tell)
+        except BaseException as error:
+            if trace is not None:
+                trace.end(None, _code(error))
+            raise
+        if trace is not None:
+            trace.end(cost)
         if progress is not None:
             progress(Progress(protocol.name, 1, protocol.expected_rounds))
-        return result.with_run(bill)
+        return result.with_run(cost)
     engine = parties if isinstance(parties, Runtime) else _runtime(runtime)(parties)
     (outcome,), _ = run_together([protocol], engine, progress=progress)
     if isinstance(outcome, SilotError):
@@ -157,7 +168,7 @@ def run_together(
     engine: Runtime,
     *,
     progress: Callable[[Progress], None] | None = None,
-) -> tuple[list[B | SilotError], Bill]:
+) -> tuple[list[B | SilotError], Cost]:
     """Run protocols that share no holder: what all of them ask next is one exchange.
 
     Parameters
@@ -171,8 +182,8 @@ def run_together(
 
     Returns
     -------
-    list, Bill
-        By protocol its result or the error that ended it, each with its own bill and transcript;
+    list, Cost
+        By protocol its result or the error that ended it, each with its own cost and transcript;
         and what all took: fewer exchanges, and less time, than the sum of theirs.
 
     Raises
@@ -192,8 +203,9 @@ def run_together(
     clock = _stopwatch()
     seats = [_Seat(protocol, engine, clock, progress) for protocol in protocols]
     exchanges = 0
-    with one_blas_thread():
+    with one_blas_thread(), ExitStack() as stack:
         for seat in seats:
+            stack.push(seat.leave)
             seat.go_on(None)
         while waiting := [seat for seat in seats if seat.outcome is None]:
             messages = [seat.record.note_questions(seat.questions) for seat in waiting]
@@ -208,9 +220,9 @@ def run_together(
                 lambda item: item[0].receive(*item[1:]), work, alone=size < _LARGE * len(replies)
             )
     # Holders have ledgers of their own: their charges are no sum.
-    bill = sum((seat.ended.bill for seat in seats), Bill())
+    cost = sum((seat.ended.cost for seat in seats), Cost())
     outcomes = [cast("B | SilotError", seat.outcome) for seat in seats]
-    return outcomes, replace(bill, rounds=exchanges, seconds=clock(), privacy_mu=0.0)
+    return outcomes, replace(cost, rounds=exchanges, seconds=clock(), privacy_mu=0.0)
 
 
 class _Seat(Generic[B]):
@@ -227,7 +239,14 @@ class _Seat(Generic[B]):
         self.questions: Questions = {}
         self.outcome: B | SilotError | None = None
         self._protocol, self._engine, self._progress = protocol, engine, progress
-        self._steps = protocol.start()
+        self._steps, self._trace = protocol.start(), begin_trace(protocol, engine)
+
+    def leave(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """End the trace of the run, whatever its end is."""
+        if self._trace is not None:
+            outcome = error or self.outcome
+            code = _code(outcome) if isinstance(outcome, BaseException) else ""
+            self._trace.end(None if self.outcome is None else self._ended.cost, code)
 
     def go_on(self, answers: Answers | None) -> None:
         """Send answers to the protocol, or ``None`` to begin."""
@@ -243,7 +262,14 @@ class _Seat(Generic[B]):
 
     def receive(self, messages: Mapping[str, bytes], replies: dict[str, Reply | Failure]) -> None:
         """Read the replies to its messages."""
+        arrivals = {name: _arrival(replies.get(name), self.record.clock()) for name in messages}
         answers = self.record.read_replies(messages, replies)
+        if self._trace is not None:
+            for name, (size, seconds) in arrivals.items():
+                self._trace.note(
+                    self.questions[name], name, answers[name], round_=self.record.rounds,
+                    sizes=(len(messages[name]), size), times=(self.record.sent_at, seconds),
+                )  # fmt: skip
         self.record.count(self.questions, answers)
         waits = [name for name, answer in answers.items() if _waits(answer)]
         if waits:
@@ -277,7 +303,7 @@ class _Record:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.rounds = 0
+        self.rounds, self.sent_at = 0, 0.0
         self._entries: list[Entry] = []
         self._spool = Spool()
         self._levels: list[Disclosure] = []
@@ -286,6 +312,7 @@ class _Record:
     def note_questions(self, questions: Questions) -> dict[str, bytes]:
         """Encode questions as messages, and note each."""
         messages: dict[str, bytes] = {}
+        self.sent_at = self.clock()
         # A transcript keeps every message: what a hundred holders are asked alike, once.
         kept: dict[bytes, tuple[bytes, bytes | Stored]] = {}
         for name in sorted(questions):
@@ -306,8 +333,8 @@ class _Record:
             reply = replies.pop(name, Failure("holder-silent"))
             if isinstance(reply, Failure):
                 answers[name] = reply
-            elif not isinstance(reply.payload, bytes):
-                # Nothing a transcript could keep or a bill could count.
+            elif not is_buffer(reply.payload):
+                # Nothing a transcript could keep or a cost could count.
                 answers[name] = Failure("wire-format", "failed", type(reply.payload).__name__)
             else:
                 stored = self._spool.keep(reply.payload)
@@ -324,7 +351,7 @@ class _Record:
                 self._levels.append(questions[name].level)
 
     def run_of(self, protocol: Protocol[Any], engine: Runtime, level: str) -> Run:
-        """Build the bill and the transcript; ``level`` counts where no question was answered."""
+        """Build the cost and the transcript; ``level`` counts where no question was answered."""
         # A runtime may know whose columns a schema describes: nobody needs to look at those.
         vouched: Collection[str] = getattr(engine, "vouched", ())
         transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(self._entries))
@@ -334,7 +361,7 @@ class _Record:
             bytes_sent=transcript.bytes_sent,
             bytes_received=transcript.bytes_received,
             seconds=self.clock(),
-            # What was told, not what might have been: a holder may have refused.
+            # What was disclosed, not what might have been: a holder may have refused.
             disclosure=str(max(self._levels)) if self._levels else level,
             privacy_mu=charged,
             in_memory=charged > 0 and getattr(engine, "in_memory", False),
@@ -353,12 +380,24 @@ def _runtime(name: str) -> Callable[[Mapping[str, Any]], Runtime]:
 
 
 def _stopwatch() -> Clock:
-    """Start a clock, for transcripts and bills."""
+    """Start a clock, for transcripts and costs."""
     began = time.perf_counter()
     return lambda: time.perf_counter() - began
 
 
-def _read(reply: bytes) -> Answer | Failure:
+def _arrival(reply: Reply | Failure | None, now: float) -> tuple[int, float]:
+    """Return the bytes of a reply, and the seconds of the run at which it was there."""
+    if not isinstance(reply, Reply):
+        return 0, now
+    return len(reply.payload) if is_buffer(reply.payload) else 0, reply.seconds
+
+
+def _code(error: BaseException) -> str:
+    """Return what a trace says of an error: never its text, which can quote data."""
+    return error.code if isinstance(error, SilotError) else type(error).__name__
+
+
+def _read(reply: Buffer) -> Answer | Failure:
     try:
         return decode_reply(reply)
     except WireError as error:

@@ -19,7 +19,7 @@ from ..data.files import write_whole
 from ..data.foreign import parse_json, read_bytes
 from ..errors import FileError, WireError
 from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verify_signature
-from .message import pack, unpack
+from .message import Buffer, pack_parts, unpack
 from .recorded import digest_of
 
 Kind = Literal["question", "answer", "release"]
@@ -70,7 +70,7 @@ class Sealed:
     kind: Kind
     author: str
     question: bytes = field(repr=False)
-    reply: bytes = field(default=b"", repr=False)
+    reply: Buffer = field(default=b"", repr=False)
     discloses: str = ""
     schema: Mapping[str, Any] | None = field(default=None, repr=False)
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
@@ -94,7 +94,7 @@ class Sealed:
 
     def to_bytes(self, key: Key) -> bytes:
         """Sign with a key."""
-        body = pack({
+        parts = list(pack_parts({
             "version": VERSION,
             "kind": self.kind,
             "author": self.author,
@@ -106,13 +106,13 @@ class Sealed:
             "facts": _json(self.facts),
             "question": self.question,
             "reply": self.reply,
-        })  # fmt: skip
+        }))  # fmt: skip
         signing = key.public.signing
-        return b"".join((MAGIC, signing, key.sign(_bytes_to_sign(signing, body)), body))
+        return b"".join((MAGIC, signing, key.sign(_bytes_to_sign(signing, *parts)), *parts))
 
     @classmethod
-    def of_bytes(cls, data: bytes, file: str = "the file") -> Sealed:
-        """Read what was signed, trusting nothing.
+    def of_bytes(cls, data: bytes, file: str = "the file", *, views: bool = False) -> Sealed:
+        """Read what was signed, trusting nothing. With ``views`` a large reply is no copy.
 
         Raises
         ------
@@ -120,26 +120,26 @@ class Sealed:
             ``sealed-format``, ``sealed-version``, ``sealed-signature``.
         """
         if not data.startswith(MAGIC) or len(data) < _HEAD:
-            raise _malformed(file, "it does not begin as one")
+            raise _malformed(file, "it does not begin as a signed file")
         signer, signature = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 : _HEAD]
         body = memoryview(data)[_HEAD:]
         if not verify_signature(signer, signature, _bytes_to_sign(signer, body)):
             raise FileError(
-                f"{file} is not as it was signed: it was cut off or changed on its way. Ask for "
-                "it again.",
+                f"{file} differs from what was signed: it was cut off or changed on its way. "
+                "Request it again.",
                 code="sealed-signature",
             )
         try:
-            fields = unpack(body, flat=True)
+            fields = unpack(body, flat=True, views=views)
         except WireError:
             raise _malformed(file, "its body cannot be read") from None
         return cls(**_fields(fields, file), signer=signer, file=file)
 
 
 def write_sealed(path: str | Path, sealed: Sealed, key: Key, to: PublicKey | None = None) -> None:
-    """Sign a message and write it to a file, whole or not at all; ``to`` locks it for a key."""
+    """Sign a message and write it to a file, completely or not; ``to`` encrypts it."""
     data = sealed.to_bytes(key)
-    write_whole(Path(path), data if to is None else to.lock(data))
+    write_whole(Path(path), data if to is None else bytes(to.lock(data)))
 
 
 def read_sealed(path: str | Path, *, key: Key | None = None, keys: Keyring | None = None) -> Sealed:
@@ -150,7 +150,7 @@ def read_sealed(path: str | Path, *, key: Key | None = None, keys: Keyring | Non
     path
         The file.
     key
-        The reader's own key, for a file that was locked for it.
+        The reader's own key, for a file that was encrypted for it.
     keys
         Keys that are trusted: the author's must be among them.
 
@@ -167,7 +167,7 @@ def read_sealed(path: str | Path, *, key: Key | None = None, keys: Keyring | Non
     if is_locked(data):
         if key is None:
             raise FileError(
-                f"{file.name} was locked for a reader's key. Give yours (--key NAME.key).",
+                f"{file.name} is encrypted for a reader's key. Give yours (--key NAME.key).",
                 code="sealed-locked",
             )
         data = key.unlock(data)
@@ -182,9 +182,12 @@ def read_sealed(path: str | Path, *, key: Key | None = None, keys: Keyring | Non
     return sealed
 
 
-def _bytes_to_sign(signer: bytes, body: bytes | memoryview) -> bytes:
+def _bytes_to_sign(signer: bytes, *parts: Buffer) -> bytes:
     """Return the bytes that a signature is over."""
-    return MAGIC + signer + hashlib.sha256(body).digest()
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return MAGIC + signer + digest.digest()
 
 
 def _bytes_of(file: Path) -> bytes:
@@ -195,7 +198,7 @@ def _bytes_of(file: Path) -> bytes:
         ),
         LARGEST_RELEASE,
         lambda why: FileError(
-            f"{file.name} is larger than a release: {why}. Ask for it again.", code="sealed-size"
+            f"{file.name} is larger than a release: {why}. Request it again.", code="sealed-size"
         ),
     )
 
@@ -211,24 +214,29 @@ def _fields(body: object, file: str) -> dict[str, Any]:
             code="sealed-version",
         )
     texts = {name: parts.get(name) for name in _TEXTS}
-    kinds = {name: type(value) for name, value in parts.items()}
+    # Large bytes may be views.
+    kinds = {
+        name: bytes if isinstance(value, memoryview) else type(value)
+        for name, value in parts.items()
+    }
     if kinds != _KINDS:
-        raise _malformed(file, "its fields are others")
+        raise _malformed(file, "its fields are not those of this format")
     if any(len(cast("str", text)) > _LONGEST_TEXT for text in texts.values()):
         raise _malformed(file, "a text is too long")
     content = cast("dict[str, Any]", dict(parts))
     if content["kind"] not in get_args(Kind) or not is_name(content["author"]):
         raise _malformed(file, "it has no kind and author")
     if not 0 <= content["round"] < 1 << 31 or not _is_time(content["written"]):
-        raise _malformed(file, "its round or its time is none")
+        raise _malformed(file, "its round or its time is not valid")
     del content["version"]
+    content["question"] = bytes(content["question"])
     content["schema"] = _mapping(content["schema"], file) if content["schema"] else None
     content["facts"] = _mapping(content["facts"], file)
     return content
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can name an author: printable, not empty, not long."""
+    """Return whether a text can name an author: printable, not empty, not long."""
     return text.isprintable() and len(text.strip()) > 0 and len(text) <= _LONGEST_NAME
 
 
@@ -241,10 +249,10 @@ def _is_time(text: str) -> bool:
 
 def _mapping(text: str, file: str) -> dict[str, Any]:
     content = parse_json(
-        text, lambda why: _malformed(file, f"what it says in JSON is none ({why})"), strict=True
+        text, lambda why: _malformed(file, f"its JSON is not valid ({why})"), strict=True
     )
     if not isinstance(content, dict):
-        raise _malformed(file, "what it says in JSON is none")
+        raise _malformed(file, "its JSON is not valid")
     return cast("dict[str, Any]", content)
 
 
@@ -255,7 +263,7 @@ def _json(value: object) -> str:
 
 def _malformed(file: str, why: str) -> FileError:
     return FileError(
-        f"{file} is no file of silot that travels: {why}. Ask for it again.", code="sealed-format"
+        f"{file} is not a signed file of silot: {why}. Request it again.", code="sealed-format"
     )
 
 

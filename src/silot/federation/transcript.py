@@ -15,7 +15,7 @@ from ..data.files import write_whole
 from ..data.foreign import guard, read_bytes
 from ..errors import FileError, WireError
 from .answer import Answer, Failure, decode_reply
-from .message import Scalar, pack
+from .message import Buffer, Scalar, pack
 from .question import Question, decode_question
 
 _MAGIC = "silot-transcript"
@@ -40,11 +40,11 @@ class Spool:
     _file: IO[bytes] | None = field(default=None, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
-    def keep(self, message: bytes) -> bytes | Stored:
+    def keep(self, message: Buffer) -> bytes | Stored:
         """Keep a message; return it, or its place in the file."""
         if len(message) < _SMALL or self._held + len(message) <= self.in_memory:
             self._held += len(message)
-            return message
+            return bytes(message)
         try:
             with self._lock:
                 if self._file is None:
@@ -54,7 +54,7 @@ class Spool:
                 self._file.write(message)
                 self._file.flush()
         except OSError:
-            return message
+            return bytes(message)
         return Stored(len(message), start, self)
 
     def read(self, start: int, size: int) -> bytes:

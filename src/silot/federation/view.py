@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from .. import render
 from ..errors import reason
 from ..render.words import count, format_bytes, level_in_words, listed, number
-from .result import Bill, Billed
+from .result import Cost, RunResult
 
-_CAPTION = "Bytes as the coordinator saw them."
+_CAPTION = "Bytes as counted by the coordinator."
 _LEVELS = ("record", "statistics", "private", "public")
 
 
@@ -20,39 +20,39 @@ class Run(Protocol):
 
     @property
     def disclosure(self) -> str:
-        """The finest thing that was told."""
+        """The most detailed level that was disclosed."""
         ...
 
     @property
-    def bill(self) -> Bill:
+    def cost(self) -> Cost:
         """What it cost."""
         ...
 
 
-def bill_rows(result: Run, *, of_models: bool = False) -> dict[str, str]:
+def cost_rows(result: Run, *, of_models: bool = False) -> dict[str, str]:
     """Return what a run cost and disclosed, in a line each, for a terminal.
 
     What a record among parameters ``of_models`` discloses is another matter than a record itself.
     """
-    disclosed, bill = result.disclosure, result.bill
+    disclosed, cost = result.disclosure, result.cost
     if of_models:
-        disclosed = "record: parameters of models, which records may be computed back from"
+        disclosed = "record: parameters of models, from which records may be reconstructed"
     elif disclosed == "record":
         disclosed = "record: every record can be reconstructed from the messages"
-    traffic = format_bytes(bill.bytes_sent + bill.bytes_received)
+    traffic = format_bytes(cost.bytes_sent + cost.bytes_received)
     rows = {
-        "bill": f"{count(bill.rounds, 'round')}, {traffic}, {bill.seconds:.2f} s",
+        "cost": f"{count(cost.rounds, 'round')}, {traffic}, {cost.seconds:.2f} s",
         "disclosed": disclosed,
     }
-    if bill.privacy_mu > 0:
-        rows["charged"] = f"mu {bill.privacy_mu:.4g} to each holder's ledger, at most"
-        if bill.in_memory:
+    if cost.privacy_mu > 0:
+        rows["charged"] = f"mu {cost.privacy_mu:.4g} to each holder's ledger, at most"
+        if cost.in_memory:
             rows["charged"] = (
-                f"mu {bill.privacy_mu:.4g} of each holder, at most. This process alone remembers "
-                "it: another run spends as much again"
+                f"mu {cost.privacy_mu:.4g} of each holder, at most. Only this process remembers "
+                "it, so another run spends the same again"
             )
     elif result.disclosure == "private":
-        rows["charged"] = "nothing: told again from the ledgers, of the data they had then"
+        rows["charged"] = "nothing: stored answers of the ledgers, about the data of that time"
     return rows
 
 
@@ -63,46 +63,46 @@ def cost_content(
     notes: Sequence[str] = (),
     disclosure: render.Table | None = None,
 ) -> render.Content:
-    """Return the bill of a run, or of several with what each was for, and what they disclosed.
+    """Return the cost of a run, or of several with what each was for, and what they disclosed.
 
-    It is what a page ends with; a terminal has ``bill_rows`` among the facts. ``disclosure``
+    It is what a page ends with; a terminal has ``cost_rows`` among the facts. ``disclosure``
     stands for the table of levels where levels alone say too little.
     """
     paid = _paid(runs if isinstance(runs, Sequence) else [("", runs)])
     small = [render.Paragraph(note, "small") for note in notes]
     return render.on_page(
-        render.section("The bill", "bill", _bill(paid, caption), small, link="Bill"),
-        render.section("What was disclosed", "disclosure", disclosure or _disclosure(paid)),
+        render.section("The cost", _cost(paid, caption), small, anchor="cost"),
+        render.section("What was disclosed", disclosure or _disclosure(paid)),
     )
 
 
 def _paid(runs: Sequence[tuple[str, Run]]) -> list[tuple[list[str], Run]]:
-    """Group the results of one run, which carry the same bill: it is paid once."""
+    """Group the results of one run, which carry the same cost: it is paid once."""
     paid: dict[Any, tuple[list[str], Run]] = {}
     for k, (what, item) in enumerate(runs):
-        transcript = item.transcript if isinstance(item, Billed) else None
+        transcript = item.transcript if isinstance(item, RunResult) else None
         key = k if transcript is None else ("run", id(transcript))
         paid.setdefault(key, ([], item))[0].append(what)
     return list(paid.values())
 
 
-def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> render.Table:
-    bills = [(listed(what), item.bill) for what, item in paid]
+def _cost(paid: Sequence[tuple[list[str], Run]], caption: str) -> render.Table:
+    costs = [(listed(what), item.cost) for what, item in paid]
     if len(paid) > 1:
         # Holders have ledgers of their own: their charges are no sum.
-        together = replace(sum((bill for _, bill in bills), Bill()), privacy_mu=0.0)
-        bills.insert(0, ("all together", together))
+        together = replace(sum((cost for _, cost in costs), Cost()), privacy_mu=0.0)
+        costs.insert(0, ("all together", together))
     titles = ("rounds", "sent", "received", "time", "charged, at most")
     rows = [
         (
             what,
-            f"{bill.rounds:,}",
-            format_bytes(bill.bytes_sent),
-            format_bytes(bill.bytes_received),
-            f"{bill.seconds:.2f} s",
-            _charge(bill),
+            f"{cost.rounds:,}",
+            format_bytes(cost.bytes_sent),
+            format_bytes(cost.bytes_received),
+            f"{cost.seconds:.2f} s",
+            _charge(cost),
         )
-        for what, bill in bills
+        for what, cost in costs
     ]
     # Runs without a name, and a charge where nothing was charged, need no column.
     return render.Table(
@@ -110,9 +110,9 @@ def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> render.Table:
     )
 
 
-def _charge(bill: Bill) -> str:
-    where = "remembered by this process alone" if bill.in_memory else "to a ledger"
-    return f"mu {number(bill.privacy_mu)}, {where}" if bill.privacy_mu > 0 else ""
+def _charge(cost: Cost) -> str:
+    where = "remembered only by this process" if cost.in_memory else "to a ledger"
+    return f"mu {number(cost.privacy_mu)}, {where}" if cost.privacy_mu > 0 else ""
 
 
 def _disclosure(paid: Sequence[tuple[list[str], Run]]) -> render.Table:
@@ -122,7 +122,7 @@ def _disclosure(paid: Sequence[tuple[list[str], Run]]) -> render.Table:
     named = any(what for runs in levels.values() for what in runs)
     order = sorted(levels, key=lambda level: _LEVELS.index(level) if level in _LEVELS else 9)
     return levels_table(
-        f"The finest thing that left a holder{', run by run' if named else ''}.",
+        f"The most detailed thing that left a holder{', run by run' if named else ''}.",
         [(level, level_in_words(level), listed(levels[level])) for level in order],
     )
 
@@ -139,22 +139,13 @@ def levels_table(caption: str, rows: Sequence[tuple[str, str, str]]) -> render.T
 
 
 def missing_section(
-    missing: Mapping[str, str],
-    party: str = "holder",
-    *,
-    title: str = "",
-    link: str | None = None,
-    note: str = "",
+    missing: Mapping[str, str], party: str = "holder", what: str = "took no part", note: str = ""
 ) -> render.Content:
     """Return the section on parties that took no part, and why; there is none without any."""
     if not missing:
         return None
     rows = [(name, f"{reason(code)}.", code) for name, code in missing.items()]
-    caption = f"{party.capitalize()}s that took no part."
-    table = render.Table(
-        caption, [render.names(party), render.texts("why"), render.names("code")], rows
-    )
-    title = title or f"{party.capitalize()}s left out"
-    return render.on_page(
-        render.section(title, "missing", render.Paragraph(note) if note else None, table, link=link)
-    )
+    title = f"{party.capitalize()}s that {what}"
+    columns = [render.names(party), render.texts("why"), render.names("code")]
+    table = render.Table(f"{title}.", columns, rows)
+    return render.on_page(render.section(title, render.Paragraph(note) if note else None, table))

@@ -52,7 +52,7 @@ def scale_for(sensitivity: float, mu: float) -> float:
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    r"""Most a Gaussian release may spend to be :math:`(\epsilon, \delta)`-private.
+    r"""Compute the largest mu of a Gaussian release that is :math:`(\epsilon, \delta)`-private.
 
     The inverse of ``epsilon_of``. Rounded down, so that
     ``epsilon_of(mu_of(epsilon, delta), delta) <= epsilon`` always.
@@ -83,8 +83,8 @@ def _largest_mu(epsilon: float, delta: float) -> float:
     low, high = _SMALLEST, _LARGEST
     if _epsilon_of(low, delta) > epsilon or _epsilon_of(high, delta) < epsilon:
         raise InputError(
-            f"epsilon is {epsilon:g} and delta {delta:g}: no noise of a sensible size gives that. "
-            "Give an epsilon between 0.001 and 1000 and a delta such as 1e-5.",
+            f"epsilon is {epsilon:g} and delta {delta:g}: no noise of a reasonable size "
+            "gives that. Give an epsilon between 0.001 and 1000 and a delta such as 1e-5.",
             code="option-epsilon",
         )
     while high > low * (1 + 1e-13):
@@ -198,7 +198,7 @@ def largest_auc(mu: float) -> float:
 
 
 def compose(mus: Iterable[float]) -> float:
-    r"""What several releases spend together: :math:`\sqrt{\sum_i \mu_i^2}`.
+    r"""Return what several releases spend together: :math:`\sqrt{\sum_i \mu_i^2}`.
 
     Releases may be chosen after seeing earlier ones.
 
@@ -253,4 +253,4 @@ def _number(value: object, name: str, code: str) -> float:
     try:
         return float(value)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
-        raise InputError(f"{name} is no single number.", code=code) from None
+        raise InputError(f"{name} is not a single number.", code=code) from None

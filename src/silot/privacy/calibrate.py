@@ -1,7 +1,9 @@
 r"""Estimates of distances that were corrected, and given intervals, where the truth is known.
 
-Pairs of laws with known distances are made of the public records alone (``tilts``), sketched with
-noise of the same law as the holders', and estimated in several ways. A local regression tells
+Pairs of distributions with known distances are made of the public records alone (``tilts``),
+sketched with
+noise of the same distribution as the holders', and estimated in several ways. A local regression
+tells
 which of those to believe, and by how much they err: bias, noise and sampling together.
 """
 
@@ -52,9 +54,9 @@ class Side:
     shares
         The noisy counts alone, as probabilities of the cells (S,).
     masses
-        Those that are told of (S,).
+        Those of the distribution that the release describes (S,).
     decoded, drawn
-        The measure it tells of, and samples of it.
+        The measure that the release describes, and samples of it.
     """
 
     shares: Array = field(repr=False)
@@ -64,7 +66,7 @@ class Side:
 
     @cached_property
     def variance(self) -> float:
-        """Of the law that is told of."""
+        """Variance of the distribution that the release describes."""
         atoms = self.decoded.atoms
         around = (atoms - self.masses @ atoms) ** 2
         return float(self.masses @ around.sum(axis=1)) + self.decoded.scatter
@@ -80,7 +82,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Simulated pairs for one plan of sketches; a fit for every pair of sizes that is asked for.
+    """Simulated pairs for one plan of sketches; a fit for every pair of sizes that is requested.
 
     Attributes
     ----------

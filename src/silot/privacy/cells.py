@@ -1,4 +1,4 @@
-"""Cells of a public law, in which a sketch counts records. No private data are used here."""
+"""Cells of a public distribution, in which a sketch counts records, without private data."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Cells:
     radius2
         Length above which a squared offset counts no more.
     weights
-        Part of the public law in each cell (S,).
+        Part of the public distribution in each cell (S,).
     covariance
-        Covariance of the public law within cells (d, d).
+        Covariance of the public distribution within cells (d, d).
     drawn
-        Whether the public law was assumed (no sample was given).
+        Whether the public distribution was assumed (no sample was given).
     fitted
         Whether the centres are those of a sample, and nearer to it than to other records.
     """
@@ -64,14 +64,14 @@ class Cells:
         Parameters
         ----------
         public
-            Public records, shape (m, d): of the law holders' records come from, and of no
+            Public records, shape (m, d): of the distribution holders' records come from, and of no
             holder.
         size
             Cells S, at most m / 3 and at most the distinct records.
         seed
             Of k-means. The same sample, size and seed give the same cells.
         drawn
-            Whether the sample was drawn from an assumed law.
+            Whether the sample was drawn from an assumed distribution.
 
         Raises
         ------
@@ -92,8 +92,8 @@ class Cells:
         distinct = np.unique(near, axis=0)
         if len(distinct) < 2:
             raise InputError(
-                "all public records are the same: they tell no scale. Give a public sample of "
-                "the law holders' records come from.",
+                "all public records are equal, so they show no scale. Give public records "
+                "that are distributed as the holders' records.",
                 code="public-constant",
             )
         # Fewer than three public records a cell would tell nothing of the scatter within cells.
@@ -147,9 +147,9 @@ def draw_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: i
     """Draw records of a normal distribution that stand for a public sample."""
     if mean is None or scale is None:
         raise InputError(
-            "a sketch needs public knowledge of the records. Give public= (--public), a sample "
-            "that is no holder's; in Python also public_mean= and public_scale=, one number a "
-            "feature.",
+            "a sketch needs public knowledge about the records. Give public= (--public), "
+            "records that belong to no holder; in Python also public_mean= and "
+            "public_scale=, one number for each feature.",
             code="public-absent",
         )
     middle, spread = public_law(mean, scale)
@@ -175,7 +175,7 @@ def public_law(mean: npt.ArrayLike, scale: npt.ArrayLike) -> tuple[Array, Array]
 def _vector(value: npt.ArrayLike, name: str) -> Array:
     array = np.atleast_1d(np.asarray(value))
     if array.ndim != 1:
-        raise InputError(f"{name} has shape {array.shape}; give one number a feature.",
+        raise InputError(f"{name} has shape {array.shape}; give one number for each feature.",
                          code="public-shape")  # fmt: skip
     return np.array([real(item, name, "public-shape") for item in array.tolist()])
 

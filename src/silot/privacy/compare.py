@@ -28,11 +28,11 @@ _MOST = 4.0
 
 @dataclass(frozen=True)
 class Rate:
-    r"""How far apart two samples of one law are, by their size.
+    r"""How far apart two samples of one distribution are, by their size.
 
     .. math:: W_2^2(X_n, X'_n) = \rho\, (n / M)^{-\alpha}\, W_2^2(Y_M, Y'_M)
 
-    with X records of the public law and Y draws from what a sketch tells of it, M of them.
+    with X records of the public distribution and Y draws from what a sketch tells of it, M of them.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Rate:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Two samples of the law a sketch tells of.
+    """Two samples of the distribution a sketch tells of.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Drawn:
     apart
         Squared distance between the two.
     records
-        Records behind the sketch; infinite for a law itself.
+        Records behind the sketch; infinite for a distribution itself.
     """
 
     first: Array = field(repr=False)
@@ -77,7 +77,8 @@ class Drawn:
 class Sampler:
     """Draws samples from sketches: the same random numbers for every sketch.
 
-    Common numbers make what is drawn differ as the laws do; two streams of them tell what part
+    Common numbers make what is drawn differ as the distributions do; two streams of them tell
+    what part
     of a distance is only that of two samples.
 
     Attributes
@@ -100,7 +101,7 @@ class Sampler:
         return cls(noise - noise.mean(axis=1, keepdims=True), embedding)
 
     def draw(self, decoded: Decoded, *, law: bool = False) -> Drawn:
-        """Draw two samples; ``law`` says that the measure is no sample itself."""
+        """Draw two samples; ``law`` says that the measure is not a sample itself."""
         places = _spread_evenly(decoded.weights.ravel(), self.noise.shape[1])
         classes, cells = np.divmod(places, decoded.weights.shape[1])
         root = covariance_root(decoded.covariance)
@@ -119,7 +120,8 @@ def distances_of(pairs: Sequence[tuple[Drawn, Drawn]], rate: Rate) -> Array:
     .. math:: W^2 = \tfrac12 \left(W_2^2(X, Y') + W_2^2(X', Y)\right)
               + \sqrt{W_2^2(X, X')\, W_2^2(Y, Y')} \left(\rho_n - 1\right)
 
-    X, X' are samples of one law and Y, Y' of the other. The second term takes away how far apart
+    X, X' are samples of one distribution and Y, Y' of the other. The second term takes away how
+    far apart
     samples of this size are by chance, and adds how far apart as many records as there are would
     be.
     """

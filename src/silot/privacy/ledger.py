@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import pwd
 import secrets
 import sqlite3
 import threading
+import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -27,12 +27,12 @@ from ..errors import FileError, InputError, RefusedError
 from . import ledger_file as file
 from .accounting import ROUNDING, compose
 from .ledger_file import (
-    COLUMNS,
     AnswerSummary,
+    Rotation,
     Row,
     broken_error,
-    check_chain,
     digest_of,
+    read_events,
 )
 from .ledger_head import Heads, Place
 from .people import Account, People
@@ -51,6 +51,13 @@ _MOST = 200
 _SHORTEST = 4
 """Digits that must name a question."""
 
+DECISIONS = ("approve", "deny", "allow", "end", "pause", "resume")
+"""Events of what a person did."""
+
+_HISTORY = ("question", *DECISIONS)
+# Seconds of questions that a power cut may lose, where nothing else was written after them.
+_UNSETTLED = 1.0
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -61,11 +68,11 @@ class Waiting:
     id
         How commands name it.
     asker, question, level
-        Who asked, for what kind of answer, and how much that discloses.
+        Asker, for what kind of answer, and how much that discloses.
     since, until
         When it was asked, and when it lapses (UTC).
     state
-        What became of it.
+        Outcome.
     key
         SHA-256 of the question.
     run
@@ -114,32 +121,6 @@ class Allowed:
     ended: str = ""
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What a person did.
-
-    Attributes
-    ----------
-    time, by
-        When (ISO 8601), and who, as the system knows them.
-    decision
-        ``"approve"`` or ``"deny"`` a question, ``"allow"`` or ``"end"`` all of a level and asker,
-        ``"pause"`` or ``"go-on"`` with everything.
-    asker, level, question
-        What it is about, where it is about that.
-    until
-        When ``"allow"`` is over (ISO 8601).
-    """
-
-    time: str
-    by: str
-    decision: str
-    asker: str
-    level: str
-    question: str
-    until: str
-
-
 class BudgetError(RefusedError):
     """A release would exceed the budget.
 
@@ -162,7 +143,7 @@ def _budget_error(message: str, spent: float, requested: float, remaining: float
 
 
 class Ledger:
-    r"""A durable, append-only account of what a holder tells, shared by all its processes.
+    r"""A durable, append-only account of what a holder discloses, shared by all its processes.
 
     Each release leaves three rows: ``reserve``, with what it spends, before anything is computed;
     ``release``, with the noisy answer, once that is drawn; ``commit``, before the answer is
@@ -173,10 +154,11 @@ class Ledger:
 
     A question has one reserve and one answer for ever. Asked again, by anybody, after a crash or
     by several processes at once, it gets the stored answer and spends nothing: noise cannot be
-    averaged away. That a further asker got it is noted.
+    averaged away. That a further asker got it is noted. Of a site, every question is a row before
+    its answer leaves, whatever became of it.
 
     An exact answer leaves two rows: ``count``, before anything is computed, with how many numbers
-    it tells to whom; ``told``, with the answer, before that is handed over. A question that was
+    it sends to whom; ``answered``, with the answer, before that is handed over. A question that was
     refused leaves one, with the reason.
 
     A ledger belongs to one data set. Keep it when records are added or corrected (the people in
@@ -244,6 +226,9 @@ class Ledger:
         self._place = None if self.path is None else Place(self.path, state)
         self._people = None if self._place is None else People(self._place.folder, timeout)
         self._readonly = readonly
+        self._settled = -math.inf
+        # Up to which row the times after an approval were within it.
+        self._within: dict[str, int] = {}
         with file.translate_errors(self.path):
             if self._place is not None and self.path is not None and not self.path.exists():
                 if not create or readonly:
@@ -282,13 +267,13 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """What all reserves spend together, as mu."""
+        """Privacy loss of all reservations together, as mu."""
         with self._using() as connection:
             return file.sum_spent(connection)
 
     @property
     def account(self) -> Account:
-        """All ledgers about the same people, this one first, and what each spent."""
+        """All ledgers about the same people, this one first, and how much each has spent."""
         with self._using() as connection:
             return self._read_account(connection)
 
@@ -300,23 +285,93 @@ class Ledger:
 
     @property
     def answers(self) -> tuple[AnswerSummary, ...]:
-        """What was told, added up by asker and kind, the latest first."""
+        """Disclosures, summed by asker and kind of question, the latest first."""
         with self._using() as connection:
             return tuple(file.summarize_answers(connection))
 
     @property
     def refusals(self) -> tuple[Row, ...]:
-        """What was refused: once for each asker, kind of question and reason."""
+        """Refusals, once for each asker, kind of question and reason."""
         with self._using() as connection:
-            return tuple(file.read_refusals(connection))
+            return tuple(read_events(connection, "refuse"))
 
-    def entries(self) -> tuple[Row, ...]:
-        """Read all rows, first to last."""
+    @property
+    def size(self) -> int:
+        """Number of rows."""
         with self._using() as connection:
+            return sum(file.count_events(connection).values())
+
+    def entries(self, *events: str) -> tuple[Row, ...]:
+        """Read the rows of some events, or of all, first to last."""
+        with self._using() as connection:
+            if events:
+                return tuple(read_events(connection, *events))
             return tuple(row for row, _ in file.read_rows(connection))
 
+    def read_latest(self, *events: str, last: int | None = None, skip: int = 0) -> Iterator[Row]:
+        """Read rows of some events, the newest last.
+
+        Parameters
+        ----------
+        events
+            By default questions, and what persons decided.
+        last
+            How many; by default all, one after the other.
+        skip
+            How many of the newest are left out.
+        """
+        with self._using() as connection:
+            yield from file.read_latest(connection, events or _HISTORY, last, skip)
+
+    def count_history(self) -> tuple[int, int]:
+        """Count questions, also those that were moved away, and decisions."""
+        with self._using() as connection:
+            counts = file.count_events(connection)
+            moved = file.read_rotation(connection).rows
+        return counts.get("question", 0) + moved, sum(counts.get(name, 0) for name in DECISIONS)
+
+    def find_span(self, since: str = "", until: str = "") -> tuple[int, int]:
+        """Find the numbers of the first and the last row of a span of time.
+
+        Parameters
+        ----------
+        since, until
+            From when to before when (ISO 8601, UTC); by default all. Rows before the last that
+            ``rotate`` moved away are out of it.
+
+        Raises
+        ------
+        InputError
+            No row is in it (``trail-empty``), or rows of it were moved away (``trail-moved``).
+        """
+        with self._using() as connection:
+            start = file.read_rotation(connection).until
+            span = file.find_span(connection, since, until)
+        if span is None or span[1] < start:
+            raise InputError(
+                "all rows of that time were moved away, or there are none. Give other dates.",
+                code="trail-empty",
+            )
+        first, last = span
+        if since and first < start:
+            raise InputError(
+                f"rows before number {start} were moved away: they are in the file that "
+                "`silot site rotate` wrote. Give a later date.",
+                code="trail-moved",
+            )
+        return max(first, start), last
+
+    def read_span(self, first: int, last: int) -> Iterator[Row]:
+        """Read the rows of these numbers; raise where one is missing or was changed."""
+        with self._using() as connection:
+            chain = None
+            for row in file.read_span(connection, first, last):
+                chain = chain or file.Chain(broken_error, first, row.previous)
+                chain.follow(row)
+                yield row
+
     def verify(self, *, head: str | None = None) -> str:
-        """Walk the chain and return its head.
+        """Verify the chain of hashes and return its last hash.
 
         Parameters
         ----------
@@ -328,23 +383,32 @@ class Ledger:
         FileError
             A row was changed, removed or put in, or the noted head is not in the chain.
         """
+        noted, is_in_chain, last = (head or "").strip().lower(), head is None, ""
         with self._using() as connection:
             if not file.check_schema(connection):
-                raise broken_error(0, "may be changed: the file has lost its rules")
+                raise broken_error(0, "may have been changed: the file has lost its rules")
             try:
-                rows = check_chain(file.read_rows(connection))
+                rotation = file.read_rotation(connection)
+                for row in file.walk_chain(file.read_rows(connection), rotation):
+                    is_in_chain = (
+                        is_in_chain
+                        or noted == row.hash
+                        or (row.sequence > 0 and noted == row.previous)
+                    )
+                    last = row.hash
             except (TypeError, ValueError, OverflowError):
                 raise broken_error(0, "or a later one cannot be read") from None
-        if head is not None and head.strip().lower() not in {row.hash for row in rows}:
+        if not is_in_chain:
+            moved = ", or it was moved away with other rows" if rotation.rows else ""
             raise FileError(
-                f"the ledger has {len(rows)} rows that fit together, and the head that was noted "
-                "is not among them: rows were cut off, or it is another ledger.",
+                "the chain of the ledger is intact, but the noted head is not in it: rows were "
+                f"cut off, or it is another ledger{moved}.",
                 code="ledger-broken",
             )
-        return rows[-1].hash
+        return last
 
     def check_place(self) -> None:
-        """Compare with the row that was noted last, outside the file.
+        """Compare with the last row that was noted outside the file.
 
         Raises
         ------
@@ -445,7 +509,7 @@ class Ledger:
         asker: str = "",
         run: str = "",
     ) -> None:
-        """Spend ``mu``, for good, before anything is computed.
+        """Charge ``mu`` durably, before anything is computed.
 
         A question whose answer was never stored, for whatever stopped it, keeps its reserve and
         spends nothing again: no two answers to it can ever leave (see ``commit``).
@@ -461,7 +525,7 @@ class Ledger:
         mechanism, parameters
             What is released, for the record; parameters must go into JSON.
         asker, run
-            Who asked, and in which run, if that has a name.
+            Asker, and in which run, if that has a name.
 
         Raises
         ------
@@ -540,7 +604,7 @@ class Ledger:
     def note(
         self, key: str, *, level: str, question: str, asker: str = "", most: int | None = None
     ) -> str:
-        """Note an exact answer, for good, before anything is computed.
+        """Note an exact answer durably, before anything is computed.
 
         Nothing is given back, whatever becomes of the computation. The same question is noted once;
         to another asker, as an answer of before.
@@ -554,7 +618,7 @@ class Ledger:
         question
             Kind of the question.
         asker
-            Who asked.
+            Asker.
         most
             Answers of this kind that may be noted in all; ``None`` for any number.
 
@@ -594,7 +658,7 @@ class Ledger:
             return exact
         return self._people.count(file.read_name(connection), exact, most)
 
-    def tell(self, key: str, reply: bytes) -> bytes:
+    def store_answer(self, key: str, reply: bytes) -> bytes:
         """Store an exact answer that was counted and return the one to hand over.
 
         Raises
@@ -605,7 +669,7 @@ class Ledger:
             The file cannot be written; no answer may leave.
         """
         with self._writing() as connection:
-            return self._store(connection, "count", "told", key, reply)
+            return self._store(connection, "count", "answered", key, reply)
 
     @staticmethod
     def _store(
@@ -626,7 +690,7 @@ class Ledger:
         Empty where it was and no answer was stored; ``None`` where it never was.
         """
         with self._using() as connection:
-            for begun, event in (("reserve", "release"), ("count", "told")):
+            for begun, event in (("reserve", "release"), ("count", "answered")):
                 if file.find_row(connection, begun, key) is not None:
                     return file.find_reply(connection, key, event) or b""
         return None
@@ -643,8 +707,33 @@ class Ledger:
             content = _json({"question": question, "code": code})
             file.add(connection, "refuse", key, mechanism=code, parameters=content, asker=asker)
 
+    def log_question(self, facts: Mapping[str, Any]) -> None:
+        """Note a question that reached a site, and its outcome, before its answer is sent.
+
+        The same question with the same outcome is noted once, however often it is repeated. The
+        row survives the end of the process; a power cut may lose the last second of questions that
+        nothing else was noted for.
+
+        Parameters
+        ----------
+        facts
+            What went on, ready for JSON; ``asker`` and ``level`` are columns of the row.
+
+        Raises
+        ------
+        FileError
+            The file cannot be written, or is not what it was; no answer may leave.
+        """
+        content = dict(facts)
+        asker, level = plain_name(content.pop("asker", "")), content.pop("level", "")
+        text = _json(content)
+        key = sha256(_json([asker, level, text]).encode()).hexdigest()
+        with self._writing(durable=False) as connection:
+            if file.find_row(connection, "question", key) is None:
+                file.add(connection, "question", key, mechanism=level, parameters=text, asker=asker)
+
     def hold(self, key: str, *, question: str, level: str, asker: str, run: str = "") -> str:
-        """Whether a question may be answered that a person is to decide on.
+        """Return whether a question may be answered that a person is to decide on.
 
         Parameters
         ----------
@@ -653,7 +742,7 @@ class Ledger:
         question, level
             Its kind, and how much an answer discloses.
         asker, run
-            Who asks, and in which run, if that has a name.
+            Asker, and in which run, if that has a name.
 
         Returns
         -------
@@ -664,7 +753,7 @@ class Ledger:
         with self._writing() as connection:
             return _hold_question(
                 connection, key, question=question, level=level, asker=plain_name(asker),
-                run=plain_name(run), now=utc(),
+                run=plain_name(run), now=utc(), within=self._within,
             )  # fmt: skip
 
     def decide(
@@ -698,7 +787,7 @@ class Ledger:
         return question
 
     def end(self, word: str) -> Allowed | None:
-        """End what was approved for a while; questions that were answered meanwhile stay so.
+        """End an approval that is valid for a time; answers that were sent stay disclosed.
 
         Parameters
         ----------
@@ -715,7 +804,7 @@ class Ledger:
 
     @property
     def waiting(self) -> tuple[Waiting, ...]:
-        """All questions that ever waited for a decision, and what became of each."""
+        """All questions that ever waited for a decision, and their outcomes."""
         with self._using() as connection:
             return tuple(_read_waiting(connection, utc()))
 
@@ -723,54 +812,131 @@ class Ledger:
     def allowed(self) -> tuple[Allowed, ...]:
         """Levels and askers whose questions need no decision now."""
         with self._using() as connection:
-            return tuple(_read_allowed(connection, utc()))
+            return tuple(_read_allowed(connection, utc(), self._within))
 
     @property
     def allowances(self) -> tuple[Allowed, ...]:
-        """All that was ever allowed for a while."""
+        """All approvals that were ever valid for a time."""
         with self._using() as connection:
             return tuple(_read_allowances(connection))
 
     @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """All that persons did, first to last."""
-        with self._using() as connection:
-            return tuple(_read_decisions(connection))
-
-    @property
     def paused(self) -> bool:
-        """Whether nothing is told for now."""
+        """Whether nothing is disclosed for now."""
         with self._using() as connection:
             return _is_paused(connection)
 
     def pause(self, wanted: bool = True) -> None:
-        """Stop answering, in any process, or go on."""
+        """Stop answering, in any process, or continue."""
         with self._writing() as connection:
             _set_paused(connection, wanted)
 
-    @classmethod
-    def trust(cls, path: str | Path, *, state: str | Path | None = None) -> str:
-        """Take a file for the ledger at its place from now on, and return its head.
+    def rotate(self, until: str, archive: Callable[[int, int], object]) -> Rotation:
+        """Move rows of old questions away; rows that budgets or decisions need stay.
 
-        For a ledger that was moved from another machine, or whose note of the last row was lost.
-        What was told since the copy was made, if it is one, is forgotten by that: compare the
-        head with one noted elsewhere first.
+        A row of the chain says what was moved, so that nothing else can be cut out.
+
+        Parameters
+        ----------
+        until
+            Before when (ISO 8601, UTC).
+        archive
+            Called with the numbers of the first and last row that are to be kept elsewhere,
+            before any is removed; what it raises stops that.
+
+        Raises
+        ------
+        InputError
+            There is no row to move (``trail-empty``).
+        FileError
+            The file cannot be written, or is not what it was.
+        """
+        # The row that is noted outside must never be one that is gone: the last one is noted now.
+        self._settled = -math.inf
+        with self._writing() as connection:
+            newest = file.read_last(connection).sequence
+        first, last = self.find_span(until=until)
+        last = min(last, newest - 1)
+        if last < first:
+            raise InputError("the newest row must stay. Give a later date.", code="trail-empty")
+        archive(first, last)
+        with self._writing() as connection:
+            if file.read_rotation(connection).until != first:
+                raise InputError(
+                    "another process moved rows away meanwhile. Try again.", code="trail-empty"
+                )
+            gaps = file.remove_questions(connection, last + 1)
+            rotation = Rotation(last + 1, gaps.digest, gaps.rows)
+            content = _json({**vars(rotation), "by": _name_user()})
+            file.add(connection, "rotate", _new_key(), parameters=content)
+        return rotation
+
+    def backup(self, path: str | Path) -> Row:
+        """Copy the ledger as it is now to a new file, and return its last row.
+
+        Others may write meanwhile.
+
+        Raises
+        ------
+        FileError
+            The file is there (``file-exists``) or cannot be made, or the ledger is broken.
+        """
+        with self._using() as connection:
+            return file.copy_file(connection, Path(path))
+
+    @classmethod
+    def trust(cls, path: str | Path, *, spent: float = 0.0, state: str | Path | None = None) -> str:
+        """Accept a file as the ledger at its place, and return its last hash.
+
+        For a ledger that was moved from another machine, an older copy that is the newest there
+        is, or one whose note of the last row was lost. What a later row had spent, as the note
+        says, is charged to it: no budget comes back. Answers that it forgot are drawn again.
+
+        Parameters
+        ----------
+        path
+            The file.
+        spent
+            What all its releases had spent, as mu, where another record says more than the note.
+        state
+            Folder in which the last row is noted; by default what ``SILOT_STATE`` names.
 
         Raises
         ------
         FileError
             The file is absent, no ledger, or broken.
         """
+        if not real(spent, "spent", "option-mu") >= 0:
+            raise InputError(
+                f"spent is {spent!r}; a number of 0 or more is needed.", code="option-mu"
+            )
         with cls(path, create=False, readonly=True, state=state) as ledger:
-            head = ledger.verify()
+            place, own = ledger._place, ledger.spent
             with ledger._using() as connection:
-                assert ledger._place is not None
-                ledger._place.trust(connection)
-        return head
+                assert place is not None
+                total = max(spent, place.read_total(connection))
+        with (
+            file.translate_errors(place.path),
+            closing(
+                file.connect(place.path, timeout=30.0, readonly=total <= own * (1 + ROUNDING))
+            ) as connection,
+        ):
+            if total > own * (1 + ROUNDING):
+                # Before the file is trusted: whoever is killed in between trusts it again.
+                connection.execute("BEGIN IMMEDIATE")
+                file.add(
+                    connection, "reserve", _new_key(), mu=math.sqrt(total**2 - own**2),
+                    mechanism="spent before this copy was put back",
+                    parameters=_json({"by": _name_user()}),
+                )  # fmt: skip
+                connection.execute("COMMIT")
+            file.sync_log(place.path)
+            place.trust(connection)
+            return file.read_last(connection).hash
 
     @staticmethod
     def forget(path: str | Path, *, state: str | Path | None = None) -> bool:
-        """Forget that a ledger was at a place, so that a new one may be made there.
+        """Forget a deleted ledger, so that a new one may be created in its place.
 
         A new ledger is a fresh budget: for other people's records only. Returns whether there
         was anything to forget.
@@ -783,7 +949,7 @@ class Ledger:
         present = [name for name in (f"{path}", f"{path}-wal") if Path(name).exists()]
         if present:
             raise InputError(
-                f"{' and '.join(present)}: still there. Move them away first, and keep them.",
+                f"{' and '.join(present)}: still exist. Move them away first, and keep them.",
                 code="ledger-present",
             )
         return Heads(state).forget(Path(path))
@@ -793,16 +959,22 @@ class Ledger:
         if os.getpid() != self._process:
             # SQLite forbids it, and a copy of a ledger in memory would be a second budget.
             raise FileError(
-                "the ledger was opened by the process this one was forked from. Open it anew.",
+                "the ledger was opened before this process was forked. Open it again.",
                 code="ledger-forked",
             )
         with self._lock, file.translate_errors(self.path):
             yield self._connection
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Open one transaction that no other process can come between, on the same file."""
+    def _writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """Open one transaction that no other process can come between, on the same file.
+
+        One that is not durable outlives the process, but perhaps no power cut. Rows of questions
+        are noted outside once a second, and all others at once.
+        """
         with self._using() as connection:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            changes = connection.total_changes
             connection.execute("BEGIN IMMEDIATE")
             try:
                 noted = -1 if self._place is None else self._place.check(connection)
@@ -818,9 +990,16 @@ class Ledger:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-            if self._place is not None and noted != last.sequence:
+            if self._place is None or noted == last.sequence:
+                return
+            is_due = time.monotonic() - self._settled > _UNSETTLED
+            if is_due or file.has_more_than_questions(connection, noted):
+                if not durable or connection.total_changes == changes:
+                    # The disk may not have all rows, and a note must never be ahead of them.
+                    file.sync_log(self._place.path)
                 # Before an answer leaves. Killed in between, the file is ahead of its head.
                 self._place.note(last)
+                self._settled = time.monotonic()
 
 
 def _json(value: object) -> str:
@@ -832,8 +1011,8 @@ def _budget_exceeded(own: float, spent: float, requested: float, budget: float) 
     sharing = "" if spent <= own * (1 + ROUNDING) else ", with other ledgers about the same people"
     return BudgetError(
         f"the budget is a mu of {budget:.4g} in all: {spent:.4g} is spent{sharing}, "
-        f"{requested:.4g} was asked, {remaining:.4g} is left (squares add up). Ask for a smaller "
-        "epsilon, or use what was released before.",
+        f"{requested:.4g} was requested, {remaining:.4g} is left (squares add up). "
+        "Request a smaller epsilon, or use earlier releases.",
         spent=spent,
         requested=requested,
         remaining=remaining,
@@ -851,24 +1030,10 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
         connection.close()
 
 
-def _read_decisions(connection: sqlite3.Connection) -> list[Decision]:
-    """Read all that persons did, the first first."""
-    questions = {row.key: row for row in _read_events(connection, "wait")}
-    entries: list[Decision] = []
-    for row in _read_events(connection, "approve", "deny", "allow", "end", "pause", "go-on"):
-        about = questions.get(row.key, row)
-        content, question = json.loads(row.parameters or "{}"), json.loads(about.parameters or "{}")
-        entries.append(Decision(
-            row.time, content.get("by", ""), row.event, row.asker, about.mechanism,
-            question.get("question", ""), content.get("until", ""),
-        ))  # fmt: skip
-    return entries
-
-
 def _read_waiting(connection: sqlite3.Connection, now: datetime) -> list[Waiting]:
     """Read all questions that ever waited, the first first, with their states."""
     questions: dict[str, Waiting] = {}
-    for row in _read_events(connection, "wait", "approve", "deny"):
+    for row in read_events(connection, "wait", "approve", "deny"):
         if row.event == "wait":
             body = json.loads(row.parameters)
             until = datetime.fromisoformat(body["until"])
@@ -889,7 +1054,7 @@ def _read_waiting(connection: sqlite3.Connection, now: datetime) -> list[Waiting
 def _read_allowances(connection: sqlite3.Connection) -> list[Allowed]:
     """Read all that was ever allowed for a while, the first first."""
     spans: dict[str, Allowed] = {}
-    for row in _read_events(connection, "allow", "end"):
+    for row in read_events(connection, "allow", "end"):
         time = datetime.fromisoformat(row.time)
         if row.event == "allow":
             until = datetime.fromisoformat(json.loads(row.parameters)["until"])
@@ -901,31 +1066,39 @@ def _read_allowances(connection: sqlite3.Connection) -> list[Allowed]:
     return list(spans.values())
 
 
-def _read_allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
+def _read_allowed(
+    connection: sqlite3.Connection, now: datetime, within: dict[str, int]
+) -> list[Allowed]:
     """Read what is allowed now without a decision.
 
     An approval is over once the ledger noted a time out of its span after it: a clock that is set
-    back makes no hour longer, and one that was ahead leaves none for later.
+    back makes no hour longer, and one that was ahead leaves none for later. ``within`` keeps up to
+    which row the times were looked at.
     """
     return [
         item
         for item in _read_allowances(connection)
-        if item.since <= now < item.until and _is_within(connection, item)
+        if item.since <= now < item.until and _is_within(connection, item, within)
     ]
 
 
-def _is_within(connection: sqlite3.Connection, allowance: Allowed) -> bool:
+def _is_within(connection: sqlite3.Connection, allowance: Allowed, within: dict[str, int]) -> bool:
     key = _find_key(connection, "allow", allowance.id)
-    first, last = connection.execute(
-        "SELECT MIN(time), MAX(time) FROM rows WHERE sequence > "
-        "(SELECT sequence FROM rows WHERE event = 'allow' AND key = ?)",
-        (key,),
+    if key not in within:
+        within[key] = connection.execute(
+            "SELECT sequence FROM rows WHERE event = 'allow' AND key = ?", (key,)
+        ).fetchone()[0]
+    first, last, number = connection.execute(
+        "SELECT MIN(time), MAX(time), MAX(sequence) FROM rows WHERE sequence > ?", (within[key],)
     ).fetchone()
     if first is None:
         return True
-    return allowance.since <= datetime.fromisoformat(first) and (
+    is_within = allowance.since <= datetime.fromisoformat(first) and (
         datetime.fromisoformat(last) < allowance.until
     )
+    if is_within:
+        within[key] = number
+    return is_within
 
 
 def _hold_question(
@@ -937,9 +1110,11 @@ def _hold_question(
     asker: str,
     run: str,
     now: datetime,
+    within: dict[str, int],
 ) -> str:
-    """Whether a question may be answered; where nobody decided yet, it waits from now on."""
-    if any((item.asker, item.level) == (asker, level) for item in _read_allowed(connection, now)):
+    """Return whether a question may be answered; where nobody decided yet, it waits from now on."""
+    allowed = _read_allowed(connection, now, within)
+    if any((item.asker, item.level) == (asker, level) for item in allowed):
         return "approved"
     earlier = [item for item in _read_waiting(connection, now) if item.asker == asker]
     same = [item.state for item in earlier if item.key == key and item.state != "expired"]
@@ -971,21 +1146,22 @@ def _decide_question(
     (question,) = matches
     if question.state == "expired":
         raise InputError(
-            f"{question.id} lapsed at {question.until:%Y-%m-%d %H:%M} UTC. It waits again once it "
-            "is asked again.",
+            f"{question.id} expired at {question.until:%Y-%m-%d %H:%M} UTC. It waits again when "
+            "the asker repeats it.",
             code="approval-expired",
         )
     if question.state != "waiting":
         if (question.state == "approved") == approved:
             return question
         raise InputError(
-            f"{question.id} was {question.state} before, for good: what was told cannot be taken "
-            "back.",
+            f"{question.id} was already {question.state}. That is final, because a disclosed "
+            "answer cannot be withdrawn.",
             code="approval-decided",
         )
     _add_decision(
         connection, "approve" if approved else "deny", _find_key(connection, "wait", question.id),
-        asker=question.asker, body={},
+        asker=question.asker, mechanism=question.level,
+        body={"question": question.question, "run": question.run},
     )  # fmt: skip
     return replace(
         question, state="approved" if approved else "denied", by=_name_user(), decided=now
@@ -1025,31 +1201,18 @@ def _allow(
 
 
 def _is_paused(connection: sqlite3.Connection) -> bool:
-    """Whether nothing is told at all for now."""
-    rows = _read_events(connection, "pause", "go-on")
+    """Return whether nothing is disclosed for now."""
+    rows = read_events(connection, "pause", "resume")
     return bool(rows) and rows[-1].event == "pause"
 
 
 def _set_paused(connection: sqlite3.Connection, wanted: bool) -> None:
-    """Stop telling anything, or go on."""
-    rows = _read_events(connection, "pause", "go-on")
+    """Stop telling anything, or continue."""
+    rows = read_events(connection, "pause", "resume")
     if wanted and not _is_paused(connection):
         _add_decision(connection, "pause", _new_key(), body={})
     elif not wanted and _is_paused(connection):
-        _add_decision(connection, "go-on", rows[-1].key, body={})
-
-
-def _read_events(connection: sqlite3.Connection, *events: str) -> list[Row]:
-    marks = ", ".join("?" * len(events))
-    cursor = connection.execute(
-        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event IN ({marks}) ORDER BY sequence", events
-    )
-    rows = [Row(*values) for values in cursor]
-    for row in rows:
-        # Whoever opened the ledger may not have walked the chain.
-        if row.hash != row.computed_hash():
-            raise broken_error(row.sequence, "was changed")
-    return rows
+        _add_decision(connection, "resume", rows[-1].key, body={})
 
 
 def _add_decision(
@@ -1068,15 +1231,16 @@ def _add_decision(
 
 
 def _find_key(connection: sqlite3.Connection, event: str, id: str) -> str:
-    return next(row.key for row in _read_events(connection, event) if row.key.startswith(id))
+    return next(row.key for row in read_events(connection, event) if row.key.startswith(id))
 
 
 def _name_user() -> str:
     """Return the user of this process, and who became that user by sudo."""
-    try:
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        name = f"user {os.getuid()}"
+    # Slow to import, and only of use to who approves.
+    from psutil import Process
+
+    name = Process().username()
+    name = f"user {name}" if name.isdecimal() else name
     original = os.environ.get("SUDO_USER", "")
     return f"{original} as {name}"[:100] if original and original != name else name
 

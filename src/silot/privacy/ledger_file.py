@@ -10,18 +10,20 @@ import os
 import secrets
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ..errors import FileError, SilotError
 from .accounting import ROUNDING, compose
 
 APPLICATION = 0x51107  # tells a ledger from other files of SQLite
-VERSION = 2
-_READABLE = (1, 2)  # version 1 had releases alone
+VERSION = 3
+_READABLE = (1, 2, 3)  # version 1 had releases alone, and version 2 no questions
 
 # STRICT, so that an edited file cannot hold texts for numbers. REPLACE would delete a row without
 # any trigger for deletion; "in_order" stops it.
@@ -41,12 +43,12 @@ SCHEMA = (
 )
 
 _MEANINGS = {
-    "SQLITE_FULL": ("the disk is full. Make room", "ledger-full"),
-    "SQLITE_IOERR": ("its disk is full, or fails. Make room, or see to it", "ledger-disk"),
-    "SQLITE_READONLY": ("it may only be read. Check the rights of file and folder",
+    "SQLITE_FULL": ("the disk is full. Free disk space", "ledger-full"),
+    "SQLITE_IOERR": ("its disk is full or fails. Free space, or repair the disk", "ledger-disk"),
+    "SQLITE_READONLY": ("it is read-only. Check the permissions of file and folder",
                         "ledger-read-only"),
-    "SQLITE_BUSY": ("another process keeps it locked. Try again", "ledger-locked"),
-    "SQLITE_LOCKED": ("another process keeps it locked. Try again", "ledger-locked"),
+    "SQLITE_BUSY": ("another process has locked it. Try again", "ledger-locked"),
+    "SQLITE_LOCKED": ("another process has locked it. Try again", "ledger-locked"),
     "SQLITE_NOTADB": ("it is not a ledger of silot. Name another file", "ledger-kind"),
     "SQLITE_CORRUPT": ("the ledger is broken. Nothing may be released against it", "ledger-broken"),
 }  # fmt: skip
@@ -59,9 +61,11 @@ _DAMAGED = (
 
 FIRST = "0" * 64
 # What must stand before an event, for the same question; nothing for those that begin one.
-_BEFORE = {"reserve": "", "release": "reserve", "commit": "release", "count": "", "told": "count",
-           "again": "", "refuse": "", "wait": "", "approve": "wait", "deny": "wait", "allow": "",
-           "end": "allow", "pause": "", "go-on": "pause", "join": "", "separate": ""}  # fmt: skip
+_BEFORE = {"reserve": "", "release": "reserve", "commit": "release", "count": "",
+           "answered": "count", "again": "", "refuse": "", "wait": "",
+           "approve": "wait", "deny": "wait", "allow": "",
+           "end": "allow", "pause": "", "resume": "pause", "join": "", "separate": "",
+           "question": "", "rotate": ""}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,18 +79,20 @@ class Row:
     event
         ``"open"`` once; then for each release ``"reserve"`` before anything is computed,
         ``"release"`` when the noisy answer is stored, ``"commit"`` before it is handed over; for
-        each exact answer ``"count"`` before anything is computed, ``"told"`` before it is handed
-        over (below level record, with the answer); ``"again"`` once for each further asker that
-        was handed an answer of before; ``"refuse"`` once for each asker, kind of
+        each exact answer ``"count"`` before anything is computed, ``"answered"`` before it is
+        handed over (below level record, with the answer); ``"again"`` once for each further asker
+        that was handed an answer of before; ``"refuse"`` once for each asker, kind of
         question and reason. Of persons: ``"wait"`` for a question that is to be decided on,
         ``"approve"`` or ``"deny"`` once it was, ``"allow"`` for a level and an asker for a while,
-        ``"end"`` before that is over, ``"pause"`` and ``"go-on"`` for everything, ``"separate"``
+        ``"end"`` before that is over, ``"pause"`` and ``"resume"`` for everything, ``"separate"``
         for a declaration that it is about other people; who did it is in ``parameters``.
-        ``"join"`` where its records joined the account of other ledgers.
+        ``"join"`` where its records joined the account of other ledgers. ``"question"`` for a
+        question that reached a site, with what became of it in ``parameters``, before its answer
+        leaves; ``"rotate"`` where rows of old questions were moved away.
     time
         Coordinated universal time, ISO 8601.
     asker
-        Who asked, as the runtime knows it.
+        Asker, as the runtime knows it.
     mechanism, parameters
         What is released; parameters as JSON, arrays by their digest. Of an exact answer, how it
         was accounted for; of a refusal, its code.
@@ -120,6 +126,18 @@ class Row:
         """Return the row with its hash."""
         return replace(self, hash=self.computed_hash())
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What happened, in fields that have one name in rows of every event."""
+        content = json.loads(self.parameters or "{}")
+        level = "" if self.event in ("open", "refuse") else self.mechanism
+        if self.event == "reserve":
+            # Parameters of a release are many, and of each kind other ones.
+            who = {name: content[name] for name in ("run", "by") if name in content}
+            content, level = {"question": self.mechanism, "mu": self.mu, **who}, "private"
+        own = {"time": self.time, "event": self.event, "asker": self.asker, "level": level}
+        return own | content
+
     def computed_hash(self) -> str:
         """Compute the SHA-256 of all fields but ``hash``, as a JSON list."""
         content = [getattr(self, name) for name in COLUMNS[:-1]]
@@ -140,32 +158,97 @@ def digest_of(reply: bytes) -> str:
     return hashlib.sha256(reply).hexdigest()
 
 
-def check_chain(rows: Iterable[tuple[Row, bytes | None]]) -> list[Row]:
-    """Return the rows if every hash, total and stored answer fits; else say which row does not."""
-    chain: list[Row] = []
-    events: set[tuple[str, str]] = set()
-    previous = FIRST
-    squares = 0.0
-    for position, (row, reply) in enumerate(rows):
-        if row.sequence != position:
-            raise broken_error(position, "is missing")
-        if row.previous != previous:
-            raise broken_error(position, "does not follow the row before it")
+class Chain:
+    """Follows rows from the first to the last, and says which one does not fit.
+
+    Parameters
+    ----------
+    fail
+        Builds the error, of the number of a row and what is wrong with it.
+    next, previous
+        The number of the first row, and the hash of the row before it.
+    """
+
+    def __init__(
+        self, fail: Callable[[int, str], FileError], next: int = 0, previous: str = FIRST
+    ) -> None:
+        self._fail, self.next, self.previous = fail, next, previous
+
+    def follow(self, row: Row) -> None:
+        """Take the next row, or raise if rows before it are missing or it was changed."""
+        if row.sequence < self.next:
+            raise self._fail(row.sequence, "was put in")
+        if row.sequence > self.next:
+            raise self._fail(self.next, "is missing")
+        if row.previous != self.previous:
+            raise self._fail(self.next, "does not follow the row before it")
         if row.hash != row.computed_hash():
-            raise broken_error(position, "was changed")
+            raise self._fail(self.next, "was changed")
+        self.next, self.previous = row.sequence + 1, row.hash
+
+
+class Gaps:
+    """Where rows of questions were moved away: their numbers and the hashes on both sides.
+
+    A ``rotate`` row has the digest, so that no other row can be cut out.
+    """
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.rows = 0
+
+    def add(self, first: int, previous: str, after: Row) -> None:
+        """Note that rows from ``first`` on, up to the row ``after`` them, are not there."""
+        self.rows += after.sequence - first
+        line = f"{first} {previous} {after.sequence} {after.previous}\n"
+        self._digest.update(line.encode())
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all gaps so far."""
+        return self._digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """What was moved away last: rows of questions before the number ``until``."""
+
+    until: int = 0
+    gaps: str = Gaps().digest
+    rows: int = 0
+
+
+def walk_chain(
+    rows: Iterable[tuple[Row, bytes | None]], rotation: Rotation | None = None
+) -> Iterator[Row]:
+    """Yield the rows while every hash, total and stored answer fits; else say which does not."""
+    rotation = Rotation() if rotation is None else rotation
+    chain, gaps = Chain(broken_error), Gaps()
+    events: set[tuple[str, str]] = set()
+    squares, first_gap = 0.0, 0
+    for row, reply in rows:
+        position = chain.next
+        if 0 < position < row.sequence and position < rotation.until:
+            first_gap = first_gap or position
+            gaps.add(position, chain.previous, row)
+            chain.next, chain.previous = row.sequence, row.previous
+        chain.follow(row)
+        position = row.sequence
         if not _is_in_order(row, events):
             raise broken_error(position, "is out of order")
-        events.add((row.event, row.key))
+        # Nothing follows from a question, and there are very many.
+        if row.event != "question":
+            events.add((row.event, row.key))
         if row.event == "reserve":
             squares += row.mu**2
         fits = math.isclose(row.total, math.sqrt(squares), rel_tol=ROUNDING)
         if not fits or not _fits(row, reply):
             raise broken_error(position, "does not add up")
-        chain.append(row)
-        previous = row.hash
-    if not chain:
+        yield row
+    if chain.next == 0:
         raise broken_error(0, "is missing")
-    return chain
+    if gaps.digest != rotation.gaps:
+        raise broken_error(first_gap, "or a later one is missing, and was not moved away by silot")
 
 
 def _is_in_order(row: Row, events: Collection[tuple[str, str]]) -> bool:
@@ -181,7 +264,7 @@ def _is_in_order(row: Row, events: Collection[tuple[str, str]]) -> bool:
 def _fits(row: Row, reply: bytes | None) -> bool:
     if row.event == "reserve":
         return 0 < row.mu < math.inf and reply is None
-    if row.event in ("release", "told"):
+    if row.event in ("release", "answered"):
         return row.mu == 0 and reply is not None and digest_of(reply) == row.digest
     return row.mu == 0 and reply is None
 
@@ -220,7 +303,7 @@ def translate_errors(path: Path | None) -> Iterator[None]:
         raise FileError(
             f"{where}: the ledger is broken ({type(error).__name__} where rows of silot were "
             "expected). Nothing may be released against it; find out what happened: "
-            "`silot ledger verify`.",
+            "`silot privacy ledger verify`.",
             code="ledger-broken",
         ) from None
 
@@ -278,7 +361,7 @@ def fill(connection: sqlite3.Connection) -> None:
 
 
 def check_schema(connection: sqlite3.Connection) -> bool:
-    """Whether the rules against changes are in place."""
+    """Return whether the rules against changes are in place."""
     statements = connection.execute(
         "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
     ).fetchall()
@@ -315,6 +398,22 @@ def create_file(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
         partial.unlink(missing_ok=True)
 
 
+def sync_file(path: Path) -> None:
+    """Write a file to the disk, whoever wrote it."""
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_log(path: Path) -> None:
+    """Write to the disk what was committed to a ledger, by whichever process."""
+    log = Path(f"{path}-wal")
+    if log.exists():
+        sync_file(log)
+
+
 def sync_folder(folder: Path) -> None:
     """Write the entries of a folder to the disk: a new file is durable only with them."""
     handle = os.open(folder, os.O_RDONLY)
@@ -343,7 +442,7 @@ class AnswerSummary:
     times, mu
         How many answers, and what they spent together.
     again
-        Whether they had been told to another asker, whom they were charged to.
+        Whether they had been sent to another asker, whom they were charged to.
     """
 
     asker: str
@@ -359,13 +458,11 @@ class AnswerSummary:
 def summarize_answers(connection: sqlite3.Connection) -> list[AnswerSummary]:
     """Sum up the answers to each asker, the latest first."""
     cursor = connection.execute(
-        "SELECT asker, 'private', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), "
-        "SUM(mu * mu), 0 FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL "
-        "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
-        "COUNT(*), 0.0, 0 FROM rows "
-        "WHERE event = 'count' GROUP BY 1, 2, 3 UNION ALL "
-        "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
-        "COUNT(*), "
+        "SELECT asker, 'private', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), SUM(mu * "
+        "mu), 0 FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL SELECT "
+        "asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), COUNT(*), "
+        "0.0, 0 FROM rows WHERE event = 'count' GROUP BY 1, 2, 3 UNION ALL SELECT asker, "
+        "mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), COUNT(*), "
         "SUM(json_extract(parameters, '$.mu') * json_extract(parameters, '$.mu')), 1 FROM rows "
         "WHERE event = 'again' GROUP BY 1, 2, 3 ORDER BY latest DESC"
     )
@@ -429,14 +526,14 @@ def add(
 
 
 def add_again(connection: sqlite3.Connection, first: Row, asker: str) -> None:
-    """Note, once, that an asker gets what was told to another one before; it spends nothing.
+    """Note, once, that an asker gets what was sent to another one before; it spends nothing.
 
     Parameters
     ----------
     connection
         To the file.
     begun
-        What was charged or counted when it was told first.
+        What was charged or counted when it was first sent.
     asker
         Who gets it now.
     """
@@ -471,6 +568,14 @@ def read_last(connection: sqlite3.Connection) -> Row:
     return Row(*values)
 
 
+def has_more_than_questions(connection: sqlite3.Connection, sequence: int) -> bool:
+    """Return whether a row after this one is of another event than a question."""
+    row = connection.execute(
+        "SELECT 1 FROM rows WHERE sequence > ? AND event <> 'question' LIMIT 1", (sequence,)
+    ).fetchone()
+    return row is not None
+
+
 def read_numbered(connection: sqlite3.Connection, sequence: int) -> Row | None:
     """Read the row of a number, if there is one."""
     values = connection.execute(
@@ -487,12 +592,119 @@ def find_row(connection: sqlite3.Connection, event: str, key: str) -> Row | None
     return None if values is None else Row(*values)
 
 
-def read_refusals(connection: sqlite3.Connection) -> list[Row]:
-    """Read the rows of refusals."""
+def read_events(connection: sqlite3.Connection, *events: str) -> list[Row]:
+    """Read the rows of some events, first to last; raise where one was changed."""
     cursor = connection.execute(
-        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = 'refuse' ORDER BY sequence"
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event IN ({_marks(events)}) "
+        "ORDER BY sequence",
+        events,
     )
-    return [Row(*values) for values in cursor]
+    return [_intact(Row(*values)) for values in cursor]
+
+
+def read_latest(
+    connection: sqlite3.Connection, events: Sequence[str], last: int | None, skip: int
+) -> Iterator[Row]:
+    """Read the last rows of some events but the ``skip`` very last of them, first to last."""
+    # The index would have to be sorted; from the end of the table a few rows are enough.
+    where = f"FROM rows WHERE +event IN ({_marks(events)})"
+    start = size = -1
+    if last is not None:
+        numbers = connection.execute(
+            f"SELECT sequence {where} ORDER BY sequence DESC LIMIT ? OFFSET ?",
+            (*events, last, skip),
+        ).fetchall()
+        if not numbers:
+            return
+        start, size = numbers[-1][0], len(numbers)
+    cursor = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} {where} AND sequence >= ? ORDER BY sequence LIMIT ?",
+        (*events, start, size),
+    )
+    for values in cursor:
+        yield _intact(Row(*values))
+
+
+def find_span(connection: sqlite3.Connection, since: str, until: str) -> tuple[int, int] | None:
+    """Find the numbers of the first and the last row from a time on and before another."""
+    first, last = connection.execute(
+        "SELECT MIN(sequence), MAX(sequence) FROM rows WHERE time >= ? AND time < ?",
+        # A text that is later than any time.
+        (since, until or "~"),
+    ).fetchone()
+    return None if first is None else (first, last)
+
+
+def read_span(connection: sqlite3.Connection, first: int, last: int) -> Iterator[Row]:
+    """Read the rows of these numbers, first to last, without the answers they store."""
+    cursor = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE sequence BETWEEN ? AND ? ORDER BY sequence",
+        (first, last),
+    )
+    for values in cursor:
+        yield Row(*values)
+
+
+def read_rotation(connection: sqlite3.Connection) -> Rotation:
+    """Read what was moved away last."""
+    rows = read_events(connection, "rotate")
+    names = [item.name for item in fields(Rotation)]
+    content = json.loads(rows[-1].parameters) if rows else {}
+    return Rotation(**{name: content[name] for name in names if rows})
+
+
+def count_events(connection: sqlite3.Connection) -> dict[str, int]:
+    """Count the rows of every event."""
+    return dict(connection.execute("SELECT event, COUNT(*) FROM rows GROUP BY event").fetchall())
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _intact(row: Row) -> Row:
+    # Whoever opened the ledger may not have walked the chain.
+    if row.hash != row.computed_hash():
+        raise broken_error(row.sequence, "was changed")
+    return row
+
+
+def remove_questions(connection: sqlite3.Connection, stop: int) -> Gaps:
+    """Remove the rows of questions before a number; return all gaps in the file."""
+    (rule,) = (statement for statement in SCHEMA if "no_removal" in statement)
+    connection.execute("DROP TRIGGER no_removal")
+    connection.execute("DELETE FROM rows WHERE event = 'question' AND sequence < ?", (stop,))
+    connection.execute(rule)
+    gaps, next, hash = Gaps(), 0, FIRST
+    for row in read_span(connection, 0, stop):
+        if row.sequence > next:
+            gaps.add(next, hash, row)
+        next, hash = row.sequence + 1, row.hash
+    return gaps
+
+
+def copy_file(connection: sqlite3.Connection, path: Path) -> Row:
+    """Copy a ledger as it is at one moment to a new file; return its last row, once all fit.
+
+    Others may write meanwhile. The file appears whole or not at all.
+    """
+    if path.exists():
+        raise FileError(f"{path} already exists. Give another name.", code="file-exists")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    os.close(handle)
+    partial = Path(name)
+    try:
+        with contextlib.closing(_open(partial.absolute().as_uri(), 0.0)) as copy:
+            connection.backup(copy)
+            rows = walk_chain(read_rows(copy), read_rotation(copy))
+            (last,) = deque(rows, maxlen=1)
+        sync_file(partial)
+        os.link(partial, path)
+        sync_folder(path.parent)
+    finally:
+        for end in ("", "-wal", "-shm"):
+            Path(f"{partial}{end}").unlink(missing_ok=True)
+    return last
 
 
 def find_reply(connection: sqlite3.Connection, key: str, event: str = "release") -> bytes | None:

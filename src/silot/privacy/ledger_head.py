@@ -18,7 +18,7 @@ from .ledger_file import Row, read_last, read_name, read_numbered, sync_folder
 STATE = "SILOT_STATE"
 """Environment variable that names the folder of heads."""
 
-_LINE = re.compile(rb"(?m)^(\d+) ([0-9a-f]{64})$")
+_LINE = re.compile(rb"(?m)^(\d+) ([0-9a-f]{64})(?: ([0-9.e+-]+))?$")
 # Heads noted at the same time may stand in any order, near the end.
 _TAIL = 1 << 13
 
@@ -29,6 +29,12 @@ class Head:
 
     sequence: int
     hash: str
+    total: float = 0.0
+
+    @property
+    def line(self) -> bytes:
+        """The line that notes it."""
+        return f"{self.sequence} {self.hash} {self.total!r}\n".encode()
 
 
 def state_folder() -> Path:
@@ -68,7 +74,10 @@ class Heads:
         """Read the head of a ledger, by the name that it gave itself."""
         with self._kept():
             data = _read(self._file(ledger, "head"), _TAIL)
-        heads = [Head(int(number), digest.decode()) for number, digest in _LINE.findall(data)]
+        heads = [
+            Head(int(number), digest.decode(), float(total or 0))
+            for number, digest, total in _LINE.findall(data)
+        ]
         return max(heads, key=lambda head: head.sequence, default=None)
 
     def at(self, path: Path) -> dict[str, str]:
@@ -87,7 +96,7 @@ class Heads:
                 if not place.exists():
                     _write(place, ledger.encode())
             # A line that was begun when the power failed must not join this one.
-            line = f"\n{head.sequence} {head.hash}\n".encode()
+            line = b"\n" + head.line
             file = self._file(ledger, "head")
             new = not file.exists()
             # One write of one line: others may note theirs at the same time.
@@ -104,7 +113,7 @@ class Heads:
     def trust(self, ledger: str, path: Path, head: Head) -> None:
         """Take a file for what it is, whatever was noted before."""
         with self._kept():
-            _write(self._file(ledger, "head"), f"{head.sequence} {head.hash}\n".encode())
+            _write(self._file(ledger, "head"), head.line)
             for name in places_of(path):
                 _write(self._file(name, "place"), ledger.encode())
 
@@ -128,8 +137,8 @@ class Heads:
         except OSError as error:
             raise FileError(
                 f"the last row of a ledger cannot be noted in {self.folder} "
-                f"({type(error).__name__}), so nothing may be told. Make the folder writable, or "
-                f"name another with {STATE}.",
+                f"({type(error).__name__}), so nothing may be disclosed. Make the folder writable, "
+                f"or name another with {STATE}.",
                 code="ledger-head",
             ) from None
 
@@ -146,7 +155,7 @@ class Place:
     """
 
     def __init__(self, path: Path, folder: str | Path | None) -> None:
-        self._path = path
+        self.path = path
         self._heads = Heads(folder)
         self._file: tuple[int, int] | None = None
         self._name = ""
@@ -158,10 +167,10 @@ class Place:
 
     def check_free(self) -> None:
         """Raise if a ledger was here that is gone."""
-        had_ledger = any(self._heads.at(self._path).values())
+        had_ledger = any(self._heads.at(self.path).values())
         # Another process may have made it just now.
-        if had_ledger and not self._path.exists():
-            raise _gone(self._path)
+        if had_ledger and not self.path.exists():
+            raise _gone(self.path)
 
     def settle(self) -> None:
         """Remember which file the path leads to now."""
@@ -172,26 +181,28 @@ class Place:
         self._check_file()
         if not self._name:
             self._name = read_name(connection)
-        ledgers, head = self._heads.at(self._path), self._heads.of(self._name)
+        ledgers, head = self._heads.at(self.path), self._heads.of(self._name)
         if set(ledgers.values()) - {"", self._name}:
-            raise _replaced(self._path)
+            raise _replaced(self.path)
         if head is None:
             if read_last(connection).sequence > 0:
                 raise FileError(
-                    f"{self._path} was used before, and its last row is not noted in "
+                    f"{self.path} was used before, but its last row is not noted in "
                     f"{self._heads.folder}: it comes from another machine, or {STATE} names "
-                    f"another folder now. Compare `silot ledger verify {self._path} --head HASH` "
-                    f"with a head noted elsewhere, then `silot ledger trust {self._path}`.",
+                    f"another folder now. Compare `silot privacy ledger verify {self.path} --head "
+                    f"HASH` with a head noted elsewhere, then `silot privacy ledger trust "
+                    f"{self.path}`.",
                     code="ledger-unknown",
                 )
             return -1
         row = read_numbered(connection, head.sequence)
         if row is None or row.hash != head.hash:
             raise FileError(
-                f"{self._path} has not the row {head.sequence} that it is known to have had: it is "
-                "an older copy, or rows were cut off, or it was used as a copy elsewhere. Put the "
-                f"newest one back, with {self._path.name}-wal if there is one. What is missing was "
-                "told and charged.",
+                f"{self.path} lacks the row {head.sequence} that it had before: it is an older "
+                "copy, or rows were cut off, or a copy was used elsewhere. Restore the newest "
+                f"one, with {self.path.name}-wal if there is one. What is missing was disclosed "
+                "and charged. If there is no newer one: `silot privacy ledger trust "
+                f"{self.path}`, which charges what it had spent.",
                 code="ledger-older",
             )
         # A place it is new at has to be noted.
@@ -199,40 +210,46 @@ class Place:
 
     def note(self, last: Row) -> None:
         """Note the last row, and see that the file is still there."""
-        self._heads.advance(self._name, self._path, Head(last.sequence, last.hash))
+        self._heads.advance(self._name, self.path, Head(last.sequence, last.hash, last.total))
         self._check_file()
+
+    def read_total(self, connection: sqlite3.Connection) -> float:
+        """Read what all releases had spent at the row that was noted last, as mu."""
+        head = self._heads.of(read_name(connection))
+        return 0.0 if head is None else head.total
 
     def trust(self, connection: sqlite3.Connection) -> None:
         """Take the file for what it is, whatever was noted before."""
         last = read_last(connection)
-        self._heads.trust(read_name(connection), self._path, Head(last.sequence, last.hash))
+        head = Head(last.sequence, last.hash, last.total)
+        self._heads.trust(read_name(connection), self.path, head)
 
     def _identity(self) -> tuple[int, int]:
         try:
-            status = self._path.stat()
+            status = self.path.stat()
         except FileNotFoundError:
-            raise _gone(self._path) from None
+            raise _gone(self.path) from None
         return status.st_dev, status.st_ino
 
     def _check_file(self) -> None:
         """Raise if the path no longer leads to the file that was opened."""
         if self._identity() != self._file:
-            raise _replaced(self._path)
+            raise _replaced(self.path)
 
 
 def _gone(path: Path) -> FileError:
     return FileError(
-        f"the ledger {path} was here and is gone; a new one would forget what was told and "
-        f"charged. Put it back, with {path.name}-wal if there is one. For records of other people "
-        f"only: `silot ledger forget {path}`.",
+        f"the ledger {path} was here and is gone; a new one would forget what was disclosed and "
+        f"charged. Restore it, with {path.name}-wal if there is one. For records of other people "
+        f"only: `silot privacy ledger forget {path}`.",
         code="ledger-gone",
     )
 
 
 def _replaced(path: Path) -> FileError:
     return FileError(
-        f"{path} is another file than the ledger that was used here. Put that one back. If this is "
-        f"the right one: `silot ledger trust {path}`.",
+        f"{path} is not the ledger that was used here. Restore that one. If this is the "
+        f"right one: `silot privacy ledger trust {path}`.",
         code="ledger-replaced",
     )
 

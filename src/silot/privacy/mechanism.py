@@ -25,7 +25,7 @@ def add_noise(values: Integers, sensitivity: float, mu: float) -> Integers:
     The result is :math:`\mu`-Gaussian differentially private for any two vectors at most
     :math:`\Delta` apart in the Euclidean norm (``accounting``). opendp's own account of its
     mechanism must agree that it costs no more. Noise is drawn from integers by exact
-    arithmetic, never from floating point numbers, whose gaps tell values apart (Mironov, *On
+    arithmetic, never from floating point numbers, whose gaps distinguish values (Mironov, *On
     Significance of the Least Significant Bits for Differential Privacy*, 2012).
 
     There is no seed, on purpose: noise that somebody can draw again is no noise. It comes from
@@ -49,7 +49,7 @@ def add_noise(values: Integers, sensitivity: float, mu: float) -> Integers:
     Raises
     ------
     InputError
-        Values that are no vector of int64; a sensitivity or ``mu`` that is not a finite number
+        Values that are not a vector of int64; a sensitivity or ``mu`` that is not a finite number
         above 0; noise of a scale above 2**52.
     SolverError
         opendp's account says that the noise is smaller.
@@ -80,14 +80,14 @@ def noise_for(sensitivity: float, mu: float) -> Callable[[Integers], Integers]:
     # opendp counts zero-concentrated privacy, half the square of the ratio: it has our scale.
     if not gaussian.map(float(sensitivity)) <= (sensitivity / scale) ** 2 / 2 * (1 + 1e-12):
         raise SolverError(
-            f"noise of scale {scale:g} costs more than the mu of {mu:g} asked. Install a "
+            f"noise of scale {scale:g} costs more than the requested mu of {mu:g}. Install a "
             "released version of opendp.",
             code="release-account",
         )
 
     def noisy(values: Integers) -> Integers:
         if not isinstance(values, np.ndarray) or values.dtype != np.int64 or values.ndim != 1:
-            raise InputError("a release is no vector of int64.", code="release-values")
+            raise InputError("a release is not a vector of int64.", code="release-values")
         return np.array(gaussian(values), dtype=np.int64)
 
     return noisy

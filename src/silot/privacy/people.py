@@ -140,7 +140,7 @@ def fingerprint_records(
 ) -> Prints:
     """Compute the keyed fingerprints (HMAC-SHA256) of records (n, d), whatever their order.
 
-    Labels and weights are no part of a record here: the same people under other labels, or counted
+    Labels and weights are not part of a record here: the same people under other labels, or counted
     otherwise, are the same people.
     """
     order = range(points.shape[1])
@@ -442,7 +442,7 @@ class People:
                 if connection.execute("SELECT value FROM mark").fetchone() != (mark,):
                     raise FileError(
                         f"{self._folder / KEY} is not the key that {REGISTER} was made with, so "
-                        "records cannot be compared with those of other ledgers. Put it back.",
+                        "records cannot be compared with those of other ledgers. Restore it.",
                         code="ledger-head",
                     )
                 yield connection

@@ -1,6 +1,7 @@
 r"""Statistics of records as one vector of integers that one record moves by a bounded length.
 
-The vector is made of blocks. For each block it follows from public things alone by how much adding
+The vector is made of blocks. For each block it follows only from public information by how much
+adding
 or removing one record can move it, whatever the other records are. Blocks are written on one grid,
 with steps whose squares share the budget, noise is added to the whole vector once, and the ledger
 is charged once. The number of records is private: it is the sum of the first block, and every mean

@@ -1,7 +1,8 @@
 """Pairs of distributions on public records, with their distances: no private data here.
 
 An estimate of a distance can only be judged where the truth is known. Public records are tilted
-(weighted anew), moved and scaled at random; how far two such laws are apart is measured between
+(reweighted), moved and scaled at random; how far two such distributions are apart is measured
+between
 records that they do not share.
 """
 
@@ -38,14 +39,14 @@ _EXPONENTS = np.linspace(0.0, 1.5, 16)
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two laws on the same public records.
+    """Two distributions on the same public records.
 
     Attributes
     ----------
     weights
-        Of the records under either law (2, m).
+        Of the records under either distribution (2, m).
     shift, scale
-        Where the second law's records are: ``middle + scale * (x - middle) + shift``.
+        Where the second distribution's records are: ``middle + scale * (x - middle) + shift``.
     """
 
     weights: Array = field(repr=False)
@@ -66,13 +67,14 @@ class Truth:
               \quad r = \tfrac12 (s / n)^\alpha + \tfrac12 (s / m)^\alpha
 
     Means are known; only centred clouds are compared. c is their squared distance between halves
-    of the public records, of effective size s, and g that of two halves of one law. What is chance
-    in c shrinks the more, the further the laws are apart; beta says how much.
+    of the public records, of effective size s, and g that of two halves of one distribution. What
+    is chance
+    in c shrinks the more, the further the distributions are apart; beta says how much.
 
     Attributes
     ----------
     gap
-        Squared distance of the means of the laws (K,).
+        Squared distance of the means of the distributions (K,).
     across, within, effective
         c, g and s (K,).
     power, exponent
@@ -90,7 +92,7 @@ class Truth:
     def at(self, x_records: float, y_records: float) -> Array:
         """Compute squared distances (K,) of ``x_records`` and ``y_records`` of both distributions.
 
-        Those of samples whose means are apart as those of the laws are.
+        Those of samples whose means are apart as those of the distributions are.
         """
         rate = 0.5 * sum((self.effective / n) ** self.power for n in (x_records, y_records))
         chance = self.within * _share(self.within, self.across, self.exponent) * (1.0 - rate)

@@ -1,4 +1,4 @@
-"""Which records are faulty: models of clean records that travel, and what they say of others.
+"""Find faulty records with models of clean records.
 
 ``Screen.fit`` reads validation records; a ``Screen`` called with a holder's records says of each
 how likely its label or its features are wrong, what its label should be, which columns do not fit,

@@ -19,7 +19,7 @@ _HELD = 1 << 22
 
 
 def blocks(rows: int, columns: int) -> Iterator[slice]:
-    """Rows in blocks whose matrices with so many columns fit."""
+    """Rows in blocks whose matrices with this many columns fit."""
     step = max(_HELD // max(columns, 1), 1)
     return (slice(k, min(k + step, rows)) for k in range(0, rows, step))
 

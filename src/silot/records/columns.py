@@ -237,7 +237,7 @@ def worth(chances: Array) -> Array:
 
 
 def _crowded(ordered: Array, points: Array) -> Array:
-    """Chance (c,) that so many records lie beyond the farthest validation values by lot.
+    """Chance (c,) that this many records lie beyond the farthest validation values by lot.
 
     ``ordered`` are validation values (m, c), rising.
     """
@@ -252,7 +252,7 @@ def _crowded(ordered: Array, points: Array) -> Array:
 
 
 def _far(chances: Array) -> Array:
-    """Chance (2, c) that so many values of a column (2, n, c) are as far out.
+    """Chance (2, c) that this many values of a column (2, n, c) are as far out.
 
     As by Berk and Jones, 1979. Chances count several times: no model of a tail is exact.
     """

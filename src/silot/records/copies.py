@@ -40,7 +40,7 @@ class Nearness:
     logs: Array = field(repr=False)
     """Sorted (m,)."""
     dimension: float
-    """Of the set that records lie on or near (Levina and Bickel, 2004): so many times denser
+    """Of the set that records lie on or near (Levina and Bickel, 2004): this many times denser
     records are nearer by that root."""
     least: float
     """Distance of the two nearest of them: where columns have steps, none is nearer."""
@@ -58,11 +58,13 @@ class Nearness:
         )
 
     def check(self) -> None:
-        """Raise where fields are no such numbers."""
+        """Raise where fields are not such numbers."""
         sound = self.logs.ndim == 1 and len(self.logs) > 0 and bool(np.isfinite(self.logs).all())
         sound = sound and 0.0 <= self.least < np.inf
         if not sound or not 0.0 < self.dimension < np.inf:
-            raise WireError("distances of validation records are none.", code="question-fields")
+            raise WireError(
+                "distances of validation records are not valid.", code="question-fields"
+            )
 
     @property
     def enough(self) -> bool:
@@ -124,7 +126,7 @@ def originals(points: Array, frames: Frames, nearness: Nearness, fdr: float) -> 
 
 
 def accidental(points: Array) -> bool:
-    """Whether chance alone may have made the equal ones among these records."""
+    """Return whether chance alone may have made the equal ones among these records."""
     _, whose = np.unique(points, axis=0, return_inverse=True)
     counts = np.bincount(whose.ravel())
     return bool((counts == 1).all()) or _accidents(points, whose.ravel()) > 0.1 * _pairs(counts)
@@ -135,7 +137,7 @@ def _pairs(counts: Codes) -> float:
 
 
 def _accidents(points: Array, whose: Codes) -> float:
-    """How many pairs chance has made equal."""
+    """Return how many pairs chance has made equal."""
     equal = _pairs(np.bincount(whose))
     if points.shape[1] == 1:
         return equal

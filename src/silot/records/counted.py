@@ -83,7 +83,7 @@ class Bins:
         return totals.astype(np.float64)
 
     def estimate(self, counts: Array, noise: float) -> Number:
-        """How many of the records in these bins are faulty.
+        """Return how many of the records in these bins are faulty.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Bins:
         return Number(*(records * float(share) for share in (_GRID[best], low, high)))
 
     def _above(self, counts: Array, noise: float, records: float) -> Number:
-        """What clean records do not explain of those above an edge (``share_above``)."""
+        """Return what clean records do not explain of those above an edge (``share_above``)."""
         below = self._below
         sound = float(self.sound[:below].sum())
         if sound <= 0.0:

@@ -1,4 +1,4 @@
-"""How many records are faulty, told with noise, and the models holders find them with."""
+"""Noisy counts of faulty records, and the models by which holders look for them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from ..federation.result import Billed
+from ..federation.result import RunResult
 from .result import Estimate, RecordScores
 
 
 @dataclass(frozen=True)
 class Suspects:
-    """What a holder told of its records, with noise."""
+    """Noisy numbers that a holder disclosed about its records."""
 
     records: float
     """Estimated number of records."""
@@ -43,13 +43,13 @@ class Screener(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BrokenCounts(Billed):
-    """How many records of each holder are faulty, and models to find them with.
+class BrokenCounts(RunResult):
+    """Count the faulty records of each holder, and fit models to find them.
 
     Attributes
     ----------
     holders
-        What each told, by name: with noise, charged to its ledger.
+        What each sent, by name: with noise, charged to its ledger.
     fdr
         The level that ``flagged`` is about, and that ``screen`` flags by default.
     size
@@ -59,7 +59,7 @@ class BrokenCounts(Billed):
     spent_mu
         The same as one number: releases add in its square.
     screener
-        The models, of public records weighted anew.
+        The models, of public records reweighted.
     """
 
     view: ClassVar = "view:counts"
@@ -76,7 +76,7 @@ class BrokenCounts(Billed):
     screener: Screener = field(repr=False)
 
     def screen(self, data: Any, *, name: str = "holder", fdr: float | None = None) -> RecordScores:
-        """Screen a holder's records: for the holder itself, who keeps the result.
+        """Screen a holder's own records; the result stays with the holder.
 
         Nothing is asked and nothing leaves: the models are of public records. Their weights come
         from a differentially private release, so the result is as private towards the validation
@@ -115,6 +115,19 @@ class BrokenCounts(Billed):
         """
         return self.screener.screen(data, name, self.fdr if fdr is None else fdr)
 
+    @property
+    def value(self) -> dict[str, float]:
+        """About how many records of each holder are faulty."""
+        return {name: item.broken["all"].value for name, item in self.holders.items()}
+
+    @property
+    def interval(self) -> dict[str, tuple[float, float]]:
+        """Intervals of their numbers, which cover in 95 % of cases."""
+        return {
+            name: (item.broken["all"].low, item.broken["all"].high)
+            for name, item in self.holders.items()
+        }
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "holders": {name: suspects.to_dict() for name, suspects in self.holders.items()},
@@ -125,7 +138,7 @@ class BrokenCounts(Billed):
             "spent_mu": self.spent_mu,
             "status": self.status,
             "converged": self.converged,
-            **self._bill_dict(),
+            **self._cost_dict(),
             "seed": self.seed,
         }
 

@@ -75,10 +75,10 @@ class Broken:
         return broken_features, broken_features(own)
 
     def check(self) -> None:
-        """Raise where fields are no numbers."""
+        """Raise where fields are not numbers."""
         shapes = self.slopes.shape == self.ceilings.shape == (4,)
         if not shapes or not np.isfinite([*self.slopes, *self.ceilings, self.height]).all():
-            raise WireError("the weights of the parts are none.", code="question-fields")
+            raise WireError("the weights of the parts are not valid.", code="question-fields")
 
     def __call__(self, parts: Array) -> Array:
         """Log ratios (n,)."""

@@ -47,8 +47,8 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        axes.plot([0, broken, 1], [0, 1, 1], ":", color=GREY, label="the best there is")
-        axes.plot([0, 1], [0, 1], "-", color="#bbbbbb", linewidth=1, label="no order at all")
+        axes.plot([0, broken, 1], [0, 1, 1], ":", color=GREY, label="the best possible")
+        axes.plot([0, 1], [0, 1], "-", color="#bbbbbb", linewidth=1, label="random order")
         x, y = _thinned(*inspection(scores.scores, truth))
         axes.plot(x, y, color=BLUE, linewidth=1.8, label=f"scores, AUC {auc}")
         if scores.flagged.any():
@@ -64,8 +64,8 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
         _SIZE,
         f"Inspection curve of {label(name)}: AUC {auc}.",
         "How many of the records known to be faulty are found when records are inspected in the "
-        "order of their scores. AUC is the chance that a faulty record scores above a clean one. "
-        "Records left of the dashed line are about as many as are flagged.",
+        "order of their scores. AUC is the probability that a faulty record scores above a clean "
+        "one. The dashed line is at the number of flagged records.",
         narrow_height=_SIZE[1],
     )
 

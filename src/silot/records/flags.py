@@ -10,7 +10,7 @@ from scipy.special import expit, logsumexp
 
 from silot_transport._check import Array
 
-from ._arrays import Codes, Flags
+from ._arrays import Codes, Flags, normed
 from .flips import LARGEST
 
 FEWEST = 50
@@ -33,6 +33,8 @@ _Z, _SURE = 1.96, 2.0
 _NONE, _DOUBT = 3.0, 1.5
 # Validation records that odds are worth: few of these correct odds a little, many decide.
 _PRIOR = 2.0
+# Draws of validation records that say how far off class shares are by chance, and steps to these.
+_CONTRADICTED, _STEPS = 40, 30
 # What validation records make of the share of clean ones at least: few of them are no proof.
 _LEAST = 0.75
 
@@ -71,7 +73,7 @@ def needed(fdr: float) -> int:
 
 
 def rank_by_odds(odds: Array, null: Array, fdr: float, share: float) -> Ranking:
-    r"""Rank records, and flag the longest run of which about ``fdr`` are sound.
+    r"""Rank records, and flag the longest run in which about ``fdr`` are clean.
 
     Log odds :math:`s` expect :math:`\sum_{i \le k} 1 / (1 + e^{s_i})` clean ones among the first k,
     and so :math:`D_k` of m validation records as suspect as these; :math:`A_k` are. Both together
@@ -156,6 +158,50 @@ def share_wrong(shares: Array, codes: Codes, null: Array, null_codes: Codes, see
     return Share(min(max(value, low), high), low, high)
 
 
+def share_contradicted(
+    shares: Array, codes: Codes, null: Array, null_codes: Codes, seed: int
+) -> float:
+    """Estimate the largest share of labels that contradict what the records say of the classes.
+
+    Where labels have few of a class, models take it for rare; where all records with its label have
+    another one instead, that hides them. The shares of classes under which the records are
+    likeliest (Saerens, Latinne and Decaestecker, Neural Computation 14, 2002) need no label.
+
+    Parameters
+    ----------
+    shares, codes
+        Log shares (n, C) of the classes by models of validation records alone, and labels (n,).
+    null, null_codes
+        Those of validation records (m, C), (m,).
+    seed
+        Of the draws.
+
+    Returns
+    -------
+    float
+        0 where draws of validation records are as far off.
+    """
+    if not len(codes) or not len(null_codes):
+        return 0.0
+    rng, size = np.random.default_rng([seed, 8]), min(len(codes), _SAMPLE)
+    counts = np.bincount(null_codes, minlength=shares.shape[1]) + 0.5
+    prior: Array = np.asarray(counts / counts.sum(), dtype=np.float64)
+    drawn = [rng.integers(len(null_codes), size=size) for _ in range(_CONTRADICTED)]
+    usual = max(_contradicted(null[rows], null_codes[rows], prior) for rows in drawn)
+    observed = _contradicted(shares, codes, prior)
+    return min(observed + usual, 1.0) if observed > usual else 0.0
+
+
+def _contradicted(shares: Array, codes: Codes, prior: Array) -> float:
+    """Half of the absolute differences of class shares by labels, and by the records alone."""
+    likely, classes = shares - np.log(prior), prior
+    for _ in range(_STEPS):
+        scores = normed(likely + np.log(np.maximum(classes, 1e-12)))
+        classes = np.asarray(np.exp(scores).mean(axis=0))
+    listed = np.bincount(codes, minlength=len(classes)) / len(codes)
+    return 0.5 * float(np.abs(listed - classes).sum())
+
+
 def _followed_ratios(shares: Array, codes: Codes, power: float) -> Array:
     """Log ratios (n,) of a wrong label, where classes a record resembles are likelier ones."""
     rows, reach = np.arange(len(codes)), power * shares
@@ -176,7 +222,7 @@ def _gains(ratios: Array) -> Array:
 
 
 def share_above(ratios: Array, null: Array) -> Share:
-    r"""Share faulty by ranks alone, with its 95 % interval: for faults of an unknown kind.
+    r"""Share faulty only by ranks, with its 95 % interval: for faults of an unknown kind.
 
     .. math:: \hat\pi = 1 - \frac{\#\{g < q\} / n}{\#\{g^0 < q\} / m}
 
@@ -196,7 +242,7 @@ def share_of_discoveries(flagged: Flags, fdr: float) -> Share:
 
 
 def surely_above(ratios: Array, null: Array) -> float:
-    """Least share that is faulty by ranks alone, of several quantiles that which says most.
+    """Least share that is faulty only by ranks, of several quantiles that which says most.
 
     Few records that are far out are sure at a high quantile, many that are hardly so at a low one.
     """

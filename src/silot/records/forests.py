@@ -1,4 +1,4 @@
-"""A forest of trees as arrays: what travels, and is read by arithmetic alone."""
+"""A forest of trees as arrays: what travels, and is read only by arithmetic."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ class Forest:
                 and (self.shares[~inner].max(axis=1) > 0).all()
             )
         if not fits:
-            raise WireError("the forest is none.", code="question-fields")
+            raise WireError("the forest is not valid.", code="question-fields")
 
     def deeper(self, most: int) -> bool:
-        """Whether some way from a root has more than so many steps; after ``check``."""
+        """Return whether some way from a root has more than this many steps; after ``check``."""
         nodes = np.unique(self.roots)
         for _ in range(most + 1):
             nodes = nodes[self.feature[nodes] >= 0]

@@ -161,7 +161,7 @@ class Frames:
         return least, times
 
     def odd(self, points: Array, excluded: Codes | None = None) -> Odd:
-        """How odd records are, compared with all validation records.
+        """Return how odd records are, compared with all validation records.
 
         With ``excluded`` each record is compared with all of them but one, at that place (n,).
         """

@@ -19,7 +19,7 @@ from ..federation.question import Answerer
 from ..options import option, share
 from .questions.scores import ScoreRecords
 from .result import RecordScores
-from .scoring import Scoring
+from .scoring import Scoring, build_scoring
 
 # Regularisation as a share of the mean cost.
 _EPSILON = 0.03
@@ -61,7 +61,8 @@ class RecordGradients(Scoring):
 
     Examples
     --------
-    >>> from silot import LocalFederation, Measure, Own
+    >>> from silot import Measure
+    >>> from silot.federation import LocalFederation, Own
     >>> fed = LocalFederation({"seller": [[0.0], [1.0], [9.0]]})
     >>> int(fed.run(RecordGradients().at("seller", Own(Measure([[0.0], [1.0]])))).worst[0])
     2
@@ -98,7 +99,7 @@ class RecordGradients(Scoring):
         )
 
 
-gradients = RecordGradients.build
+gradients = build_scoring(RecordGradients)
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class _Run:
             coordinator, done = self._between(interpolant, target, weights, held, shrunk)
             solved = solved and done
         elif interpolant.kind == "refused":
-            note = "; the holder sends no interpolant, so there is no coordinator side"
+            note = "; the holder sends no interpolant, so the coordinator has no part"
         else:
             raise failure_error(self.holder, interpolant)
         return RecordScores(
@@ -162,7 +163,8 @@ class _Run:
             fdr=None,
             screening=None,
             coordinator=coordinator,
-            rule="as published: a positive calibrated gradient; there is no level",
+            rule="as published: a positive calibrated gradient is flagged, without a "
+            "significance level",
             status=("converged" if solved else "stopped: potentials did not converge") + note,
             converged=solved,
             seed=self.options.seed,
@@ -185,7 +187,7 @@ class _Run:
 
 
 def _huge(values: Array) -> bool:
-    """Whether numbers are so large that arithmetic with them overflows."""
+    """Return whether numbers are so large that arithmetic with them overflows."""
     return float(np.abs(values).max()) > _LARGEST
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,9 +12,10 @@ import numpy.typing as npt
 from ..data.coordinates import read_back
 from ..data.measure import Measure
 from ..data.schema import Contract
+from ..data.sheets import csv_lines
 from ..data.units import unit_mistake
-from ..errors import ExtraError, InputError
-from ..federation.result import Array, Billed, finite
+from ..errors import InputError
+from ..federation.result import Array, RunResult, finite
 from ..render.words import count
 from ._arrays import Flags
 
@@ -30,13 +27,11 @@ _LISTED = 10
 _ODD = 2.0
 # Beyond, how many times it is says nothing.
 _MOST = 1e6
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contents:
-    """What stands in a holder's records, for whoever has them; none of it is told to anybody.
+    """The contents of a holder's records, for their owner; none of it is sent.
 
     Examples
     --------
@@ -115,22 +110,22 @@ class Contents:
         return next((names for names in named if names is not None), ())
 
     def _has(self, measure: Measure, columns: npt.NDArray[Any]) -> bool:
-        """Whether the columns that were scored are there, by name or by place."""
+        """Return whether the columns that were scored are there, by name or by place."""
         if columns.dtype.kind == "U":
             return set(columns.ravel()) <= set(self._names)
         return measure.points.shape[1] > columns.max(initial=-1)
 
     def column(self, name: str | int) -> str | int:
-        """The column of the table that a coordinate is of."""
+        """The column of the table to which a coordinate belongs."""
         schema = self._schema
         return name if schema is None else schema.origins[self._place(name)]
 
     def value(self, record: int, name: str | int) -> float | str | None:
-        """What stands in a column of a record, as its table has it."""
+        """Return what stands in a column of a record, as its table has it."""
         return None if self.records is None else self._written(self.records.points[record], name)
 
     def expected(self, name: str | int) -> tuple[float, ...] | None:
-        """The quantiles ``_USUAL`` of validation values; ``None`` where they are no numbers."""
+        """The quantiles ``_USUAL`` of validation values; ``None`` where they are not numbers."""
         if self.validation is None:
             return None
         places = self._places(name)
@@ -173,7 +168,7 @@ class Contents:
         return read_back(schema.used[schema.origins[self._place(name)]], coordinates)
 
     def identifier(self, record: int) -> str:
-        """What the holder calls a record; nothing where it has no name."""
+        """Return what the holder calls a record; nothing where it has no name."""
         return "" if self.identifiers is None else str(self.identifiers[record])
 
 
@@ -194,12 +189,12 @@ class OddColumn:
     unit: str = ""
     """Of the value, by the schema."""
     quantiles: tuple[float, ...] | None = None
-    """At 1, 25, 75 and 99 % of validation values; ``None`` where these are no numbers or not at
+    """At 1, 25, 75 and 99 % of validation values; ``None`` where these are not numbers or not at
     hand."""
 
     @property
     def expected(self) -> tuple[float, float] | None:
-        """Where all but two of a hundred validation records lie."""
+        """Range of 98 % of the validation records."""
         return None if self.quantiles is None else (self.quantiles[0], self.quantiles[-1])
 
     @property
@@ -226,7 +221,7 @@ class OddColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """A record that is flagged, a copy, or of a class nobody knows; and why."""
+    """A record that is flagged, a copy, or of an unknown class, with the reason."""
 
     record: int
     """Its place."""
@@ -289,7 +284,7 @@ def suspects(scores: RecordScores, contents: Contents | None) -> list[Suspect]:
 
 
 def suspect(scores: RecordScores, k: int, contents: Contents) -> Suspect:
-    """What there is to say of a record."""
+    """Return what there is to say of a record."""
     part = scores.screening
     fields: dict[str, Any] = {
         "record": k,
@@ -319,7 +314,7 @@ def suspect(scores: RecordScores, k: int, contents: Contents) -> Suspect:
 
 
 def _kinds(part: Screening, k: int) -> tuple[str, ...]:
-    """What a record is listed for."""
+    """Return what a record is listed for."""
     unknown = part.labels is not None and not part.has_known_label[k]
     kinds = (str(part.kinds[k]), "copy" * bool(part.copies[k]), "unknown label" * unknown)
     return tuple(kind for kind in kinds if kind)
@@ -396,64 +391,13 @@ def sheet_rows(
     return list(names), rows
 
 
-def workbook(names: list[str], rows: list[dict[str, object]]) -> bytes:
-    """Rows as a workbook (.xlsx) of one sheet, no cell of which is a formula.
-
-    Raises
-    ------
-    ExtraError
-        ``silot[excel]`` is not installed.
-    """
-    try:
-        import xlsxwriter
-    except ImportError:
-        raise ExtraError(
-            "a workbook needs xlsxwriter. Run: pip install 'silot[excel]', or name a .csv.",
-            code="extra-excel",
-        ) from None
-    file = io.BytesIO()
-    options = {"strings_to_formulas": False, "strings_to_urls": False, "in_memory": True}
-    with xlsxwriter.Workbook(file, options) as book:
-        sheet = book.add_worksheet("records")
-        sheet.write_row(0, 0, names, book.add_format({"bold": True}))
-        for k, item in enumerate(rows, start=1):
-            cells = [item.get(name, "") for name in names]
-            sheet.write_row(
-                k, 0, ["yes" if v is True else "no" if v is False else v for v in cells]
-            )
-        sheet.autofilter(0, 0, max(len(rows), 1), len(names) - 1)
-        sheet.freeze_panes(1, 0)
-        sheet.autofit()
-    return file.getvalue()
-
-
-def csv_text(names: Iterable[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Rows as the text of a csv file, of which no spreadsheet takes a cell for a formula."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: _cell(value) for name, value in row.items()})
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float) and not math.isfinite(value):
-        return ""
-    if isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):
-        return f"'{value}"
-    return value
-
-
 Places = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.str_]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """About how many records, with a 95 % interval."""
+    """Estimated number of records, with a 95 % interval."""
 
     value: float
     """Number of records."""
@@ -469,7 +413,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Screening:
-    """What validation records say of each of n records."""
+    """Results for each of n records from validation records."""
 
     labels: Array | None = field(repr=False)
     """Log likelihood ratio (n,) of a wrong label against a right one; ``None`` without labels."""
@@ -503,13 +447,14 @@ class Screening:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RecordScores(Billed):
-    """How suspect each record of a holder is.
+class RecordScores(RunResult):
+    """Hold how likely each record of a holder is faulty.
 
     Attributes
     ----------
     scores
-        One number a record (n,), higher means more suspect: the log odds that it is faulty; with
+        One number for each record (n,), higher means more suspect: the log odds that it is
+        faulty; with
         the published method its calibrated gradient, in units of cost.
     flagged
         Records called faulty (n,).
@@ -552,10 +497,12 @@ class RecordScores(Billed):
         Raises
         ------
         AttributeError
-            The published method has one number a record and no parts.
+            The published method has one number for each record and no parts.
         """
         if self.screening is None:
-            raise AttributeError("the published method has one number a record, and no parts")
+            raise AttributeError(
+                "the published method has one number for each record, without parts"
+            )
         return self.screening
 
     @property
@@ -600,7 +547,7 @@ class RecordScores(Billed):
         ----------
         contents
             What the records are called and what stands in them, where that is at hand; then it
-            is told beside what the nearest good record has.
+            is shown beside what the nearest good record has.
 
         Returns
         -------
@@ -619,7 +566,7 @@ class RecordScores(Billed):
         return [row(item, self, contents) for item in suspects(self, contents)]
 
     def to_csv(self, contents: Contents | None = None) -> str:
-        """``rows`` as the text of a csv file, no cell of which is a formula.
+        """``rows`` as the text of a csv file without formulas.
 
         Examples
         --------
@@ -633,7 +580,24 @@ class RecordScores(Billed):
         <BLANKLINE>
         """
         by_name = {} if contents is None else {self.name: contents}
-        return csv_text(*sheet_rows({self.name: self}, by_name, holders=False))
+        return "".join(csv_lines(*sheet_rows({self.name: self}, by_name, holders=False)))
+
+    @property
+    def verdict(self) -> str:
+        """How many records are flagged, and how many are likely faulty."""
+        return f"{self.summary}."
+
+    @property
+    def value(self) -> float:
+        """Estimated number of faulty records, or of flagged ones without an estimate."""
+        part = self.screening
+        return float(self.flagged.sum()) if part is None else part.broken["all"].value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Within which their number lies in 95 % of cases."""
+        part = self.screening
+        return None if part is None else (part.broken["all"].low, part.broken["all"].high)
 
     def to_dict(self) -> dict[str, Any]:
         part = self.screening
@@ -649,7 +613,7 @@ class RecordScores(Billed):
             "scores": self.scores.tolist(),
             "coordinator": None if self.coordinator is None else self.coordinator.tolist(),
             "screening": None if part is None else _parts(part),
-            **self._bill_dict(),
+            **self._cost_dict(),
             "seed": self.seed,
         }
 

@@ -20,6 +20,7 @@ from .flags import (
     Share,
     rank_by_odds,
     share_above,
+    share_contradicted,
     share_of_discoveries,
     share_wrong,
     surely_above,
@@ -49,7 +50,7 @@ SOME = 3e-3
 
 @dataclass(frozen=True)
 class Screened:
-    """What is found of each of n records."""
+    """Results for each of n records."""
 
     scores: Array
     """Log odds that a record is faulty."""
@@ -151,7 +152,7 @@ class Screen:
         if len(points) < FEWEST:
             raise InputError(
                 f"there are {len(points)} validation records of their own; {FEWEST} or more are "
-                "needed to say what is normal.",
+                "needed to model clean records.",
                 code="validation-few",
             )
         chosen = np.arange(len(points))
@@ -210,7 +211,7 @@ class Screen:
 
     @property
     def frames(self) -> Frames:
-        """Validation records as others are compared with them."""
+        """Validation records in the form in which others are compared with them."""
         return Frames(self.points, self.weights)
 
     def first(self) -> tuple[Array, Codes]:
@@ -219,7 +220,7 @@ class Screen:
 
     @property
     def sound_features(self) -> Array:
-        """Log ratios (m,) of the features of validation records, as those of others are told."""
+        """Log ratios (m,) of the features of validation records, judged as others are."""
         return np.clip(self.sound, -LARGEST, LARGEST)
 
     def __call__(
@@ -255,14 +256,11 @@ class Screen:
         if used.any():
             rows, masses = points[used], weights[used]
             own = None if codes is None or self.experts is None else codes[used]
-            # Copies once: together they would crowd a tail.
+            # Copies once: together they would crowd a tail, and vouch for one another.
             first_of, whose = _distinct(rows)
             values = odd_values(frames.tails, self.points, rows[first_of], fdr).of(whose)
-            order = np.lexsort(rows.T[::-1])
-            jointly, sound = np.zeros(len(rows)), np.zeros(0)
-            jointly[order], sound = judge_jointly(frames, rows[order], masses[order], seed)
-            # Equal records of other folds are judged alike.
-            jointly = (np.bincount(whose, jointly) / np.bincount(whose))[whose]
+            once, sound = judge_jointly(frames, rows[first_of], masses[first_of], seed)
+            jointly = once[whose]
             parts = [
                 _Part.of_features(jointly, sound, self.weights),
                 _Part(values.odds, values.sound, share_of_discoveries(values.flagged, fdr)),
@@ -270,7 +268,15 @@ class Screen:
             if own is not None:
                 shares, null = self._learn(compared, used, frames, rows, masses, own, seed)
                 # A value far out says nothing of a label.
-                parts.append(_Part.of_labels(shares, null, own, ~values.flagged, self, seed))
+                part = _Part.of_labels(shares, null, own, ~values.flagged, self, seed)
+                used_rows = ~values.flagged & (own < self.classes)
+                assert self.experts is not None
+                by_validation = self.experts(rows[used_rows], frames)
+                most = share_contradicted(
+                    by_validation, own[used_rows], self.shares, self.codes, seed
+                )
+                high = max(part.share.high, most)
+                parts.append(part._replace(share=part.share._replace(high=high)))
                 labels[used] = np.where(
                     judged[used], labels_of(shares, np.minimum(own, self.classes - 1),
                                             even_swaps(self.classes)), 0.0,
@@ -364,7 +370,7 @@ class Screen:
         return learned[size:][whose], learned[:size]
 
     def compared(self, frames: Frames, points: Array) -> Compared:
-        """What sets records apart from validation records."""
+        """Return what sets records apart from validation records."""
         nearest, apart = frames.nearest(points)
         # A copy of a validation record is judged by the others: it cannot vouch for itself.
         # Where these are equal among themselves, others may equal them by chance.
@@ -520,7 +526,7 @@ def odds(screen: Screen, points: Array, codes: Codes | None) -> tuple[Array, Arr
     Returns
     -------
     tuple
-        A column is off by so many times what is usual, given the others.
+        A column is off by this many times what is usual, given the others.
     """
     frames = screen.frames
     compared = screen.compared(frames, points)

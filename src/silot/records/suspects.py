@@ -1,4 +1,4 @@
-"""How many records of each holder are faulty, told with noise; their scores stay with them."""
+"""Noisy counts of the faulty records of each holder; scores stay with the holders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..data.measure import Measure
-from ..distances.methods import Joint
+from ..distances.methods import Joint, build_joint
 from ..distances.questions import encode_classes
 from ..distances.shared_options import seed_option, switch
 from ..distances.sketches.questions import SketchRecords, read_integers
@@ -38,7 +38,7 @@ from .validation import RecordScreening, RecordsRun, check_enough
 # A public record counts for no more than so many times what it did: few of them would stand for
 # all otherwise.
 _MOST = 10.0
-# Shares of the validation data without public records like them: told, and too many.
+# Shares of the validation data without public records like them: reported, and too many.
 _TOLD, _UNLIKE = 0.1, 0.5
 
 
@@ -46,15 +46,15 @@ class CountBroken(Private, Joint[BrokenCounts]):
     r"""Count the faulty records of holders, with noise, by models of public records.
 
     The coordinator's validation data are sketched as a holder's are (``sketches``): counts in
-    public cells and classes with discrete Gaussian noise. Public records are weighted anew by
-    what that tells,
+    public cells and classes with discrete Gaussian noise. Public records are reweighted by
+    what that sketch shows,
 
     .. math:: w_i \propto \hat P(l_i, c_i) / \#\{j: l_j = l_i, c_j = c_i\}
 
     with :math:`l` their class and :math:`c` their cell, and models are fitted on them (as in
     ``records``). These travel; nothing else of the validation data does. Each holder computes
     the likelihood ratios of a wrong label and of faulty features of each of its records, counts
-    the records in public bins of them, and tells the counts with noise
+    the records in public bins of them, and sends the counts with noise
     (``records.questions``). From bins of sound public records, and of these with other labels,
     follows how many are faulty (``records.counted``).
 
@@ -83,7 +83,7 @@ class CountBroken(Private, Joint[BrokenCounts]):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation
+    >>> from silot.federation import LocalFederation
     >>> public, x = np.random.default_rng(0).normal(size=(2, 500, 3))
     >>> x[:200] += 4.0
     >>> fed = LocalFederation({"seller": x})
@@ -96,18 +96,19 @@ class CountBroken(Private, Joint[BrokenCounts]):
     disclosure = Disclosure.PRIVATE
 
     public: Public | None = option(
-        "Public records (m, d), distributed as records should be, and of nobody's: 50 or more, "
-        "1000 for good. With ``labels`` a ``Measure`` whose labels are right.",
+        "Public records (m, d) that are distributed as clean records and belong to no holder: 50 "
+        "or more, better 1000. With ``labels`` a ``Measure`` whose labels are right.",
         anything("records (m, d)"),
         default=None,
     )
     labels: bool = switch("Whether labels may be wrong too.", flag=False)
     fdr: float = option(
-        "Share of the flagged records that may be clean, for how many would be flagged.",
+        "Share of the flagged records that may be clean. It decides how many records "
+        "would be flagged.",
         part(),
         default=0.1,
     )
-    seed: int = seed_option("Of public cells and models.")
+    seed: int = seed_option("Seed of public cells and models.")
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[BrokenCounts]:
         if self.public is None:
@@ -138,7 +139,7 @@ class CountBroken(Private, Joint[BrokenCounts]):
         )
 
 
-suspects = CountBroken.build
+suspects = build_joint(CountBroken)
 
 
 @dataclass(frozen=True)
@@ -201,12 +202,12 @@ class _Run:
         return np.array([place[name] for name in self.names], dtype=np.int64)
 
     def _weights(self, codes: Codes | None) -> tuple[Array, str]:
-        """What each public record counts for, and what was done, in words."""
+        """Return what each public record counts for, and what was done, in words."""
         equal = np.full(len(self.sample), 1.0 / len(self.sample))
         even = equal if self.weights is None else self.weights
         text = f"models of {len(self.sample)} public records"
         if self.own is None:
-            return even, f"{text}, as they are"
+            return even, f"{text}, all of equal weight"
         count = count_cells(len(self.sample), len(self.sample), self.options.mu)
         cells = Cells.of_sample(self.sample, count, self.options.seed)
         question = SketchRecords.about(cells, self.classes, self.options.limit, self.options.mu)
@@ -226,21 +227,22 @@ class _Run:
         if lost > _UNLIKE or weights.sum() <= 0:
             raise InputError(
                 f"about {100 * lost:.0f} % of the validation data are of classes, or in cells, "
-                "that no public record is in. Give public records distributed as they are.",
+                "without public records. Give public records that are distributed as the "
+                "validation data.",
                 code="public-unlike",
             )
         text += ", weighted by a private sketch of the validation data"
         if lost > _TOLD:
             text += (
-                f"; about {100 * lost:.0f} % of these are where no public record is: records like "
-                "them will seem faulty"
+                f"; about {100 * lost:.0f} % of these lie where there are no public records: "
+                "records like them will seem faulty"
             )
         return weights / weights.sum(), text
 
     def _read(
         self, counts: Array, by_features: Bins, by_label: Bins | None, noise: float
     ) -> Suspects:
-        """What noisy counts tell."""
+        """Return the result that noisy counts give."""
         parts = {"features": (by_features, counts[: len(by_features.sound)])}
         strange = None
         if by_label is not None:

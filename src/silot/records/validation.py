@@ -1,4 +1,4 @@
-"""How suspect each record of a holder is, compared with the coordinator's validation data."""
+"""Score how likely each record is faulty, compared with the coordinator's validation data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._arrays import Flags
 from .flags import needed
 from .questions.scores import ScreenRecords
 from .result import Estimate, RecordScores, Screening
-from .scoring import Scoring
+from .scoring import Scoring, build_scoring
 from .screen import FARTHEST, KINDS, NAMED, Screen, Screened
 
 # Models of the validation data of a party, by seed and labels: holders are asked one by one.
@@ -71,7 +71,8 @@ class RecordScreening(Scoring):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation, Measure, Own
+    >>> from silot import Measure
+    >>> from silot.federation import LocalFederation, Own
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
     >>> x[0] += 9.0
     >>> fed = LocalFederation({"seller": x[:100]})
@@ -89,7 +90,9 @@ class RecordScreening(Scoring):
         default=0.1,
         brief="Share of the flagged records that may be clean. Default: 0.1; 0: no flags.",
     )
-    seed: int = seed_option("Of trees, folds and the noise that faulty features are learned from.")
+    seed: int = seed_option(
+        "Seed of trees, folds and the random faults from which faulty features are learned."
+    )
 
     def at(self, holder: str, own: Answerer) -> Protocol[RecordScores]:
         run = RecordsRun(holder, own, self)
@@ -98,7 +101,7 @@ class RecordScreening(Scoring):
         )
 
 
-records = RecordScreening.build
+records = build_scoring(RecordScreening)
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,7 @@ class RecordsRun:
             return "fdr is 0: nothing is flagged"
         return (
             f"about {100 * self.options.fdr:g} % of the flagged records may be clean: by "
-            "the likelihood ratios of labels and of features, each checked against the "
+            "likelihood ratios of labels and of features, each checked on the "
             f"{self.trusted} records"
         )
 
@@ -175,7 +178,7 @@ class RecordsRun:
             verb = "has a class" if strange == 1 else "have classes"
             text += (
                 f"; {count(strange, 'record')} {verb} that the {self.trusted} data lack: their "
-                "labels were not judged, see the suggested ones"
+                "labels were not judged; see the suggested labels"
             )
         same = int((screened.apart == 0).sum())
         # Equal ones among the validation records make it chance.
@@ -183,8 +186,8 @@ class RecordsRun:
             text += f"; {count(same, 'record')} equal {self.trusted} records"
         if screen.differs(screened.apart) or flagged.mean() > 0.5:
             text += (
-                f"; the holder's data as a whole differ from the {self.trusted} data: which of its "
-                "records are faulty cannot be told from these"
+                f"; the holder's data as a whole differ from the {self.trusted} data, so these "
+                "cannot show which of its records are faulty"
             )
         return text
 
@@ -222,7 +225,7 @@ def check_enough(screen: Screen, fdr: float, trusted: str = "validation") -> Non
 
 
 def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
-    """What an answer says of each record, and their weights; it may come from anybody."""
+    """Return what an answer says of each record, and their weights; it may come from anybody."""
     scores = answer.array("scores", ndim=1)
     size, named = len(scores), min(NAMED, screen.points.shape[1])
     classes = screen.classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy.typing as npt
 
@@ -10,9 +11,9 @@ from .. import render
 from ..distances.worth.result import Contributions
 from ..distances.worth.view import Beside, value_content
 from ..errors import InputError
-from ..federation.view import Run, bill_rows, cost_content
+from ..federation.view import Run, cost_content, cost_rows
 from ..render.words import count, decimals, percent, printable
-from .checks import Records, Scored, collect
+from .checks import Flags, Records, Scored, collect
 from .counts import BrokenCounts
 from .figures import inspection_figure, score_figure, thumbnails
 from .result import Contents, RecordScores, Suspect
@@ -24,11 +25,11 @@ _ROWS = 12_000
 # Lengths of the head of a ranking whose precision is listed.
 _FIRST = (10, 20, 50, 100, 200, 500, 1000, 5000)
 # On a terminal.
-_SHOWN, _LONGEST = 10, 16
+_SHOWN = 10
 
 
 def records_content(result: RecordScores, contents: Contents | None = None) -> render.Content:
-    """Declare the most suspect records of a holder, the rule and the bill."""
+    """Declare the most suspect records of a holder, the rule and the cost."""
     return [
         render.on_terminal(lambda: _terminal(result, contents)),
         render.on_page(lambda: value_page(records=result)),
@@ -36,56 +37,57 @@ def records_content(result: RecordScores, contents: Contents | None = None) -> r
 
 
 def _terminal(result: RecordScores, contents: Contents | None) -> render.Content:
-    suspects = result.suspects(contents)
-    is_named = contents is not None and contents.identifiers is not None
+    total = len(result.suspects(contents))
+    more = f"{total - _SHOWN:,} more: --sheet FILE and --report FILE list all"
     is_screened = result.screening is not None
-    rows = [
-        (suspect.record, suspect.identifier if is_named else "", f"{suspect.score:.4g}",
-         *((suspect.kind, printable(suspect.why, 400)) if is_screened else ("", "")))
-        for suspect in suspects[:_SHOWN]
-    ]  # fmt: skip
-    columns = [
-        render.Column("record"), render.names("identifier", _LONGEST, wrap="cut"),
-        render.Column("score"), render.texts("kind", wrap="cut"), render.texts("why", wrap="fill"),
-    ]  # fmt: skip
-    more = f"{len(suspects) - _SHOWN:,} more: --sheet FILE and --report FILE list all"
     words = {"records": result.summary, "rule": result.rule, "status": result.status}
-    words |= bill_rows(result)
+    words |= cost_rows(result)
     if is_screened:
         words["disclosed"] = (
-            "record: some 16 numbers about every record; to the holder, the validation records"
+            "record: about 16 numbers on every record; the holder receives the validation records"
         )
     return [
-        render.Table("", columns, rows, filled=True) if rows else None,
-        render.Paragraph(more) if len(suspects) > _SHOWN else None,
+        _chart({result.name: result}),
+        _suspects(result, contents, None, _SHOWN),
+        render.Paragraph(more) if total > _SHOWN else None,
         render.facts(words),
     ]
 
 
 def counts_content(result: BrokenCounts) -> render.Content:
-    """Declare what the coordinator was told of faulty records, with noise; of no single record."""
+    """Declare the noisy counts of faulty records that the coordinator received."""
     broken = sum(holder.broken["all"].value for holder in result.holders.values())
     strange = [holder.strange for holder in result.holders.values() if holder.strange is not None]
     others = {"other classes": f"about {sum(strange):.0f} records"} if strange else {}
-    disclosed = {"told": "counts with noise; scores, flags and suggestions stay with the holder"}
+    disclosed = {"received": "noisy counts; scores, flags and suggestions stay with the holder"}
     return [
         render.Headline(
             "How many records are faulty",
-            f"About {broken:,.0f} records of {count(len(result.holders), 'holder')} are faulty, by "
-            "counts with noise. Scores, flags and suggestions stay with the holders.",
+            f"About {broken:,.0f} records of {count(len(result.holders), 'holder')} are "
+            "faulty, by noisy counts. Scores, flags and suggestions stay with the holders.",
         ),
         render.section(
-            "Broken records",
-            "records",
+            "Faulty records",
+            _shares(result),
             _counts(result),
             render.facts(
                 {},
-                terminal={**disclosed, "status": result.status, **others, **bill_rows(result)},
+                terminal={**disclosed, "status": result.status, **others, **cost_rows(result)},
                 page={"status": result.status},
             ),
         ),
         cost_content(result),
     ]
+
+
+def _shares(result: BrokenCounts) -> render.Intervals | None:
+    rows = [
+        (name, broken.value, (broken.low, broken.high), None)
+        for name, holder in result.holders.items()
+        if (broken := holder.broken["all"])
+    ]
+    what = "Faulty records of each holder, by noisy counts, with 95 % intervals."
+    return render.chart(what, rows, unit="records", write="{:,.0f}".format)
 
 
 def _counts(result: BrokenCounts) -> render.Table:
@@ -182,18 +184,15 @@ def _flagged(scored: Sequence[Scored]) -> str:
     of = count(records, "scored record")
     of += "" if len(scored) == 1 else f" of {count(len(scored), 'holder')}"
     if not flagged:
-        return f"None of {of} is flagged as faulty at this level; the most suspect are listed."
+        return f"None of {of} is flagged as faulty at this level; the most suspect ones are listed."
     share = percent(flagged / max(records, 1))
     verb = "is" if flagged == 1 else "are"
     among = f", in {where} of the holders" if where < len(scored) else ""
     return f"{flagged:,} of {of} ({share}) {verb} flagged as faulty{among}."
 
 
-def scored_sections(scored: Sequence[Scored], *, linked: bool = False) -> render.Content:
-    """Return the overview of all holders, and those with the largest share of flagged records.
-
-    Each holder is ``linked`` at the top of the page where its records are evidence of a piece.
-    """
+def scored_sections(scored: Sequence[Scored]) -> render.Content:
+    """Return the overview of all holders, and those with the largest share of flagged records."""
     if not scored:
         return None
     ordered = sorted(scored, key=lambda item: (-item.flagged_share, item.name))
@@ -202,20 +201,19 @@ def scored_sections(scored: Sequence[Scored], *, linked: bool = False) -> render
     is_screened = any(item.scores.screening is not None for item in chosen)
     return render.on_page(render.section(
         "Suspect records",
-        "records",
         render.Paragraph(_SCREENED if is_screened else _PUBLISHED),
         render.Paragraph(
-            "Scores, positions and flags say something about single records. Share this report "
-            "with those who may know that.",
+            "Scores, positions and flags disclose something about single records. Share "
+            "this report only with people who may know that.",
             "note",
         ),
+        _chart({item.name: item.scores for item in ordered}),
         _overview(ordered) if len(scored) > 1 else None,
         render.Paragraph(f"{shown} are shown in full.") if len(chosen) < len(scored) else None,
         [
-            _holder(item, f"records-{k + 1}", _ROWS // len(chosen), linked=linked)
+            _holder(item, f"records-{k + 1}", _ROWS // len(chosen))
             for k, item in enumerate(chosen)
-        ],
-        link="Records",
+        ]
     ))  # fmt: skip
 
 
@@ -223,10 +221,10 @@ _SCREENED = (
     "A score is the log odds that a record is faulty: at 0 it is as likely faulty as not. Kinds: "
     "a wrong ", render.Strong("label"), ", faulty ", render.Strong("features"), ", a ",
     render.Strong("copy"), " of an earlier record, an ", render.Strong("unknown label"),
-    " that no validation record has. The nearest good record is the nearest one of the validation "
-    "data. Places count from 0.",
+    " that no validation record has. The nearest good record is the nearest one "
+    "of the validation data. Positions count from 0.",
 )  # fmt: skip
-_PUBLISHED = "A score is a calibrated gradient: positive ones are flagged. Places count from 0."
+_PUBLISHED = "A score is a calibrated gradient: positive ones are flagged. Positions count from 0."
 
 
 def _overview(ordered: Sequence[Scored]) -> render.Table:
@@ -260,27 +258,25 @@ def _overview(ordered: Sequence[Scored]) -> render.Table:
     )  # fmt: skip
 
 
-def _holder(item: Scored, anchor: str, most: int, *, linked: bool) -> render.Content:
+def _holder(item: Scored, anchor: str, most: int) -> render.Content:
     scores, truth, name = item.scores, item.truth, printable(item.name)
     is_known = truth is not None and truth.any()
     return render.section(
         ("Records of ", render.Name(name)),
-        anchor,
         render.Paragraph(_sentence(item)),
         render.Paragraph(f"Rule: {printable(scores.rule, 600)}", "small"),
         render.Paragraph(
             f"Status: {printable(scores.status, 400)}",
             "small" if scores.converged else "small warn",
         ),
-        _estimates(item),
         _precision(item),
-        _suspects(item, most),
+        _suspects(scores, item.contents, truth, most),
         inspection_figure(item.name, scores, truth)
         if is_known and truth is not None
         else score_figure(item.name, scores),
         _galleries(item, name),
-        link=f"Records of {name}" if linked else "",
         level=3,
+        anchor=anchor,
     )
 
 
@@ -291,26 +287,24 @@ def _sentence(item: Scored) -> str:
 
         good = quality(item.scores, item.truth)
         text += (
-            f" {count(int(item.truth.sum()), 'record')} known to be broken: AUC "
+            f" {count(int(item.truth.sum()), 'record')} known to be faulty: AUC "
             f"{decimals(good.auc, 3)}, precision {percent(good.precision)}, recall "
             f"{percent(good.recall)}."
         )
     return text
 
 
-def _estimates(item: Scored) -> render.Table | None:
-    screening = item.scores.screening
-    if screening is None:
-        return None
-    faults = {"label": "by label", "features": "by features", "all": "in all"}
-    rows = [
-        (faults[name], estimate.value, f"{estimate.low:,.0f} to {estimate.high:,.0f}")
-        for name, estimate in screening.broken.items()
-        if len(screening.broken) > 2 or name == "all"
-    ]
-    caption = f"About how many of the {count(item.records, 'record')} are faulty."
-    columns = [render.texts("faulty"), render.counts("about"), render.Column("95 % interval")]
-    return render.Table(caption, columns, rows)
+def _chart(scores: Mapping[str, RecordScores]) -> render.Intervals | None:
+    """Return the chart of shares of faulty records: of one holder by kind, of several in all."""
+    words = {"label": "by label", "features": "by features", "all": "in all"}
+    rows: list[render.Row] = []
+    for name, one in scores.items():
+        for kind, part in ({} if one.screening is None else one.screening.broken).items():
+            if kind == "all" or len(scores) == 1:
+                value, *ends = (n / len(one.scores) for n in (part.value, part.low, part.high))
+                shown = words[kind] if len(scores) == 1 else name
+                rows.append((shown, value, (ends[0], ends[1]), None))
+    return render.share_chart("Share of faulty records, with 95 % intervals.", rows)
 
 
 def _precision(item: Scored) -> render.Table | None:
@@ -321,34 +315,39 @@ def _precision(item: Scored) -> render.Table | None:
     lengths = sorted({k for k in _FIRST if k <= item.records} | {item.flagged} - {0})
     rows = [(k, k * screening.precision[k - 1], screening.precision[k - 1]) for k in lengths]
     columns = [render.counts("the first"), render.counts("about faulty"), render.shares("share")]
-    caption = "How many of the most suspect records are expected to be faulty."
+    caption = "Expected number of faulty records among the most suspect ones."
     return render.Table(caption, columns, rows) if rows else None
 
 
-def _suspects(item: Scored, most: int) -> render.Table | None:
+def _suspects(
+    scores: RecordScores, contents: Contents | None, truth: Flags | None, most: int
+) -> render.Table | None:
     """Return flagged records, copies and records of unknown classes; the most suspect, if many."""
-    suspects = item.scores.suspects(item.contents)
+    suspects = scores.suspects(contents)
     if not suspects:
         return None
-    caption = "Flagged records, copies, unknown labels, and the ten most suspect of all."
+    caption = "Flagged records, copies, unknown labels, and the ten most suspect records."
     if len(suspects) > most:
         caption += f" These are {most:,} of {len(suspects):,}: silot records --sheet lists all."
-    truth, is_screened = item.truth, item.scores.screening is not None
+    is_screened = scores.screening is not None
     columns = [
-        render.names("identifier"), render.Column("record"), render.digits("score", 2),
-        render.texts("kind"), render.names("label"), render.names("suggested label"),
-        render.names("columns", 400), render.texts("copy of"), render.texts("nearest good"),
-        render.texts("known to be"),
+        render.Column("record"), render.names("identifier", wrap="cut", width=16),
+        render.digits("score", 2, terminal="{:.4g}".format), render.texts("kind", wrap="cut"),
+        render.names("why", 400, wrap="fill", on="terminal"),
+        render.names("columns", 400, on="page"),
+        *map(partial(render.names, on="page"), ("suggested label", "label")),
+        *map(partial(render.texts, on="page"), ("copy of", "nearest good", "known to be")),
     ]  # fmt: skip
     rows = [
         (
-            suspect.identifier,
             suspect.record,
+            suspect.identifier,
             suspect.score,
-            suspect.kind,
-            suspect.label,
-            suspect.suggested,
+            suspect.kind if is_screened else "",
+            suspect.why if is_screened else "",
             "; ".join(map(str, suspect.columns)),
+            suspect.suggested,
+            suspect.label,
             _original(suspect),
             _nearest(suspect) if is_screened else None,
             None if truth is None else "faulty" if truth[suspect.record] else "clean",
@@ -396,7 +395,7 @@ def _galleries(item: Scored, name: str) -> render.Content:
         render.Strong("Raw records of "),
         render.Name(name),
         render.Strong(" follow."),
-        " They must stay with their owner.",
+        " These lists must stay with their owner.",
     )
     return [
         render.Paragraph(warning, "warning"),

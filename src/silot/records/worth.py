@@ -53,7 +53,7 @@ class Worth(Valuation):
         "and the gain of models of its records: eleven more exact numbers. Ranks and shares are "
         'then by utility. For ``"target"``; holders see models of the validation records.',
         default=True,
-        brief="With labels: utility and faulty records too, eleven more exact numbers a holder.",
+        brief="With labels: also estimate utility and faulty records, from eleven more numbers.",
     )
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Contributions]:
@@ -73,7 +73,7 @@ class Worth(Valuation):
         except InputError as error:
             return worth.with_note(f"no utility: {error.message.rstrip('.')} ({error.code})")
         if screen.experts is None:
-            return worth.with_note("no utility: the validation data have one class")
+            return worth.with_note("no utility: the validation data have only one class")
         question = JudgeRecords.of(screen, classes, fdr=_FDR, seed=self.seed)
         answers = yield dict.fromkeys(worth.names, question)
         utilities: dict[str, Utility] = {}

@@ -43,13 +43,27 @@ def numbers(title: str, **options: Any) -> Column:
 
 
 def digits(title: str, behind: int, **options: Any) -> Column:
-    """Return the column of numbers with so many digits behind the point."""
+    """Return the column of numbers with this many digits behind the point."""
     return _column(title, options, f"{{:.{behind}f}}".format, partial(decimals, digits=behind))
 
 
 def intervals(title: str = "bounds", **options: Any) -> Column:
     """Return the column of pairs of ends."""
     return _column(title, options, lambda ends: short_bounds(*ends), lambda ends: interval(*ends))
+
+
+def estimates(title: str, **options: Any) -> Column:
+    """Return the column of numbers, each with the ends of its interval, or ``None`` for them."""
+
+    def written(value: tuple[float, tuple[float, float] | None], number: Any, ends: Any) -> str:
+        return number(value[0]) + ("" if value[1] is None else f" {ends(*value[1])}")
+
+    return _column(
+        title,
+        options,
+        partial(written, number=short_number, ends=short_bounds),
+        partial(written, number=number, ends=interval),
+    )
 
 
 def shares(title: str, **options: Any) -> Column:

@@ -7,6 +7,7 @@ is not made for the other.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,18 +95,12 @@ class Section:
 
 
 def section(
-    title: Text,
-    anchor: str,
-    *content: Content,
-    link: str | None = None,
-    level: Literal[2, 3, 4] = 2,
+    title: Text, *content: Content, anchor: str | None = None, level: Literal[2, 3, 4] = 2
 ) -> Section:
-    """Return content below a heading; ``link`` is its line in the contents of a page.
-
-    Without one it is the title; of a title that holds a name there is no line.
-    """
-    line = title if link is None and isinstance(title, str) and level == 2 else link
-    return Section(Heading(title, anchor, line or "", level), content)
+    """Return content below a heading, whose address is its title, of level 2 and without a name."""
+    if anchor is None and isinstance(title, str) and level == 2:
+        anchor = re.sub(r"\W+", "-", title.lower()).strip("-")
+    return Section(Heading(title, anchor or "", level), content)
 
 
 def facts(

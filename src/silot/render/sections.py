@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from .words import MISSING_NUMBER
+from .words import MISSING_NUMBER, number, printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +22,7 @@ _FILTERED = 8
 
 @dataclass(frozen=True)
 class Name:
-    """A name of somebody else's choice: however it is written, words around it stay in place."""
+    """A name that somebody else chose: whatever it contains, words around it stay in place."""
 
     text: str
 
@@ -37,18 +38,28 @@ class Strong:
 Text: TypeAlias = str | tuple[str | Name | Strong, ...]
 
 
+def plain_text(text: Text) -> str:
+    """Return a line as one string."""
+    pieces = (text,) if isinstance(text, str) else text
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in pieces)
+
+
 @dataclass(frozen=True)
 class Heading:
     """Begins a section, up to the next of its level or above; of level 1 it is the title.
 
-    ``anchor`` is the address of the section in its page, and ``link`` its line in the contents;
-    a section without a line is not listed there.
+    ``anchor`` is the address of the section in its page. One of level 2 is a line in the contents,
+    unless its text holds a name.
     """
 
     text: Text
     anchor: str = ""
-    link: str = ""
     level: Literal[1, 2, 3, 4] = 2
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is a line in the contents of a page."""
+        return self.level == 2 and bool(self.anchor) and isinstance(self.text, str)
 
 
 @dataclass(frozen=True)
@@ -121,11 +132,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell with a bar from 0 to 1 behind it, or marked as something to look at."""
+    """A cell with a bar from 0 to 1 behind it, marked as something to look at, or with a link."""
 
     text: Any
     bar: float | None = None
     warn: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,8 +170,8 @@ class Table:
     breaks: Sequence[int] = ()
     keys: int = 0
 
-    # Rows on paper; the style sheet has the same number.
-    printed: ClassVar = 200
+    # Columns that a page shows at once; those that follow are among details.
+    most_columns: ClassVar = 5
 
     @property
     def filtered(self) -> bool:
@@ -168,14 +180,15 @@ class Table:
 
     @property
     def choices(self) -> list[str]:
-        """Kinds that there are, if more than one."""
+        """The kinds in use, if more than one."""
         kinds = sorted({kind for row in self.kinds or () for kind in row})
         return kinds if len(kinds) > 1 else []
 
-    def written(self, medium: Medium) -> list[Table]:
-        """Return the tables of texts that a medium shows."""
+    def written(self, medium: Medium) -> list[Table | Details]:
+        """Return the tables of texts that a medium shows, and on a page details with the rest."""
         if medium == "page":
-            return self._written(medium, range(len(self.columns)), self.rows)
+            tables = self._written(medium, range(len(self.columns)), self.rows)
+            return [block for table in tables for block in table._folded()]
         ends = [*self.breaks, len(self.columns)]
         starts = [self.keys, *self.breaks]
         short = replace(self, filter=False, flagged=None, kinds=None)
@@ -186,6 +199,28 @@ class Table:
                 medium, [*range(self.keys), *range(start, end)], self.rows[: self.most]
             )
         ]
+
+    def _folded(self) -> list[Table | Details]:
+        end, keys = len(self.columns), self.head + 1
+        if end <= self.most_columns:
+            return [self]
+        width = self.most_columns - keys
+        more = [
+            replace(
+                self._of([*range(keys), *range(k, min(k + width, end))]),
+                filter=False,
+                fold=max(len(self.rows), 1),
+            )
+            for k in range(self.most_columns, end, width)
+        ]
+        return [self._of(range(self.most_columns)), Details("More columns of these rows", more)]
+
+    def _of(self, places: Sequence[int]) -> Table:
+        return replace(
+            self,
+            columns=[self.columns[k] for k in places],
+            rows=[[row[k] for k in places] for row in self.rows],
+        )
 
     def _written(
         self, medium: Medium, places: Sequence[int], rows: Sequence[Sequence[Any]]
@@ -218,10 +253,11 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawing with its words, sizes in inches; it is drawn when its source is asked for.
+    """A drawing with its words, sizes in inches; it is drawn when its source is requested.
 
-    With the height of a ``narrow`` one, for small screens, it is drawn twice, so ``draw`` must
-    change nothing. A caption that is a function is called when both are drawn.
+    One that is wider than a small screen is drawn twice, so ``draw`` must change nothing; the
+    ``narrow`` one is of a height of its own, or as high as the other. A caption that is a function
+    is called when both are drawn.
     """
 
     draw: Callable[[Figure], None] = field(repr=False)
@@ -261,8 +297,9 @@ class Picture:
         """The same for small screens."""
         from .figure import NARROW
 
-        height = self.narrow_height
-        return None if height is None else replace(self, size=(NARROW, height), narrow_height=None)
+        if self.size[0] <= NARROW:
+            return None
+        return replace(self, size=(NARROW, self.narrow_height or self.size[1]))
 
 
 @dataclass(frozen=True)
@@ -282,6 +319,105 @@ class Gallery:
 
 
 @dataclass(frozen=True)
+class Card:
+    """A decision: its subject, what to do in order, why, and the command to type next.
+
+    ``steps`` are a kind, which gives the sign and the colour, and words; ``note`` stands at the end
+    of their line.
+    """
+
+    subject: str
+    steps: Sequence[tuple[Literal["use", "fix", "apart", "exclude"], str]]
+    note: str
+    lines: Sequence[Text]
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row of a chart: a value with the interval that it lies in, beside a level of noise.
+
+    Where no interval is known its ends are the value; ``None`` stands for a level that nobody
+    knows.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    noise: float | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """A chart of values with their intervals on one axis, each beside its noise band.
+
+    The axis begins at 0, or below it where an interval does, and ends at ``limit`` at most.
+    """
+
+    caption: str
+    unit: str
+    bars: Sequence[Bar]
+    limit: float = math.inf
+
+    # The axis ends this many times beyond the farthest interval.
+    margin: ClassVar = 1.05
+
+    @property
+    def start(self) -> float:
+        """The start of the axis."""
+        return min([0.0, *(bar.low for bar in self.bars)])
+
+    @property
+    def end(self) -> float:
+        """The end of the axis."""
+        # Of an interval without an end the value is shown, and of a level far beyond a part.
+        highs = [bar.high if math.isfinite(bar.high) else bar.value for bar in self.bars]
+        ends = [
+            max(high, min(bar.noise or 0.0, 4 * high))
+            for bar, high in zip(self.bars, highs, strict=True)
+        ]
+        return min(self.margin * (max(ends, default=1.0) or 1.0), self.limit)
+
+    def place(self, value: float) -> float:
+        """The place of a value on the axis, from 0 to 1."""
+        return min(max((value - self.start) / (self.end - self.start), 0.0), 1.0)
+
+
+# Of a longer list a chart has the first: all are in a table.
+_CHARTED = 20
+# A name, its value, the ends of its interval, and a level of noise.
+Row: TypeAlias = tuple[str, float | None, tuple[float, float] | None, float | None]
+
+
+def chart(
+    caption: str,
+    rows: Iterable[Row],
+    *,
+    unit: str = "",
+    write: Callable[[float], str] = number,
+    limit: float = math.inf,
+) -> Intervals | None:
+    """Return a chart of what is known of rows; shares, of the unit ``%``, as percentages."""
+    scale, shown = (100.0 if unit == "%" else 1.0), [row for row in rows if row[1] is not None]
+    bars: list[Bar] = []
+    for name, value, ends, noise in shown[:_CHARTED]:
+        at, low, high = (scale * x for x in (value or 0.0, *(ends or [value or 0.0] * 2)))
+        words = write(at) + (f" [{write(low)}, {write(high)}]" if ends else "")
+        level = None if noise is None else scale * noise
+        bars.append(Bar(printable(name, 200), at, low, high, level, words))
+    if any(math.isinf(bar.high) for bar in bars):
+        caption += " An arrow marks an end that is not known."
+    if len(shown) > len(bars):
+        caption += f" These are {len(bars)} of {len(shown):,}: the table has all."
+    return Intervals(caption, unit, bars, limit) if bars else None
+
+
+share_chart = partial(chart, unit="%", write="{:.1f}".format, limit=100.0)
+
+
+@dataclass(frozen=True)
 class Details:
     """Blocks that are shown when asked for."""
 
@@ -290,7 +426,17 @@ class Details:
 
 
 Block: TypeAlias = (
-    Heading | Paragraph | Private | Facts | Bullets | Table | Picture | Gallery | Details
+    Heading
+    | Paragraph
+    | Private
+    | Facts
+    | Bullets
+    | Table
+    | Picture
+    | Gallery
+    | Card
+    | Intervals
+    | Details
 )
 
 

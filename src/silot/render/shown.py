@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ..errors import InputError
 
@@ -46,6 +46,22 @@ def content_of(result: object) -> Callable[..., Content]:
     raise InputError(
         f"a {type(result).__name__} cannot be shown. Give a result of a run.", code="report-kind"
     )
+
+
+def verdict_of(result: object) -> str:
+    """Return the sentences that a report begins with, or the status of a result without any."""
+    from .content import Headline
+    from .sections import plain_text
+
+    def headlines(content: object) -> Iterator[Headline]:
+        if isinstance(content, Headline):
+            yield content
+        elif isinstance(content, Sequence) and not isinstance(content, str):
+            for part in cast("Sequence[object]", content):
+                yield from headlines(part)
+
+    first = next(headlines(content_of(result)(result)), None)
+    return plain_text(first.verdict) if first else str(getattr(result, "status", ""))
 
 
 def shown(result: Any, medium: Medium, *beside: Any, **options: Any) -> list[Block]:

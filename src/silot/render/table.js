@@ -3,6 +3,9 @@
 // shows is text of the page.
 const NUMBER = /-?(?:\u221e|\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?)/;
 
+// Rows that a reader sees at once; a button shows all.
+const MOST = 20;
+
 function folded(text) {
   return text.normalize("NFKC").toLowerCase();
 }
@@ -20,6 +23,7 @@ function filtered(box) {
   const only = box.querySelector("input[type=checkbox]");
   const kind = box.querySelector("select");
   const told = box.querySelector("output");
+  const all = box.querySelector(".all");
   const rows = [...body.rows];
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
   let texts = null;
@@ -37,9 +41,12 @@ function filtered(box) {
         !(kind && kind.value && !row.dataset.kinds.split("|").includes(kind.value)) &&
         words.every((word) => texts.get(row).includes(word))
     );
-    body.replaceChildren(...fit);
+    const shown = all.hidden ? fit : fit.slice(0, MOST);
+    body.replaceChildren(...shown);
+    all.textContent = `Show all ${fit.length.toLocaleString("en")}`;
+    all.style.display = fit.length > shown.length ? "" : "none";
     const of = rows.length.toLocaleString("en");
-    told.textContent = `${fit.length.toLocaleString("en")} of ${of} rows`;
+    told.textContent = `${shown.length.toLocaleString("en")} of ${of} rows`;
   }
 
   function sorted(column, direction) {
@@ -84,8 +91,13 @@ function filtered(box) {
     else waiting = setTimeout(show, 250);
   });
   only?.addEventListener("change", show);
+  all.addEventListener("click", () => {
+    all.hidden = true;
+    show();
+  });
   kind?.addEventListener("change", show);
   box.querySelector(".controls").hidden = false;
+  all.hidden = rows.length <= MOST;
   // A browser that goes back to the page brings back what was typed.
   show();
 }

@@ -15,9 +15,9 @@ _LEVELS = {
     "private": "Differentially private releases: noise was added before they left the holder.",
     "statistics": "Exact statistics. Whoever reads them can test who is in the data, and from "
     "enough of them can reconstruct records; a minimum count does not change that.",
-    "record": "Every record can be reconstructed from the messages by whoever reads them. "
-    "The coordinator's own messages can give its validation data away to the holders in the same "
-    "way. Treat the transcript of such a run like the data themselves.",
+    "record": "Everybody who reads the messages can reconstruct every record. In the same "
+    "way the holders can reconstruct validation data from the coordinator's "
+    "messages. Treat the transcript of such a run like the data themselves.",
 }
 
 
@@ -80,7 +80,7 @@ def first_word(status: str) -> str:
 
 
 def decimals(value: float, digits: int = 2) -> str:
-    """Return a number with so many digits behind the point, to compare down a column."""
+    """Return a number with this many digits behind the point, to compare down a column."""
     if not math.isfinite(value) or abs(value) >= 1e6:
         return number(value)
     text = f"{value:.{digits}f}"
@@ -125,4 +125,6 @@ def short_status(status: str) -> str:
 
 def level_in_words(level: str) -> str:
     """Return what a disclosure level means."""
-    return _LEVELS.get(level, "The result carries no statement: it was not made by a run.")
+    return _LEVELS.get(
+        level, "The result says nothing about disclosure, because it does not come from a run."
+    )

@@ -52,6 +52,11 @@ class Role(StrEnum):
 _ENGINE_ROLES = {Role.SERVER: "server", Role.SITE: "client", Role.ASKER: "member"}
 
 
+def describe_member(role: Role, name: str) -> str:
+    """Return a member in words: a project has one server, and it needs no name."""
+    return str(role) if role is Role.SERVER else f"{role} {name}"
+
+
 @dataclass(frozen=True)
 class Member:
     """The member that a certificate names."""
@@ -74,7 +79,7 @@ def create_key() -> RSAPrivateKey:
 def make_request(key: RSAPrivateKey, name: str, role: Role, hosts: Collection[str] = ()) -> bytes:
     """Request a certificate (PKCS10, PEM), signed by the key it is for."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(_make_subject(name, role))
-    names = [_parse_host(host) for host in (*hosts, *([name] if role is not Role.ASKER else []))]
+    names = [_parse_host(host) for host in hosts]
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return builder.sign(key, hashes.SHA256()).public_bytes(_PEM)
@@ -145,15 +150,15 @@ class Authority:
         Raises
         ------
         FileError
-            It is no request, or was not signed by its own key (``request-format``).
+            It is not a request, or was not signed by its own key (``request-format``).
         InputError
             Its name or role is not one of the project (``request-member``).
         """
 
         def fail(why: str) -> FileError:
             return FileError(
-                f"the file is no request for a certificate of silot ({why}). Ask for one of `silot "
-                "site request`.",
+                f"the file is not a certificate request of silot ({why}). Ask the member for the "
+                "file that `silot site request` wrote.",
                 code="request-format",
             )
 
@@ -165,8 +170,8 @@ class Authority:
             name, role = _parse_subject(parsed.subject)
         if (name, role) not in set(allowed):
             raise InputError(
-                f"the request is of {role} {name[:60]!r}, and the project has none of that name. "
-                "Add it to the project's file, or refuse it.",
+                f"the request is of {role} {name[:60]!r}, but the project has no such member. "
+                "Add it to the project's file, or reject the request.",
                 code="request-member",
             )
         builder = _begin_certificate(
@@ -203,13 +208,13 @@ class Authority:
 def read_revocations(data: bytes, root: x509.Certificate) -> frozenset[int]:
     """Return the serial numbers in a list that ``Authority.revoke`` wrote.
 
-    Raises a ``FileError`` if it is no list, or not of this authority (``revocation-format``).
+    Raises a ``FileError`` if it is not a list, or not of this authority (``revocation-format``).
     """
 
     def fail(why: str) -> FileError:
         return FileError(
-            f"the file is no list of revoked certificates of this project ({why}). Ask its "
-            "coordinator for that of `silot deploy revoke`.",
+            f"the file is not a list of revoked certificates of this project ({why}). Ask its "
+            "coordinator for the list that `silot project revoke` wrote.",
             code="revocation-format",
         )
 
@@ -242,21 +247,21 @@ def verify_member(
     since, until, member = issued
     if now + _CLOCK_TOLERANCE < since:
         raise _refuse(
-            f"is valid from {since:%Y-%m-%d %H:%M} UTC, and this machine has "
-            f"{now:%Y-%m-%d %H:%M}. Set its clock",
+            f"is valid from {since:%Y-%m-%d %H:%M} UTC, but the clock of this "
+            f"machine says {now:%Y-%m-%d %H:%M}. Correct the clock",
             "certificate-early",
         )
     if now > until:
         raise _refuse(
-            f"expired at {until:%Y-%m-%d %H:%M} UTC. Renew it: `silot deploy sign` of its "
-            "request (of the server: `silot deploy renew`), then `silot site join`; or set this "
-            "machine's clock",
+            f"expired at {until:%Y-%m-%d %H:%M} UTC. Renew it: `silot project sign` of its "
+            "request (of the server: `silot project renew`), then `silot site join`; or "
+            "correct this machine's clock",
             "certificate-expired",
         )
     if certificate.serial_number in revoked:
         raise _refuse("was revoked. Ask the coordinator of the project", "certificate-revoked")
     if member is None:
-        raise _refuse("has no role that silot knows", "certificate-role")
+        raise _refuse("has an unknown role", "certificate-role")
     return member
 
 
@@ -282,7 +287,8 @@ def _verify_issuer(
 
 def _refuse_format(why: str, name: str = "the file") -> FileError:
     return FileError(
-        f"{name} is no certificate in PEM ({why}). Give the one that `silot deploy sign` wrote.",
+        f"{name} is not a certificate in PEM ({why}). Give the one that `silot project sign` "
+        "wrote.",
         code="certificate-format",
     )
 
@@ -290,7 +296,11 @@ def _refuse_format(why: str, name: str = "the file") -> FileError:
 def parse_certificate(data: bytes, name: str = "the file") -> x509.Certificate:
     """Parse a certificate, or raise a ``FileError`` (``certificate-format``)."""
     with guard(lambda why: _refuse_format(why, name)):
-        return x509.load_pem_x509_certificate(data)
+        certificate = x509.load_pem_x509_certificate(data)
+        # Parsed when they are used first: damage must show here.
+        _ = certificate.subject, certificate.issuer, certificate.extensions
+        certificate.public_key()
+        return certificate
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -303,7 +313,7 @@ def read_key(path: Path) -> RSAPrivateKey:
 
     def fail(why: str) -> FileError:
         return FileError(
-            f"{path.name} is no private key of a certificate ({why}). Give the one that the kit "
+            f"{path.name} is not a private key of a certificate ({why}). Give the one that the kit "
             "made.",
             code="key-format",
         )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import threading
-from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..data.foreign import parse_json
 from ..data.loading import load_measure
 from ..data.measure import Measure
 from ..data.reading import Schema
@@ -26,8 +19,6 @@ from .project import StoredModel
 from .secure_holder import SecureHolder
 from .site import Site
 from .teacher import TeacherFiles, TeachingHolder
-
-LOG = "questions.log"
 
 
 class SiteConfiguration(StoredModel):
@@ -70,7 +61,8 @@ class SiteConfiguration(StoredModel):
         file = kit.own / SITE
         if not file.exists():
             raise FileError(
-                f"{kit.folder} knows no data yet: `silot site join` names them.", code="kit-format"
+                f"{kit.folder} has no data yet: name them with `silot site join`.",
+                code="kit-format",
             )
         return cls.read(file)
 
@@ -135,67 +127,8 @@ def open_site(kit: Kit) -> Site:
     def facts() -> dict[str, Any]:
         return {**names, "paused": ledger.paused, "stopped": fresh()}
 
-    party, note = configuration.build_party(ledger, kit), QuestionLog(kit.own / LOG).note
-    return Site(party, kit.identity(), fresh=fresh, note=note, facts=facts)
-
-
-class QuestionLog:
-    """Who asked what, one line of JSON a question; a line is written before its answer leaves."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-
-    def note(self, facts: Mapping[str, Any]) -> None:
-        """Write a line.
-
-        Raises a ``FileError`` if it cannot be written (``log-unwritable``): then nothing may be
-        answered.
-        """
-        line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
-        data = f"{json.dumps(line, sort_keys=True)}\n".encode()
-        try:
-            with self._lock:
-                handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-                try:
-                    if os.write(handle, data) != len(data):
-                        raise OSError
-                finally:
-                    os.close(handle)
-        except OSError as error:
-            raise FileError(
-                f"{self.path} cannot be written ({type(error).__name__}): nothing is told until "
-                "it can.",
-                code="log-unwritable",
-            ) from None
-
-    def read_lines(self, *, most: int | None = None) -> list[dict[str, Any]]:
-        """Return all lines that can be read, or those among the last ``most`` bytes.
-
-        Raises a ``FileError`` if the log exists and cannot be read (``file-missing``).
-        """
-        try:
-            with self.path.open("rb") as file:
-                file.seek(0 if most is None else max(self.path.stat().st_size - most, 0))
-                text = file.read().decode("utf-8", "replace")
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise FileError(
-                f"{self.path} cannot be read ({type(error).__name__}). Check its rights.",
-                code="file-missing",
-            ) from None
-        lines: list[dict[str, Any]] = []
-        for line in text.splitlines():
-            with suppress(FileError):
-                body = parse_json(line, _fail_line)
-                if isinstance(body, dict):
-                    lines.append(body)
-        return lines
-
-
-def _fail_line(why: str) -> FileError:
-    return FileError(f"a line of the log cannot be read ({why}).", code="file-unreadable")
+    party = configuration.build_party(ledger, kit)
+    return Site(party, kit.identity(), fresh=fresh, note=ledger.log_question, facts=facts)
 
 
 def _file_state(path: Path | None) -> tuple[int, int] | None:

@@ -7,15 +7,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeGuard, TypeVar
 
-from ..errors import HolderError, MismatchError, SilotError, WireError
+from ..errors import HolderError, MismatchError, SilotError, WireError, nature_of
 from ..federation.answer import WAITING, Answer, Failure, decode_reply, encode_reply
 from ..federation.exchange import Limits, Unreached, exchange
+from ..federation.message import Buffer
 from ..federation.protocol import Protocol
-from ..federation.result import Billed
+from ..federation.result import RunResult
 from ..federation.run import Clock, Progress, Reply, run
 from ..federation.sealed import Sealed
 from .authority import Member, Role
@@ -23,7 +25,7 @@ from .credential import Credential, Identity
 from .journal import Journal, key_of
 from .site import make_hello, raise_refusal, read_credential
 
-B = TypeVar("B", bound=Billed)
+B = TypeVar("B", bound=RunResult)
 
 # Seconds of the first try, and bytes a second of a wire that is slow.
 PATIENCE = 5.0
@@ -32,7 +34,7 @@ _SLOW = 1e6
 _LARGEST_FAILURE = 1 << 16
 
 Carry = Callable[[str, bytes, float], bytes]
-"""Brings bytes to a site and its reply back, within so many seconds; ``Unreached`` if it cannot."""
+"""Brings bytes to a site and its reply back, within some seconds; ``Unreached`` if it cannot."""
 
 
 class Sites:
@@ -45,7 +47,7 @@ class Sites:
     Parameters
     ----------
     identity
-        Who asks.
+        Asker.
     carry
         The wire.
     names
@@ -90,7 +92,7 @@ class Sites:
     def run(
         self, protocol: Protocol[B], *, progress: Callable[[Progress], None] | None = None
     ) -> B:
-        """Run a protocol and return its result with its bill and transcript."""
+        """Run a protocol and return its result with its cost and transcript."""
         return run(protocol, self, progress=progress)
 
     @property
@@ -120,7 +122,7 @@ class Sites:
         over: threading.Event,
         failed: threading.Event,
     ) -> Mapping[str, Reply | Failure]:
-        """Exchange as ``exchange`` does, with so many seconds for an answer.
+        """Exchange as ``exchange`` does, with this many seconds for an answer.
 
         Parameters
         ----------
@@ -195,7 +197,7 @@ class Sites:
         times = {name: self._count(name, message) for name, message in messages.items()}
         late, over = Counter[str](), threading.Event()
 
-        def ask(name: str, message: bytes, seconds: float) -> bytes | Failure:
+        def ask(name: str, message: bytes, seconds: float) -> Buffer | Failure:
             kept = None if journal is None else journal.find(name, message, times[name])
             if kept is not None:
                 return kept if _is_answer(kept) else _to_failure(kept)
@@ -210,12 +212,12 @@ class Sites:
             except Unreached:
                 late[name] += time.monotonic() - began > 0.5 * patience
                 raise
-            is_answered = _is_answer(reply)
-            if failed is not None and not is_answered:
-                failed.set()
+            if not _is_answer(reply):
+                _check_lasting(reply, failed)
+                return reply
             try:
                 # A reply that comes too late is not kept: the run went on without it.
-                if journal is not None and is_answered and not over.is_set():
+                if journal is not None and not over.is_set():
                     journal.keep(name, message, reply, times[name])
             except SilotError as error:
                 errors.append(error)
@@ -251,7 +253,7 @@ class Sites:
 
     def _ask(
         self, name: str, message: bytes, place: tuple[str, int], seconds: float
-    ) -> bytes | Failure:
+    ) -> Buffer | Failure:
         try:
             answer, _ = self._deliver(name, self._seal(name, message, place), seconds)
         except SilotError as error:
@@ -271,7 +273,7 @@ class Sites:
             credential = read_credential(self._carry(name, make_hello(), seconds))
             _check_writer(self._identity.verify(credential), name)
             self._credentials[name] = credential
-        message = self._identity.write(question, credential.key)
+        message = bytes(self._identity.write(question, credential.key))
         # In a list, from which the reply is taken: it may be large, and no copy must stay here.
         data = [self._carry(name, message, seconds)]
         try:
@@ -284,9 +286,7 @@ class Sites:
         _check_writer(member, name)
         expected = (question.run, question.round, question.answers)
         if (answer.run, answer.round, answer.facts.get("answers")) != expected:
-            raise MismatchError(
-                f"{name!r} answered another question than it was asked.", code="answer-question"
-            )
+            raise MismatchError(f"{name!r} answered a different question.", code="answer-question")
         return answer, member.until
 
 
@@ -302,7 +302,9 @@ class About:
     name: str
     """In its certificate."""
     silot: str
-    """Its version."""
+    """Its version, and the commit where that is not a release."""
+    wire: object
+    """Its version of messages."""
     clock: float
     """Seconds by which its clock is ahead."""
     until: datetime
@@ -325,13 +327,15 @@ class About:
             ahead = (datetime.fromisoformat(str(said["clock"])) - sent).total_seconds()
         except (KeyError, ValueError, TypeError):
             raise WireError(
-                f"what {name!r} says of itself has no time. It runs other code, or a broken one.",
+                f"the statement of {name!r} about itself has no time. The site runs other or "
+                "faulty code.",
                 code="wire-format",
             ) from None
         facts = {key: said[key] for key in _FACTS if key in said and _is_plain(said[key])}
         # The site read its clock half way between the two moments, as far as can be known.
         clock = ahead - (answered - sent).total_seconds() / 2
-        return cls(name, str(said.get("silot", ""))[:_LONGEST_VERSION], clock, until, facts)
+        version = str(said.get("silot", ""))[:_LONGEST_VERSION]
+        return cls(name, version, said.get("wire"), clock, until, facts)
 
 
 class _Either(threading.Event):
@@ -348,8 +352,8 @@ class _Either(threading.Event):
 def _check_writer(member: Member, name: str) -> None:
     if member.role is not Role.SITE or member.name != name:
         raise MismatchError(
-            f"who answers for {name!r} has the certificate of {member.role} {member.name!r}. "
-            "Do not use its answers; ask the coordinator of the project.",
+            f"the party that answers for {name!r} has the certificate of {member.role} "
+            f"{member.name!r}. Do not use its answers; inform the coordinator of the project.",
             code="certificate-name",
         )
 
@@ -361,12 +365,27 @@ def _is_plain(fact: object) -> bool:
     return isinstance(fact, bool)
 
 
-def _to_failure(reply: bytes) -> bytes | Failure:
+def _to_failure(reply: bytes) -> Buffer | Failure:
     decoded = decode_reply(reply)
     return decoded if isinstance(decoded, Failure) else reply
 
 
-def _is_answer(reply: bytes | Failure) -> TypeGuard[bytes]:
+def _check_lasting(reply: Buffer | Failure, failed: threading.Event | None) -> None:
+    """Raise ``Unreached`` where a site did not answer and asking it again may help.
+
+    A lock passes by itself, and a full disk may get room, so such a site is asked again until the
+    deadline; not where others compute with it, who must know that it ``failed``.
+    """
+    if failed is not None:
+        failed.set()
+        return
+    with suppress(WireError):
+        failure = reply if isinstance(reply, Failure) else decode_reply(reply)
+        if isinstance(failure, Failure) and nature_of(failure.code) == "passes":
+            raise Unreached(failure.code)
+
+
+def _is_answer(reply: Buffer | Failure) -> TypeGuard[Buffer]:
     """Return whether a reply is worth keeping: a site that refused or waited is asked again."""
     if isinstance(reply, Failure):
         return False

@@ -25,7 +25,7 @@ from .. import __version__
 from ..data.foreign import guard
 from ..errors import MismatchError, SilotError, WireError
 from ..federation.keys import Key, PublicKey, read_bytes, verify_signature
-from ..federation.message import pack, unpack
+from ..federation.message import Buffer, pack, pack_head, unpack
 from ..federation.sealed import Kind, Sealed
 from .authority import Member, Role, read_revocations, verify_member
 
@@ -61,10 +61,10 @@ class Credential:
         """Return the credential that ``pack`` wrote, or raise a ``WireError``."""
         parts = cast("list[object]", body) if isinstance(body, list) else []
         if len(parts) != 4 or not all(isinstance(p, bytes) and len(p) < _LARGEST for p in parts):
-            raise _malformed("its credential is none")
+            raise _malformed("its credential is not valid")
         certificate, signing, locking, proof = cast("list[bytes]", parts)
         if len(signing) != 32 or len(locking) != 32:
-            raise _malformed("its credential is none")
+            raise _malformed("its credential is not valid")
         return cls(certificate, PublicKey(signing, locking), proof)
 
     def member(
@@ -81,8 +81,8 @@ class Credential:
         certificate = _verify_proof(self)
         if certificate is None:
             raise MismatchError(
-                "the message was signed by a key that is not the certificate's. Do not use it; ask "
-                "who sent it.",
+                "the message was signed by a key that does not belong to the certificate. Do "
+                "not use it; inform the sender.",
                 code="certificate-proof",
             )
         return verify_member(certificate, root, revoked, now)
@@ -94,7 +94,7 @@ class RevocationList(Container[int]):
     Parameters
     ----------
     file
-        A list of ``Authority.revoke``, read anew whenever it changed; absent, it names nobody.
+        A list of ``Authority.revoke``, read again whenever it changed; absent, it names nobody.
     root
         Whose list it must be.
     """
@@ -110,7 +110,7 @@ class RevocationList(Container[int]):
     def read(self) -> frozenset[int]:
         """Return all numbers.
 
-        Raises a ``FileError`` if the file cannot be read (``file-missing``), or is no such list
+        Raises a ``FileError`` if the file cannot be read (``file-missing``), or is not such a list
         (``revocation-format``): then no certificate can be shown to be valid.
         """
         try:
@@ -142,13 +142,12 @@ class Identity:
         """Return whose a credential is, by this project's root and revocations."""
         return credential.member(self.root, self.revoked)
 
-    def write(self, sealed: Sealed, to: PublicKey) -> bytes:
+    def write(self, sealed: Sealed, to: PublicKey) -> bytearray:
         """Sign a message and lock it for one reader."""
-        return pack({
-            "silot": __version__,
-            "credential": self.credential.pack(),
-            "sealed": to.lock(sealed.to_bytes(self.key)),
-        })  # fmt: skip
+        fields = {"silot": __version__, "credential": self.credential.pack(), "sealed": b""}
+        # The last field, of one byte for its type and one for its length, becomes the long one.
+        start = pack(fields)[:-2]
+        return to.lock(sealed.to_bytes(self.key), lambda size: start + pack_head(size))
 
     def read(self, data: bytes, kinds: Collection[Kind]) -> tuple[Sealed, Credential, Member]:
         """Unlock a message for oneself, and check its writer.
@@ -164,18 +163,17 @@ class Identity:
             Locked for another reader (``sealed-locked``), or changed (``sealed-signature``).
         """
         version, credential, body = split_message(data)
-        # Messages may be large: each copy is dropped before the next one is made.
-        del data
         check_version(version)
         member = self.verify(credential)
         plain = self.key.unlock(body)
-        del body
-        sealed = Sealed.of_bytes(plain, "the message")
+        # Messages may be large: each copy is dropped before the next one is made.
+        del data, body
+        sealed = Sealed.of_bytes(plain, "the message", views=True)
         del plain
         if sealed.signer != credential.key.signing or sealed.author != member.name:
             raise MismatchError(
-                f"the message says it is of {sealed.author[:60]!r}, and its certificate is of "
-                f"{member.name!r}.",
+                f"the message says that it is from {sealed.author[:60]!r}, but its certificate "
+                f"belongs to {member.name!r}.",
                 code="certificate-name",
             )
         if sealed.kind not in kinds:
@@ -183,12 +181,14 @@ class Identity:
         return sealed, credential, member
 
 
-def split_message(data: bytes) -> tuple[str, Credential, bytes]:
+def split_message(data: bytes) -> tuple[str, Credential, Buffer]:
     """Return the version, credential and locked body of a message; nothing is checked yet."""
     parts = _unpack_fields(data)
     version, sealed = parts.get("silot"), parts.get("sealed")
-    if set(parts) != {"silot", "credential", "sealed"} or not isinstance(sealed, bytes):
-        raise _malformed("its fields are others")
+    if set(parts) != {"silot", "credential", "sealed"} or not isinstance(
+        sealed, bytes | memoryview
+    ):
+        raise _malformed("its fields are not those of this format")
     if not isinstance(version, str) or re.fullmatch(r"[0-9A-Za-z.+]{1,40}", version) is None:
         raise _malformed("it has no version")
     return version, Credential.unpack(parts["credential"]), sealed
@@ -220,17 +220,18 @@ def write_presence(identity: Identity, place: bytes) -> bytes:
 def read_presence(data: bytes, identity: Identity) -> tuple[str, bytes]:
     """Return which site runs at which place.
 
-    Raises a ``MismatchError`` or ``WireError`` if it is no such statement of a site of the project.
+    Raises a ``MismatchError`` or ``WireError`` if it is not such a statement of a site of the
+    project.
     """
     parts = _unpack_fields(data)
     place, proof = parts.get("place"), parts.get("proof")
     if not isinstance(place, bytes) or not isinstance(proof, bytes):
-        raise _malformed("its fields are others")
+        raise _malformed("its fields are not those of this format")
     credential = Credential.unpack(parts.get("credential"))
     member = identity.verify(credential)
     is_signed = verify_signature(credential.key.signing, proof, _PRESENT + place)
     if member.role is not Role.SITE or not is_signed:
-        raise MismatchError("who says where it runs is no site.", code="certificate-role")
+        raise MismatchError("the sender of an address is not a site.", code="certificate-role")
     return member.name, place
 
 
@@ -261,7 +262,7 @@ def _verify_proof(credential: Credential) -> x509.Certificate | None:
 
 
 def _unpack_fields(data: bytes) -> dict[Any, Any]:
-    body = unpack(data, flat=True)
+    body = unpack(data, flat=True, views=True)
     return cast("dict[Any, Any]", body) if isinstance(body, dict) else {}
 
 
@@ -270,4 +271,4 @@ def _to_sign(key: PublicKey) -> bytes:
 
 
 def _malformed(why: str) -> WireError:
-    return WireError(f"the bytes are no message between sites: {why}.", code="wire-format")
+    return WireError(f"the bytes are not a message between sites: {why}.", code="wire-format")

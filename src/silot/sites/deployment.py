@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import socket
 from collections.abc import Iterable
@@ -48,7 +49,7 @@ sites: [north, south, west]
 askers: [analyst]
 
 # Other names or addresses of the server, if it has any.
-# hosts: [10.0.0.5]
+# hosts: [10.0.0.5, "2001:db8::5"]
 """
 
 
@@ -133,14 +134,15 @@ class Deployment:
     def load(cls, folder: str | Path) -> Deployment:
         """Read a deployment; members that were added to its file belong to it from now on.
 
-        Raises a ``FileError`` if the folder is no deployment (``deploy-folder``) or a file of it
+        Raises a ``FileError`` if the folder is not a deployment (``deploy-folder``) or a file of it
         cannot be read, and an ``InputError`` if a field is wrong (``project-field``) or more than
         members changed (``project-changed``).
         """
         place = Path(folder)
         if not (place / PLAN).is_file() or not (place / AUTHORITY / ROOT_KEY).is_file():
             raise FileError(
-                f"{place} is no deployment. Give the folder that `silot deploy provision` made.",
+                f"{place} is not a deployment. Give the folder that `silot project provision` "
+                "made.",
                 code="deploy-folder",
             )
         project, signed = Project.load(place / PLAN), Signed.read(place / SIGNED)
@@ -151,8 +153,8 @@ class Deployment:
             if before != now:
                 changed = ", ".join(name for name in now if now[name] != before[name])
                 raise InputError(
-                    f"{PLAN} has another {changed} than certificates and kits that were made. Put "
-                    "it back, or provision a new folder.",
+                    f"{PLAN} has another {changed} than the certificates and kits. Restore it, or "
+                    "provision a new folder.",
                     code="project-changed",
                 )
             if deployment.server is not None:
@@ -181,7 +183,7 @@ class Deployment:
         return signed, self._note(signed.certificate.encode())
 
     def renew(self) -> tuple[Path, Issued]:
-        """Certify the server anew, for the key it has; return the file that its kit needs.
+        """Certify the server again, for the key it has; return the file that its kit needs.
 
         A kit that is in this folder receives it at once.
 
@@ -204,7 +206,7 @@ class Deployment:
         for name in names:
             if name not in members:
                 raise InputError(
-                    f"no certificate was issued to {name[:60]!r}. There are some of "
+                    f"no certificate was issued to {name[:60]!r}. There are certificates of "
                     f"{', '.join(sorted(members))}.",
                     code="revoke-name",
                 )
@@ -229,8 +231,8 @@ class Deployment:
         before = self.issued
         if any(item.revoked and item.key == new.key for item in before):
             raise InputError(
-                f"a certificate of {new.name!r} for this key was revoked, and whoever has the key "
-                "could use another one. Have a new kit made: `silot site request`.",
+                f"a certificate of {new.name!r} for this key was revoked, and somebody else may "
+                "have the key. The member must make a new kit: `silot site request`.",
                 code="request-revoked",
             )
         self._keep([*before, new])
@@ -247,9 +249,9 @@ def write_template(path: Path) -> None:
     cannot be written.
     """
     if path.suffix not in (".yml", ".yaml"):
-        raise FileError(f"{path.name} is no .yml or .yaml. Give such a name.", code="file-kind")
+        raise FileError(f"{path.name} is not a .yml or .yaml. Give a .yml.", code="file-kind")
     if path.exists():
-        raise FileError(f"{path} is there. Give a new name, or edit it.", code="file-exists")
+        raise FileError(f"{path} already exists. Give a new name, or edit it.", code="file-exists")
     name = path.resolve().parent.name
     fits = name[:1].isalnum() and all(c.isascii() and (c.isalnum() or c in "-_.") for c in name)
     text = TEMPLATE.format(name=name[:60] if fits else "wards", host=socket.gethostname())
@@ -262,17 +264,19 @@ def check_port(port: int) -> None:
     Raises a ``FileError`` if another process listens there (``port-taken``), or it may not be used
     (``port-denied``).
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for family in (socket.AF_INET, socket.AF_INET6):
         try:
-            listener.bind(("", port))
+            socket.create_server(("", port), family=family).close()
         except PermissionError:
             raise FileError(
-                f"port {port} is for the system. Take one of 1024 or more in the project's file.",
+                f"port {port} is reserved for the system. Write a port of 1024 or more in the "
+                "project's file.",
                 code="port-denied",
             ) from None
-        except OSError:
-            raise port_taken(port) from None
+        except OSError as error:
+            # A machine may be without IPv6.
+            if family is socket.AF_INET or error.errno == errno.EADDRINUSE:
+                raise port_taken(port) from None
 
 
 def port_taken(port: int) -> FileError:

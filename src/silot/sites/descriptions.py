@@ -7,52 +7,52 @@ from ..render.words import count
 
 KINDS = {
     "class-features": "averages of random functions of the records, class by class",
-    "class-sizes": "how large each class of records is",
+    "class-sizes": "the number of records in each class",
     "cost-parts": "how far the records are from the asker's own data, column by column",
-    "count-labelled": "how many records have a label, and how wide they are",
+    "count-labelled": "how many records have a label, and how many columns they have",
     "count-records": "the number of records, blurred by noise",
     "count-suspects": "how many records look wrong, counted in groups and blurred by noise",
     "describe": "how many records and columns there are",
     "describe-teacher": "which labels the site's model predicts",
     "distance-to": "how far the records are from the asker's own data, as one number",
-    "distance-with-error": "how far the records are from the asker's own data, how sure that "
-    "number is, and for each column how far its median and its spread are from the asker's",
-    "domain-errors": "how often trained models take the records for those of another site",
-    "domain-scores": "how sure trained models are that records are of this site",
+    "distance-with-error": "how far the records are from the asker's own data, the error of that "
+    "number, and how far the median and spread of each column are from the asker's data",
+    "domain-errors": "how often trained models confuse the records with those of another site",
+    "domain-scores": "how certain trained models are that records belong to this site",
     "evaluate-combination": "how often a combination of models is right on the test records",
-    "interpolant-costs": "all distances between points computed from the records and the asker's",
+    "interpolant-costs": "all distances of points computed from the records to the asker's points",
     "interpolant-distance": "how far points computed from the records are from the asker's own "
     "data, as one number",
     "interpolate": "points half way between each record and a public one",
     "interpolate-by-class": "points half way between the records and public ones, class by class",
     "judge-records": "how many of the records look faulty, and how well models of them predict the "
     "labels of the asker's own records",
-    "labelled-distance-to": "how far the labelled records are from the asker's own, as one number",
-    "labelled-distance-with-error": "how far the labelled records are from the asker's own, how "
-    "sure that number is, for each column how far its median and its spread are from the asker's, "
-    "and which classes differ",
+    "labelled-distance-to": "how far the labelled records are from the asker's data, as one number",
+    "labelled-distance-with-error": "how far the labelled records are from the asker's data, "
+    "the error of that number, how far the median and the spread of each column are from those of "
+    "the asker, and which classes differ",
     "labelled-records": "the records themselves, with their labels",
     "mean-features": "averages of random functions of all records",
     "moments": "the averages of all columns, and how they vary together",
-    "predict": "what the site's model predicts for inputs the asker brings",
+    "predict": "what the site's model predicts for inputs of the asker",
     "predict-noise": "what the site's model predicts for inputs without any content",
     "records": "the records themselves",
-    "summarize-records": "how many records there are and how far they are from the asker's, "
-    "blurred by noise",
+    "summarize-records": "how many records there are and how far they are from the asker's own "
+    "data, blurred by noise",
     "release-predictions": "what the site's model predicts, blurred by noise",
     "score-records": "one score for every record: how far it is from the asker's own data",
     "score-models": "how well trained models predict the labels here, and where they disagree",
-    "screen-records": "one score for every record: how suspect it is",
-    "secure-distance": "how far the records are from another site's, computed under encryption, "
-    "as one number",
+    "screen-records": "one score for every record: how likely it is faulty",
+    "secure-distance": "how far the records are from those of another site, computed under "
+    "encryption, as one number",
     "sketch-period": "a summary of where the records of one period lie, blurred by noise",
     "sketch-records": "a summary of where the records lie, blurred by noise",
     "sketch-tree": "how many records lie in each square of a map, blurred by noise",
     "spread": "the average and the variance of every column",
-    "train-alone": "how good a model is that the site trains for itself",
-    "train-domain": "models trained to tell the records from those of another site",
+    "train-alone": "the accuracy of a model that the site trains for itself",
+    "train-domain": "models trained to distinguish the records from those of another site",
     "train-model": "a model trained on the labelled records",
-    "train-round": "a model trained further on the labelled records, and how good it was",
+    "train-round": "a model trained further on the labelled records, and its earlier accuracy",
 }
 
 LEVELS = {
@@ -73,7 +73,7 @@ def count_waiting(questions: int) -> str:
 
 def describe_question(kind: str) -> str:
     """Say what a kind of question requests."""
-    return KINDS.get(kind, "something that this version of silot does not know")
+    return KINDS.get(kind, "something unknown to this version of silot")
 
 
 def describe_release(mechanism: str) -> str:

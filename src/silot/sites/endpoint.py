@@ -61,7 +61,7 @@ class Endpoint:
         needs = f"{self.source} needs listen: HOST:PORT, and peers with a HOST:PORT for each"
         if self.addresses is None:
             raise InputError(
-                f"{self.name!r} names no addresses for secure distances: {needs} other party.",
+                f"{self.name!r} has no addresses for secure distances: {needs} other party.",
                 code="secure-addresses",
             )
         places = {**self.addresses.peers, self.name: self.addresses.listen}

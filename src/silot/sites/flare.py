@@ -10,11 +10,10 @@ import gc
 import io
 import logging
 import os
-import socket
-import sys
+import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import lru_cache
@@ -23,26 +22,25 @@ from typing import Any
 
 from cryptography import x509
 
-from ..errors import MismatchError, SilotError
+from ..errors import HolderError, MismatchError, SilotError
 from ..federation.exchange import Unreached
 from .authority import Role, verify_member
 from .checks import check_server
 from .configuration import open_site
 from .credential import Identity, find_writer_fault, read_presence, write_presence
-from .deployment import port_taken
-from .engine import CHANNEL, missing_engine
+from .engine import CHANNEL, make_target, missing_engine, set_grpc_environment
+from .health import VARIABLE, serve_health
 from .kit import LOCAL, Kit
 from .process_lock import BEAT, ELSEWHERE, KitCopies, copied_elsewhere, identify_copy, lock_kit
+from .project import SERVER
 from .site import make_refusal, read_refusal
 
-# gRPC reads this once, when it is loaded. Its remarks are of no use to an asker: what fails has a
-# code of ours.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+set_grpc_environment()
 
 try:
     from nvflare.apis.event_type import EventType
     from nvflare.apis.fl_component import FLComponent
-    from nvflare.apis.fl_constant import ConnectionSecurity, ReservedKey
+    from nvflare.apis.fl_constant import ConnectionSecurity, FLContextKey, ReservedKey
     from nvflare.apis.fl_context import FLContext
     from nvflare.apis.signal import Signal
     from nvflare.apis.utils.decomposers import flare_decomposers
@@ -64,6 +62,8 @@ try:
     from nvflare.fuel.utils.config_service import ConfigService
     from nvflare.private.defs import ClientType
     from nvflare.private.fed.authenticator import Authenticator, validate_auth_headers
+
+    from .lines import FULL, Driver, exit_on_error, find_drivers, find_refusal
 except ImportError:
     raise missing_engine() from None
 
@@ -75,14 +75,17 @@ _TO, _SECONDS = "silot_to", "silot_seconds"
 _LARGE = 1 << 23
 # Seconds of an asker's time that are kept for the way back.
 _WAY = 0.5
+# Seconds of an asker's time in which a silent server is told from a silent site.
+_PROBE = 3.0
 # Bytes of a message that travels in one piece: to cut a small one into a stream takes NVFlare
 # longer than everything else. In place of a longer reply the asker gets a note that it is long,
 # and repeats the question as a stream.
 _ONE_PIECE, _LONG = 1 << 20, "silot_long"
 # Seconds between tries to join the server, and of all of them.
 _RETRY, _LONGEST_JOIN = 0.05, 10.0
-# Seconds in which a server begins to listen.
-_LONGEST_START = 10.0
+# Seconds that a site waits for each reply of the server when it registers, at first and at most,
+# and seconds of the first and the longest pause between tries.
+_REPLY, _LONGEST_REPLY, _PAUSE, _LONGEST_PAUSE = 30.0, 120.0, 1.0, 30.0
 # Questions that a process works on at once, and seconds for one: whoever asks repeats a question.
 _WORKERS, _LONGEST_WAIT = 64, 600.0
 
@@ -90,13 +93,18 @@ _WORKERS, _LONGEST_WAIT = 64, 600.0
 class SiteComponent(FLComponent):
     """Run the party of a kit at a site, behind NVFlare's connection."""
 
+    registration_tries = 8
+    """How often a site tries to register at the server before its process ends."""
+
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Begin to answer once NVFlare is connected, and shut everything else before that."""
         if event_type == EventType.SYSTEM_BOOTSTRAP:
             _get_cell(fl_ctx).core_cell.add_incoming_filter(channel="*", topic="*", cb=_shut)
+            client: Any = fl_ctx.get_prop(FLContextKey.SITE_OBJ)
+            retry_registration(client.communicator, Path.cwd(), self.registration_tries)
         if event_type != EventType.SYSTEM_START:
             return
-        with _exit_on_error():
+        with exit_on_error():
             kit = _load_kit()
             site = open_site(kit)
 
@@ -108,9 +116,66 @@ class SiteComponent(FLComponent):
             return make_reply(ReturnCode.OK, "", reply)
 
         cell = _get_cell(fl_ctx)
-        _announce(cell, kit)
+        beats = dict[str, float]()
+
+        def beat() -> None:
+            connected = _announce(cell, kit)
+            beats.update(connected=connected, full=find_refusal(cell) == FULL)
+
+        beat()
         cell.register_request_cb(channel=CHANNEL, topic=_ASK, cb=_use_workers(cell, answer))
-        _repeat(BEAT, lambda: _announce(cell, kit))
+        _repeat(BEAT, beat)
+        _serve_health(
+            kit,
+            lambda: {**beats, **{f"{name}_total": float(n) for name, n in site.outcomes.items()}},
+        )
+
+
+def retry_registration(
+    communicator: Any, folder: Path, tries: int, sleep: Callable[[float], object] = time.sleep
+) -> None:
+    """Have NVFlare register a site again where that fails, instead of ending the process at once.
+
+    NVFlare waits for a server that is absent, but gives up where the server takes the connection
+    and one reply is late or a refusal, as happens when many sites start at once.
+
+    Parameters
+    ----------
+    communicator
+        NVFlare's own, of the site.
+    folder
+        The kit of the site.
+    tries
+        Tries after which the process ends with a code, so that who supervises it starts it again.
+    sleep
+        Pauses for this many seconds.
+    """
+    register, wait = communicator.client_registration, communicator.maint_msg_timeout
+
+    def register_again(*arguments: Any) -> Any:
+        for number in range(tries):
+            if number:
+                # A random part of the pause, so that sites that failed together come apart.
+                pause = min(_PAUSE * 2.0 ** (number - 1), _LONGEST_PAUSE)
+                sleep(pause * random.uniform(0.5, 1.0))
+            # A late reply is lost, so that a slow server needs more time at the next try.
+            communicator.maint_msg_timeout = min(_REPLY * 2.0**number, _LONGEST_REPLY)
+            try:
+                with suppress(Exception):
+                    return register(*arguments)
+            finally:
+                communicator.maint_msg_timeout = wait
+        with exit_on_error():
+            kit = Kit.load(folder)
+            check_server(kit, _PROBE)
+            code = find_refusal(communicator.cell) if communicator.cell else ""
+            raise HolderError(
+                f"the server at {kit.project.address} did not register {kit.name!r} in {tries} "
+                "attempts. Check that it runs and is not overloaded; its log says more.",
+                code=code or "server-unreachable",
+            )
+
+    communicator.client_registration = register_again
 
 
 class ServerComponent(FLComponent):
@@ -121,9 +186,11 @@ class ServerComponent(FLComponent):
         if event_type != EventType.SYSTEM_START:
             return
         cell = _get_cell(fl_ctx)
-        with _exit_on_error():
+        with exit_on_error():
             kit = _load_kit()
             own = kit.identity()
+
+        counts = {"relayed_total": 0.0, "refused_total": 0.0}
 
         def relay(message: Any) -> Any:
             name, seconds = message.get_header(_TO), message.get_header(_SECONDS)
@@ -132,7 +199,9 @@ class ServerComponent(FLComponent):
             is_known = name in Kit.load(kit.folder).project.sites and isinstance(seconds, float)
             code = find_writer_fault(question, Role.ASKER, own) if is_known else "site-unknown"
             if code:
+                counts["refused_total"] += 1
                 return make_reply(ReturnCode.OK, "", make_refusal(code))
+            counts["relayed_total"] += 1
             passed = new_cell_message({}, question)
             wait = min(seconds, _LONGEST_WAIT) if seconds > _WAY else _WAY
             reply = _send(cell, _ASK, name, passed, wait, in_one_piece=_is_one_piece(message))
@@ -143,6 +212,8 @@ class ServerComponent(FLComponent):
             fault = find_writer_fault(answer, Role.SITE, own)
             return make_reply(code, "", make_refusal(fault) if fault else answer)
 
+        # What lasts as long as the process need not be walked over after each large message.
+        gc.freeze()
         copies = KitCopies()
 
         def record(message: Any) -> Any:
@@ -156,20 +227,22 @@ class ServerComponent(FLComponent):
         cell.register_request_cb(channel=CHANNEL, topic=_ASK, cb=_use_workers(cell, relay))
         cell.register_request_cb(channel=CHANNEL, topic=_PRESENCE, cb=record)
         engine: Any = fl_ctx.get_engine()
-        _repeat(1.0, ConnectionGuard(cell, engine.server, own).check)
-        threading.Thread(target=_exit_unless_listening, args=(kit,), daemon=True).start()
+        (driver,) = find_drivers(cell)
+        guard = ConnectionGuard(driver, engine.server, own)
+        _repeat(1.0, guard.check)
+        _serve_health(kit, lambda: {**counts, **driver.count()})
 
 
 class ConnectionGuard:
-    """Closes the server's connections with sites whose certificate was revoked.
+    """Closes the server's connections with revoked sites, and those that do not end by themselves.
 
     NVFlare admits whoever has a certificate of the authority, and checks nothing more while the
     connection lasts: somebody with the keys of a revoked site could take its place, and not answer.
 
     Parameters
     ----------
-    cell
-        Of the server.
+    driver
+        Of the server's connections.
     server
         NVFlare's own.
     own
@@ -182,9 +255,10 @@ class ConnectionGuard:
     _UNSIGNED = "NA"
 
     def __init__(
-        self, cell: Any, server: Any, own: Identity, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._cell, self._server, self._own, self._clock = cell, server, own, clock
+        self, driver: Driver, server: Any, own: Identity,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._driver, self._server, self._own, self._clock = driver, server, own, clock
         self._first_times: dict[int, float] = {}
 
     def check(self) -> None:
@@ -192,9 +266,10 @@ class ConnectionGuard:
         if self._server.my_own_token_signature == self._UNSIGNED:
             # It received a message before it was ready. Askers accept only what is signed.
             self._server.my_own_token_signature = None
-        for connection, certificate in self._connections():
-            if self._must_end(certificate):
-                connection.close()
+        for line in self._driver.lines:
+            if line.certificate and self._must_end(_parse_certificate(line.certificate)):
+                line.end("certificate-revoked")
+        self._driver.sweep()
 
     def _must_end(self, certificate: x509.Certificate) -> bool:
         try:
@@ -211,14 +286,6 @@ class ConnectionGuard:
             return False
         now = self._clock()
         return now - self._first_times.setdefault(member.serial, now) >= self._GRACE
-
-    def _connections(self) -> Iterator[tuple[Any, x509.Certificate]]:
-        for item in list(self._cell.core_cell.communicator.conn_manager.sfm_conns.values()):
-            # The server's own ends, and those that are closed, have no context.
-            context = getattr(item.conn, "context", None)
-            shown = () if context is None else context.auth_context().get("x509_pem_cert", ())
-            for pem in shown[:1]:
-                yield item.conn, _parse_certificate(bytes(pem))
 
 
 @lru_cache(maxsize=4096)
@@ -244,7 +311,7 @@ _OPEN = {CHANNEL, CellChannel.RETURN_ONLY, STREAM_CHANNEL}
 
 
 def _shut(message: Any) -> Any:
-    """Refuse what is no message of silot, before anything of it is read.
+    """Refuse what is not a message of silot, before anything of it is read.
 
     NVFlare runs commands of its server, such as those of a shell, and obeys the site's own rules
     about them only if the server says so.
@@ -325,8 +392,18 @@ def _take_payload(reply: Any) -> Any:
     return payload
 
 
-def _announce(cell: Any, kit: Kit) -> None:
+def _serve_health(kit: Kit, more: Callable[[], Mapping[str, float]]) -> None:
+    """Answer who supervises the process, where its environment names a port."""
+    port = os.environ.get(VARIABLE, "")
+    if port.isdecimal():
+        with exit_on_error():
+            serve_health(kit, int(port), more)
+
+
+def _announce(cell: Any, kit: Kit) -> bool:
     """Tell the server which copy of the kit this is; end the process if another one runs.
+
+    Return whether the server answered.
 
     NVFlare takes the newest connection of a name for the right one: two copies would share the
     questions between them.
@@ -334,7 +411,7 @@ def _announce(cell: Any, kit: Kit) -> None:
     statement = new_cell_message({}, write_presence(kit.identity(), identify_copy(kit)))
     reply = _send(cell, _PRESENCE, "server", statement, _PRESENCE_WAIT)
     code = read_refusal(bytes(reply.payload or b""))
-    with _exit_on_error():
+    with exit_on_error():
         if code == ELSEWHERE:
             raise copied_elsewhere(kit)
         if code == "certificate-revoked":
@@ -342,6 +419,7 @@ def _announce(cell: Any, kit: Kit) -> None:
                 f"the certificate of {kit.name!r} was revoked. Ask the coordinator of the project.",
                 code=code,
             )
+    return reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK
 
 
 class Wire:
@@ -358,19 +436,25 @@ class Wire:
         self._kit = kit
         self._cell: Cell | None = None
         self._lock = threading.Lock()
+        self._last_failure = "server-unreachable"
         # Sites whose replies were long: questions to them are streamed from the beginning.
         self._long = set[str]()
 
     def __call__(self, name: str, data: bytes, seconds: float) -> bytes:
         """Bring bytes to a site and its reply back."""
+        began = time.monotonic()
         cell = self.connect(seconds)
+        seconds = max(seconds - (time.monotonic() - began), _WAY)
         in_one_piece = len(data) <= _ONE_PIECE and name not in self._long
-        message = new_cell_message({_TO: name, _SECONDS: max(seconds - _WAY, _WAY)}, data)
+        # Some of the time is kept to ask who is silent.
+        wait = seconds - _PROBE if seconds > 2.0 * _PROBE else seconds
+        message = new_cell_message({_TO: name, _SECONDS: max(wait - _WAY, _WAY)}, data)
         try:
-            reply = _send(cell, _ASK, "server", message, seconds, in_one_piece=in_one_piece)
+            reply = _send(cell, _ASK, "server", message, wait, in_one_piece=in_one_piece)
         except Exception:  # noqa: BLE001 - whatever NVFlare raises about a lost connection
+            code = find_refusal(cell) or "server-unreachable"
             self._drop(cell)
-            raise Unreached("server-unreachable") from None
+            raise Unreached(code) from None
         if reply.get_header(_LONG) and in_one_piece:
             # The site repeats its answer, so that asking again costs nothing.
             self._long.add(name)
@@ -381,7 +465,11 @@ class Wire:
             return payload
         if code in (ReturnCode.AUTHENTICATION_ERROR, ReturnCode.UNAUTHENTICATED):
             self._drop(cell)
-        raise Unreached
+        late = code == ReturnCode.TIMEOUT and wait < seconds
+        if late and _is_alive(cell):
+            raise Unreached("holder-timeout")
+        silent = "server-unreachable" if late else "holder-unreachable"
+        raise Unreached(find_refusal(cell) or silent)
 
     def close(self) -> None:
         """Close the connection."""
@@ -391,13 +479,20 @@ class Wire:
             _stop(cell)
 
     def connect(self, seconds: float) -> Cell:
-        """Return the connection, made within so many seconds if there is none."""
+        """Return the connection, made within this many seconds if there is none."""
+        began = time.monotonic()
         with self._lock:
             if self._cell is None:
+                seconds -= time.monotonic() - began
+                if seconds < _WAY:
+                    raise Unreached(self._last_failure)  # another thread tried all the time
+                # Some of the time is kept to look who listens there, or why nobody does.
+                look = min(seconds / 3, _PROBE)
                 try:
-                    self._cell = _join_server(self._kit, min(seconds, _LONGEST_JOIN))
-                except Unreached:
-                    check_server(self._kit)
+                    self._cell = _join_server(self._kit, min(seconds - look, _LONGEST_JOIN))
+                except Unreached as error:
+                    self._last_failure = error.code
+                    check_server(self._kit, look)
                     raise
             return self._cell
 
@@ -406,6 +501,26 @@ class Wire:
             if self._cell is cell:
                 self._cell = None
         _stop(cell)
+
+
+def _is_alive(cell: Cell) -> bool:
+    """Return whether the server answers at all: anything, also that it does not understand."""
+    with suppress(Exception):
+        reply = _send(cell, _PRESENCE, "server", new_cell_message({}, b""), _PROBE - _WAY)
+        return reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK
+    return False
+
+
+class _Refusal(Signal):
+    """Ends NVFlare's tries to join a server that said why it takes no connection."""
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__()
+        self._cell = cell
+
+    @property
+    def triggered(self) -> bool:
+        return bool(find_refusal(self._cell))
 
 
 def _join_server(kit: Kit, seconds: float) -> Cell:
@@ -421,9 +536,9 @@ def _join_server(kit: Kit, seconds: float) -> Cell:
     context.set_public_props({ReservedKey.IDENTITY_NAME: kit.name})
     with _drop_prints():
         cell = Cell(
-            fqcn=new_admin_client_name(), root_url=f"grpc://{project.host}:{project.port}",
+            fqcn=new_admin_client_name(), root_url=f"grpc://{make_target(project)}",
             secure=True, create_internal_listener=False, parent_url=None,
-            auth_identity_map={FQCN.ROOT_SERVER: project.host},
+            auth_identity_map={FQCN.ROOT_SERVER: SERVER},
             credentials={
                 DriverParams.CA_CERT.value: root, DriverParams.CLIENT_CERT.value: certificate,
                 DriverParams.CLIENT_KEY.value: key,
@@ -434,15 +549,18 @@ def _join_server(kit: Kit, seconds: float) -> Cell:
             cell.start()
             member = Authenticator(
                 cell=cell, project_name=project.name, client_name=kit.name,
-                client_type=ClientType.ADMIN, expected_sp_identity=project.host, secure_mode=True,
+                client_type=ClientType.ADMIN, expected_sp_identity=SERVER, secure_mode=True,
                 root_cert_file=root, private_key_file=key, cert_file=certificate,
                 msg_timeout=seconds, retry_interval=_RETRY, timeout=seconds,
             )  # fmt: skip
-            proofs: Any = member.authenticate(context, Signal())
+            proofs: Any = member.authenticate(context, _Refusal(cell))
             token, signature, session, verifier = proofs
+            if token is None:
+                raise Unreached
         except Exception:  # noqa: BLE001 - whatever NVFlare raises about a server that is absent
+            code = find_refusal(cell) or "server-unreachable"
             _stop(cell)
-            raise Unreached("server-unreachable") from None
+            raise Unreached(code) from None
     set_add_auth_headers_filters(cell, kit.name, token, signature, session)
     cell.core_cell.add_incoming_filter(
         channel="*", topic="*", cb=validate_auth_headers, token_verifier=verifier,
@@ -454,28 +572,6 @@ def _join_server(kit: Kit, seconds: float) -> Cell:
 def _get_cell(context: FLContext) -> Any:
     engine: Any = context.get_engine()
     return engine.get_cell()
-
-
-def _exit_unless_listening(kit: Kit) -> None:
-    """End a server that does not listen: NVFlare runs on where its port was taken at its start."""
-    end = time.monotonic() + _LONGEST_START
-    with _exit_on_error():
-        while time.monotonic() < end:
-            with suppress(OSError):
-                socket.create_connection(("127.0.0.1", kit.project.port), 1.0).close()
-                return
-            time.sleep(0.1)
-        raise port_taken(kit.project.port)
-
-
-@contextmanager
-def _exit_on_error() -> Iterator[None]:
-    """End the process where it cannot begin: NVFlare would go on without its component."""
-    try:
-        yield
-    except SilotError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        os._exit(error.exit_status)
 
 
 def _load_kit() -> Kit:

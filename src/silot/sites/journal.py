@@ -13,12 +13,11 @@ from cryptography.exceptions import InvalidTag
 
 from ..errors import FileError, WireError
 from ..federation.keys import Key
-from ..federation.message import pack, unpack
+from ..federation.message import Buffer, pack, unpack
 from ..federation.recorded import digest_of
 
 _MAGIC = b"silot-journal-1\n"
 _LENGTH, _SALT, _NONCE, _TAG = 8, 32, 12, 16
-_NOTE, _REPLY = b"note", b"reply"
 
 
 class Journal:
@@ -26,7 +25,8 @@ class Journal:
 
     A file is the magic, a salt (32 bytes), and for each reply the lengths of note and reply (8
     bytes each), and both under ChaCha20-Poly1305 by ``Key.own``, each after a random nonce (12
-    bytes), where they are in the file being authenticated: nobody else can write one, either.
+    bytes), where they are in the file being authenticated, and with a reply its note: nobody else
+    can write one, either.
 
     A reply is on the disk before a protocol receives it. A reply that a crash cut off is cut away,
     and requested again.
@@ -41,7 +41,7 @@ class Journal:
     Raises
     ------
     FileError
-        It is no journal, or of another key (``journal-format``), or cannot be written.
+        It is not a journal, or of another key (``journal-format``), or cannot be written.
     """
 
     def __init__(self, path: str | Path, key: Key) -> None:
@@ -81,34 +81,30 @@ class Journal:
             self._file.seek(start)
             _, of_note, of_reply = self._lengths()
             note, locked = self._file.read(of_note), self._file.read(of_reply)
-        reply = self._decrypt(locked, start, _REPLY)
-        if digest_of(reply) != self._read_note(note, start)[-1]:
-            raise self._malformed()
-        return reply
+        return self._decrypt(locked, _bind(start, note))
 
     def has(self, name: str, message: bytes, again: int = 0) -> bool:
         """Return whether ``find`` would return a reply."""
         with self._lock:
             return key_of(name, message, again) in self._places
 
-    def keep(self, name: str, message: bytes, reply: bytes, again: int = 0) -> None:
+    def keep(self, name: str, message: bytes, reply: Buffer, again: int = 0) -> None:
         """Write a reply; ``settle`` makes it survive a power cut.
 
         Raises a ``FileError`` if the file cannot be written (``journal-unwritable``): then the run
-        must not go on.
+        must not continue.
         """
-        note = pack([name, _digest(message, again), digest_of(reply)])
+        note = pack([name, _digest(message, again)])
         of_note, of_reply = (len(data) + _NONCE + _TAG for data in (note, reply))
         lengths = of_note.to_bytes(_LENGTH, "big") + of_reply.to_bytes(_LENGTH, "big")
         try:
             with self._lock:
                 start = self._file.seek(0, os.SEEK_END)
                 try:
-                    self._file.write(lengths)
-                    for kind, data in ((_NOTE, note), (_REPLY, reply)):
-                        nonce = os.urandom(_NONCE)
-                        self._file.write(nonce)
-                        self._file.write(self._cipher.encrypt(nonce, data, _bind(kind, start)))
+                    first, second = os.urandom(_NONCE), os.urandom(_NONCE)
+                    locked = first + self._cipher.encrypt(first, note, _bind(start))
+                    self._file.write(lengths + locked + second)
+                    self._file.write(self._cipher.encrypt(second, reply, _bind(start, locked)))
                     self._file.flush()
                 except OSError:
                     # Half a reply would make those after it unreadable.
@@ -143,7 +139,7 @@ class Journal:
             # A power cut may leave zeros in place of what was not settled.
             if end + length > size or of_note == 0:
                 break
-            name, digest, _ = self._read_note(self._file.read(of_note), end)
+            name, digest = self._read_note(self._file.read(of_note), end)
             self._places[_hash_key(name, digest)] = end
             end = self._file.seek(end + length)
         self._file.truncate(end)
@@ -153,43 +149,46 @@ class Journal:
         note, reply = (int.from_bytes(self._file.read(_LENGTH), "big") for _ in range(2))
         return 2 * _LENGTH + note + reply, note, reply
 
-    def _decrypt(self, locked: bytes, start: int, kind: bytes) -> bytes:
-        """Return the note or the reply of the entry that begins at ``start``."""
+    def _decrypt(self, locked: bytes, bound: bytes) -> bytes:
+        """Return a note or a reply."""
         nonce, body = locked[:_NONCE], memoryview(locked)[_NONCE:]
         try:
-            return self._cipher.decrypt(nonce, body, _bind(kind, start))
+            return self._cipher.decrypt(nonce, body, bound)
         except (InvalidTag, ValueError):
             raise self._malformed() from None
 
-    def _read_note(self, locked: bytes, start: int) -> tuple[str, str, str]:
-        """Return who replied, and digests of the message and of the reply."""
+    def _read_note(self, locked: bytes, start: int) -> tuple[str, str]:
+        """Return who replied, and the digest of the message."""
         try:
-            body = unpack(self._decrypt(locked, start, _NOTE))
+            body = unpack(self._decrypt(locked, _bind(start)))
         except WireError:
             raise self._malformed() from None
         parts = cast("list[object]", body) if isinstance(body, list) else []
-        if [type(part) for part in parts] != [str, str, str]:
+        if [type(part) for part in parts] != [str, str]:
             raise self._malformed()
-        return cast("tuple[str, str, str]", tuple(parts))
+        return cast("tuple[str, str]", tuple(parts))
 
     def _malformed(self) -> FileError:
         return FileError(
-            f"{self.path.name} is no journal of a run, or was changed, or is of another key. Begin "
-            "the run anew.",
+            f"{self.path.name} is not a journal of a run, or was changed, or belongs to "
+            "another key. Start a new run.",
             code="journal-format",
         )
 
     def _unwritable(self, error: OSError) -> FileError:
         return FileError(
-            f"{self.path} cannot be written ({type(error).__name__}), so the run cannot go on: "
-            "make room, and resume it.",
+            f"{self.path} cannot be written ({type(error).__name__}), so the run stops: free "
+            "disk space, and resume it.",
             code="journal-unwritable",
         )
 
 
-def _bind(kind: bytes, start: int) -> bytes:
-    """Return what is authenticated beside an entry, so that none can be moved or swapped."""
-    return kind + start.to_bytes(_LENGTH, "big")
+def _bind(start: int, note: bytes = b"") -> bytes:
+    """Return what is authenticated beside a note, or a reply: where it is, and its note.
+
+    So no entry can be moved, and no reply swapped.
+    """
+    return start.to_bytes(_LENGTH, "big") + note
 
 
 def key_of(name: str, message: bytes, again: int = 0) -> bytes:

@@ -35,7 +35,7 @@ from .authority import (
 )
 from .credential import Credential, Identity, RevocationList
 from .engine import configure_local, configure_startup, name_certificate, name_startup
-from .project import Project, Signed, check_name, read_json, sign, write_json
+from .project import SERVER, Project, Signed, check_name, read_json, sign, write_json
 
 PROJECT, MEMBER, SIGNING, SITE = "project.json", "member.json", "signing.key", "site.json"
 REVOKED = "revoked.crl"
@@ -53,7 +53,7 @@ def begin_kit(folder: str | Path, name: str, role: Role, hosts: tuple[str, ...] 
         check_name(name)
     except ValueError as error:
         raise InputError(
-            f"the name {name[:60]!r} cannot be: {error}.", code="project-field"
+            f"the name {name[:60]!r} is not allowed: {error}.", code="project-field"
         ) from None
     check_new(place)
     try:
@@ -76,7 +76,7 @@ def check_new(folder: Path) -> None:
     """Raise where a folder of keys exists already (``file-exists``)."""
     if folder.exists():
         raise FileError(
-            f"{folder} is there. Give a new folder: keys are never written over.",
+            f"{folder} already exists. Give a new folder: silot never overwrites keys.",
             code="file-exists",
         )
 
@@ -97,8 +97,8 @@ def complete_kit(folder: str | Path, signed: Signed) -> Kit:
     is_owner = (member.name, member.role) == (name, role)
     if not is_owner or certificate.public_key() != private.public_key():
         raise MismatchError(
-            f"the certificate is of {member.role} {member.name!r}, and not for the key of {place}. "
-            "Take the one that answers its request.",
+            f"the certificate is of {member.role} {member.name!r}, not for the key of "
+            f"{place}. Use the certificate that was signed for its request.",
             code="certificate-key",
         )
     if (startup / ROOT).exists() and read_certificate(startup / ROOT) != root:
@@ -110,7 +110,7 @@ def complete_kit(folder: str | Path, signed: Signed) -> Kit:
     write_whole(startup / ROOT, signed.root.encode())
     signed.project.write(place / OWN / PROJECT)
     write_json(startup / name_startup(role), configure_startup(signed.project, name, role))
-    for file, content in configure_local(role).items():
+    for file, content in configure_local(signed.project, role).items():
         write_json(place / LOCAL / file, content)
     return Kit.load(place)
 
@@ -151,9 +151,9 @@ class Kit:
             has_keys = (place / OWN / MEMBER).is_file()
             cure = (
                 "it waits for its certificate: `silot site join`" if has_keys
-                else "give the folder of `silot site request` or `silot deploy provision`"
+                else "give the folder of `silot site request` or `silot project provision`"
             )  # fmt: skip
-            raise FileError(f"{place} is no complete kit: {cure}.", code="kit-format")
+            raise FileError(f"{place} is not a complete kit: {cure}.", code="kit-format")
         kit = cls(place.resolve(), *_read_member(place), Project.read(place / OWN / PROJECT))
         if role is not None and kit.role is not role:
             raise MismatchError(
@@ -188,20 +188,21 @@ class Kit:
     def revoke(self, data: bytes) -> frozenset[int]:
         """Keep a list of revoked certificates; a process that runs with the kit obeys it at once.
 
-        Raises a ``FileError`` if the list is none of this project (``revocation-format``), or lacks
+        Raises a ``FileError`` if the list is not one of this project (``revocation-format``), or
+        lacks
         a certificate that was revoked before (``revocation-older``).
         """
         numbers = read_revocations(data, read_certificate(self.files[0]))
         if not numbers >= self._revocations().read():
             raise FileError(
-                "the list lacks certificates that were revoked before: it is an older one.",
+                "the list lacks certificates that were revoked before, so it is an older list.",
                 code="revocation-older",
             )
         write_whole(self.own / REVOKED, data)
         return numbers
 
     def destroy(self) -> None:
-        """Remove the keys and all that is made of them; the log stays."""
+        """Remove the keys and all that is made of them."""
         for name in (STARTUP, LOCAL):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         for name in (SIGNING, PROJECT, MEMBER, SITE):
@@ -216,7 +217,7 @@ def read_role(folder: str | Path) -> Role:
     place = Path(folder)
     if not (place / OWN / MEMBER).is_file():
         raise FileError(
-            f"{place} is no kit. Give the folder of `silot site request`.", code="kit-format"
+            f"{place} is not a kit. Give the folder of `silot site request`.", code="kit-format"
         )
     return _read_member(place)[1]
 
@@ -231,7 +232,8 @@ def provision(project: Project, folder: str | Path) -> tuple[Authority, Kit]:
     """
     place = Path(folder)
     server = place / "server"
-    request = begin_kit(server, project.host, Role.SERVER, ("localhost", *project.hosts))
+    hosts = dict.fromkeys((project.host, "localhost", *project.hosts))
+    request = begin_kit(server, SERVER, Role.SERVER, tuple(hosts))
     (place / "authority").mkdir(mode=0o700)
     authority = Authority.new(project.name)
     authority.save(place / "authority")
@@ -248,4 +250,4 @@ def _read_member(place: Path) -> tuple[str, Role]:
     try:
         return str(body["name"]), Role(body["role"])
     except (KeyError, ValueError):
-        raise FileError(f"{file} is not as silot wrote it.", code="kit-format") from None
+        raise FileError(f"{file} was changed after silot wrote it.", code="kit-format") from None

@@ -1,6 +1,6 @@
 """What a site was asked, what it disclosed and what it may still disclose, as blocks of a page.
 
-All is read from the ledger, the policy and the log: no data file is opened, and the answers that
+All is read from the ledger and the policy: no data file is opened, and the answers that
 the ledger keeps are not shown.
 """
 
@@ -14,19 +14,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ..errors import reason
+from ..errors import NATURES, nature_of, reason
 from ..federation.policy import Policy
 from ..privacy.accounting import epsilon_of
-from ..privacy.ledger import Allowed, AnswerSummary, Ledger, Row, Waiting
+from ..privacy.ledger import AnswerSummary, Ledger, Waiting
 from ..render import Block, Bullets, Cell, Column, Facts, Heading, Name, Paragraph, Strong, Table
 from ..render.words import count, level_in_words
-from .configuration import LOG, QuestionLog, SiteConfiguration
+from .configuration import SiteConfiguration
 from .descriptions import describe_level, describe_question, describe_release
 from .kit import Kit
 
-# Lines of the log that are shown, and its bytes that are read for them.
+# Questions that are shown.
 _LATEST = 40
-_LONGEST_LOG = 1 << 16
 # Lines of a table that has one for each decision.
 _MOST = 100
 
@@ -37,63 +36,56 @@ class SiteOverview:
 
     policy: Policy
     """Its rules."""
-    disclosures: Sequence[AnswerSummary]
-    """What its ledger says was disclosed."""
-    refusals: Sequence[Row]
-    """What its ledger says was refused."""
-    waiting: Sequence[Waiting]
-    """Questions that a person decides on."""
-    allowances: Sequence[Allowed]
-    """Spans in which no decision was needed."""
-    log: Sequence[Mapping[str, Any]]
-    """The latest questions, the last last."""
+    ledger: Ledger
+    """What its ledger says was asked, disclosed, refused and decided."""
 
     @property
     def undecided(self) -> list[Waiting]:
         """Questions that wait now."""
-        return [question for question in self.waiting if question.state == "waiting"]
+        return [question for question in self.ledger.waiting if question.state == "waiting"]
 
     def blocks(self) -> list[Block]:
         """Return everything but what waits."""
         return [
             *self._show_disclosed(), *self._show_budgets(), *self._show_decisions(),
             *self._show_refused(), *self._show_latest(),
-            Heading("The rules", "rules", "Rules"),
-            Paragraph("What the policy of this site allows at most, whoever asks:"),
+            Heading("The rules", "rules"),
+            Paragraph("The most that the policy of this site allows to any asker:"),
             Bullets(self.policy.explain().split("\n")),
         ]  # fmt: skip
 
     def _show_disclosed(self) -> list[Block]:
-        lines: list[Block] = [Heading("What was told", "told", "What was told")]
-        if not self.disclosures:
+        lines: list[Block] = [Heading("What was disclosed", "disclosed")]
+        disclosures = self.ledger.answers
+        if not disclosures:
             return [*lines, Paragraph("Nothing yet.")]
-        records = [row for row in self.disclosures if _level_of(row) == "record"]
+        records = [row for row in disclosures if row.level == "record"]
         if records:
             askers = tuple(dict.fromkeys(row.asker for row in records))
             names = [part for name in askers for part in (", ", Name(name))][1:]
             lines.append(Paragraph(
-                (Strong("Records were given away. "), "Every record can be computed back from what "
-                 "was told to ", *names, f" ({count(sum(row.times for row in records), 'answer')})."
-                 " That cannot be taken back."), "warning",
+                (Strong("Records were disclosed. "), "Every record can be reconstructed from the "
+                 "answers to ", *names, f" ({count(sum(row.times for row in records), 'answer')})."
+                 " That cannot be undone."), "warning",
             ))  # fmt: skip
         delta = self.policy.privacy_delta
         rows = [
             [row.asker, _describe_disclosure(row),
-             Cell(describe_level(_level_of(row)), warn=row in records),
+             Cell(describe_level(row.level), warn=row in records),
              _describe_amount(row, delta), format_time(row.first), format_time(row.last)]
-            for row in self.disclosures
+            for row in disclosures
         ]  # fmt: skip
         lines.append(_build_table(
-            "What each asker was told: one line for each kind of answer. An answer that was "
-            "prepared and got lost on its way counts as told. Answers of before were given to "
-            "another asker first, and spend nothing again.",
-            ("Who asked", "What was told", "Level", "How much", "First", "Last"), rows,
+            "What each asker received: one line for each kind of answer. An answer that "
+            "was computed but lost on its way counts. A repeated answer was given to "
+            "another asker first, and spends nothing again.",
+            ("Asker", "What was disclosed", "Level", "How much", "First", "Last"), rows,
         ))  # fmt: skip
-        if any(row.level == "private" for row in self.disclosures):
+        if any(row.level == "private" for row in disclosures):
             lines.append(Paragraph(
-                "Epsilon measures what answers with noise can show about one person: near 0 next "
-                "to nothing, above 5 a lot. Those of several answers do not simply add up; what is "
-                "spent in all stands below.", "small",
+                "Epsilon measures what answers with noise can disclose about one person: "
+                "almost nothing near 0, a lot above 5. The values of several answers do not "
+                "simply add up; the total is below.", "small",
             ))  # fmt: skip
         return lines
 
@@ -102,14 +94,13 @@ class SiteOverview:
             ("Answers with noise", self._describe_noise()),
             ("Exact statistics", self._describe_statistics()),
             ("Exact secure distances", self._describe_secure()),
-            ("Whole records", self._describe_records()),
         ]
         return [
-            Heading("What is left", "left", "What is left"),
+            Heading("What is left", "left"),
             Facts(rows),
             Paragraph(
-                "By the policy file as it is now. A site that runs keeps to the one it was started "
-                "with.", "small",
+                "By the current policy file. A running site uses the policy with which it "
+                "was started.", "small",
             ),
         ]  # fmt: skip
 
@@ -117,7 +108,7 @@ class SiteOverview:
         policy = self.policy
         if policy.privacy_epsilon is None:
             return "None are allowed."
-        mu = math.sqrt(sum(row.mu**2 for row in self.disclosures if not row.again))
+        mu = math.sqrt(sum(row.mu**2 for row in self.ledger.answers if not row.again))
         delta = policy.privacy_delta
         if math.isinf(policy.privacy_epsilon):
             return f"Without any limit. Spent so far: {_format_epsilon(mu, delta)}."
@@ -132,7 +123,7 @@ class SiteOverview:
 
     def _describe_statistics(self) -> str:
         if self.policy.allows_records:
-            return "As whole records, which enough of them would give."
+            return "Like complete records, because enough of them reveal the records."
         if not self.policy.allows_exact:
             return "None are allowed."
         kinds = sorted(self.policy.questions or ())
@@ -141,24 +132,19 @@ class SiteOverview:
 
     def _describe_secure(self) -> str:
         if self.policy.allows_records:
-            return "Without limit: the policy gives everything."
+            return "Without limit: the policy allows everything."
         exact = sum(
-            row.times for row in self.disclosures if row.kind == _SECURE and row.level != "record"
+            row.times
+            for row in self.ledger.answers
+            if row.kind == _SECURE and row.level != "record"
         )
         remaining = max(self.policy.exact_secure - exact, 0)
         return f"{exact} of {self.policy.exact_secure} computed, {remaining} left."
 
-    def _describe_records(self) -> str:
-        if not self.policy.allows_records:
-            return "Never: the policy does not allow it."
-        if "record" in self.policy.ask:
-            return "To every asker, without limit, once a person here approved."
-        return "To every asker, without limit and without asking anybody here."
-
     def _show_decisions(self) -> list[Block]:
-        lines: list[Block] = [Heading("Decisions", "decisions", "Decisions")]
-        if self.allowances:
-            spans, older = _newest(self.allowances)
+        lines: list[Block] = [Heading("Decisions", "decisions")]
+        if allowances := self.ledger.allowances:
+            spans, older = _newest(allowances)
             rows = [
                 [span.asker, describe_level(span.level), format_time(span.since), span.by,
                  format_time(span.until), span.ended or "its time"]
@@ -166,9 +152,9 @@ class SiteOverview:
             ]  # fmt: skip
             lines.append(_build_table(
                 f"Answered without a decision on each question, the newest first{older}.",
-                ("Who asked", "Level", "From", "Approved by", "Until", "Ended by"), rows,
+                ("Asker", "Level", "From", "Approved by", "Until", "Ended by"), rows,
             ))  # fmt: skip
-        decided = [question for question in self.waiting if question.state != "waiting"]
+        decided = [question for question in self.ledger.waiting if question.state != "waiting"]
         if decided:
             newest, older = _newest(decided)
             rows = [
@@ -179,18 +165,22 @@ class SiteOverview:
             ]  # fmt: skip
             lines.append(_build_table(
                 f"Questions that waited, the newest first{older}.",
-                ("Who asked", "For what", "Level", "When", "What became of it", "Decided by",
+                ("Asker", "For what", "Level", "When", "Outcome", "Decided by",
                  "Decided"), rows,
             ))  # fmt: skip
         if len(lines) == 1:
             ask = ", ".join(sorted(self.policy.ask))
-            what = f"Questions of level {ask} wait for one." if ask else "The policy asks for none."
+            what = (
+                f"Questions of level {ask} wait for a decision."
+                if ask
+                else "The policy needs no decisions."
+            )
             lines.append(Paragraph(f"None so far. {what}"))
         return lines
 
     def _show_refused(self) -> list[Block]:
-        heading = Heading("What was refused", "refused", "What was refused")
-        refusals, older = _newest(self.refusals)
+        heading = Heading("What was refused", "refused")
+        refusals, older = _newest(self.ledger.refusals)
         if not refusals:
             return [heading, Paragraph("Nothing so far.")]
         bodies = [json.loads(row.parameters) for row in refusals]
@@ -201,12 +191,12 @@ class SiteOverview:
         ]  # fmt: skip
         return [heading, _build_table(
             f"Each kind of question is listed once for each asker and reason{older}.",
-            ("Who asked", "For what", "Why not", "First"), rows,
+            ("Asker", "For what", "Why not", "First"), rows,
         )]  # fmt: skip
 
     def _show_latest(self) -> list[Block]:
-        heading = Heading("The latest questions", "latest", "Latest questions")
-        latest = list(reversed(self.log[-_LATEST:]))
+        heading = Heading("The latest questions", "latest")
+        latest = [row.facts for row in self.ledger.read_latest("question", last=_LATEST)][::-1]
         if not latest:
             return [heading, Paragraph("None so far.")]
         rows = [
@@ -217,10 +207,10 @@ class SiteOverview:
         ]  # fmt: skip
         caption = (
             f"The last {len(latest)} questions that reached this site, the newest first, each with "
-            "what became of it. Some tell nothing about a record, and some get the answer of "
-            "before again."
+            "what became of it. Some questions disclose nothing about a record, and some "
+            "receive an earlier answer again."
         )
-        titles = ("When", "Who asked", "For what", "Level", "What became of it")
+        titles = ("When", "Asker", "For what", "Level", "Outcome")
         return [heading, _build_table(caption, titles, rows, head=1)]
 
     def _describe_outcome(self, line: Mapping[str, Any]) -> str:
@@ -241,18 +231,19 @@ def describe_waiting(question: Waiting) -> list[Block]:
     if question.level == "record":
         lines.append(Paragraph(
             (Strong("This question is for every record. "), "If you approve, ",
-             Name(question.asker), " can compute every record of this site back from what it gets, "
-             "and nothing is counted or charged for it."), "warning",
+             Name(question.asker),
+             " can reconstruct every record of this site from the answer, and nothing is "
+             "counted or charged for it."), "warning",
         ))  # fmt: skip
     lines.append(Facts([
-        ("Who asks", question.asker),
+        ("Asker", question.asker),
         ("For what", describe_question(question.question)),
         *([("In which run", f"{question.run}, as the asker calls it")] if question.run else []),
         ("Level", describe_level(question.level)),
         ("What that level means", level_in_words(question.level)),
-        ("What limits it", _LIMITS.get(question.level, "Nothing that is known here.")),
+        ("What limits it", _LIMITS.get(question.level, "Nothing known here.")),
         ("Asked", format_time(question.since)),
-        ("Lapses", f"{format_time(question.until)}, if nobody decides"),
+        ("Lapses", f"{format_time(question.until)}, unless somebody decides"),
         ("Number", f"{question.id}, kind {question.question}"),
     ]))  # fmt: skip
     if question.decided is not None:
@@ -264,8 +255,8 @@ def describe_waiting(question: Waiting) -> list[Block]:
 _SECURE = "secure-distance"
 
 _LIMITS = {
-    "private": "Approved, it is still charged to the budget for answers with noise, and refused if "
-    "that does not suffice.",
+    "private": "An approved question is still charged to the budget for answers with noise, and "
+    "refused if the budget is not enough.",
     "statistics": "Nothing but your decision: exact statistics are not counted.",
     "record": "Nothing but your decision.",
 }
@@ -273,10 +264,6 @@ _LIMITS = {
 
 def _describe_disclosure(row: AnswerSummary) -> str:
     return describe_release(row.kind) if row.level == "private" else describe_question(row.kind)
-
-
-def _level_of(row: AnswerSummary) -> str:
-    return row.level
 
 
 def _describe_amount(row: AnswerSummary, delta: float) -> str:
@@ -298,12 +285,14 @@ def _newest(lines: Iterable[Any]) -> tuple[list[Any], str]:
 _STATES = {
     "approved": "approved",
     "denied": "denied",
-    "expired": "lapsed: nobody decided within 14 days",
+    "expired": "expired: no decision within 14 days",
 }
 
 
 def _explain_code(code: str) -> str:
-    return f"{reason(code, here=True)} ({code})"
+    nature = nature_of(code)
+    ends = "" if nature == "lasting" else f", {NATURES[nature]}"
+    return f"{reason(code, here=True)} ({code}{ends})"
 
 
 def _describe_logged(line: Mapping[str, Any]) -> str:
@@ -334,10 +323,10 @@ def _build_table(
 
 
 class SiteReader:
-    """The ledger, the policy and the log of a site, read anew when they changed."""
+    """The ledger and the policy of a site, read again when they changed."""
 
     def __init__(self, kit: Kit) -> None:
-        self._configuration, self._log = SiteConfiguration.load(kit), QuestionLog(kit.own / LOG)
+        self._configuration = SiteConfiguration.load(kit)
         self._ledger: Ledger | None = None
         self._lock = threading.Lock()
 
@@ -352,13 +341,7 @@ class SiteReader:
 
     def read(self) -> SiteOverview:
         """Return what they say now."""
-        ledger = self.ledger()
-        return SiteOverview(
-            policy=self._configuration.read_policy(), disclosures=ledger.answers,
-            refusals=ledger.refusals, waiting=ledger.waiting,
-            allowances=ledger.allowances,
-            log=self._log.read_lines(most=_LONGEST_LOG),
-        )  # fmt: skip
+        return SiteOverview(policy=self._configuration.read_policy(), ledger=self.ledger())
 
     def close(self) -> None:
         """Close the ledger, which is opened again when it is needed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import threading
@@ -11,10 +10,13 @@ import uuid
 from collections.abc import Callable
 from hashlib import sha256
 
+from filelock import FileLock, Timeout
+
 from ..errors import FileError, MismatchError
 from .kit import Kit
 
 ELSEWHERE = "kit-elsewhere"
+PLACE = "SILOT_PLACE"
 
 BEAT = 20.0
 """Seconds between a process's statements that it runs."""
@@ -22,9 +24,8 @@ BEAT = 20.0
 # Seconds without a statement, after which another copy of the kit may begin.
 _EXPIRY = 3.0 * BEAT
 
-# The handle must stay open as long as the process runs: closing any handle of a file releases the
-# lock of its process.
-_handles: dict[str, int] = {}
+# Of this process, by the file that says when it began; kept as long as it runs.
+_locks: dict[str, FileLock] = {}
 
 
 def lock_kit(kit: Kit) -> None:
@@ -34,23 +35,31 @@ def lock_kit(kit: Kit) -> None:
     (``file-unwritable``).
     """
     path = _lock_file(kit)
-    if path in _handles:
+    if path in _locks:
         return
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        lock = _try_lock(path)
+        if lock is None:
+            raise _in_use(kit)
+        # The time of the file says when the process began.
+        with open(path, "ab"):  # noqa: PTH123
+            os.utime(path)
     except OSError as error:
         raise FileError(
             f"{path} cannot be written ({type(error).__name__}). Check the folder and its rights.",
             code="file-unwritable",
         ) from None
+    _locks[path] = lock
+
+
+def _try_lock(path: str) -> FileLock | None:
+    """Return the lock if no process has it; that of a killed process is free."""
+    lock = FileLock(f"{path}.lock", mode=0o600)
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise _in_use(kit) from None
-    # The time of the file says when the process began.
-    os.utime(handle)
-    _handles[path] = handle
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    return lock
 
 
 def check_unlocked(kit: Kit) -> None:
@@ -63,18 +72,16 @@ def locked_since(kit: Kit) -> float | None:
     """Return when the process with a kit began (seconds of the epoch); ``None`` if none runs."""
     path = _lock_file(kit)
     try:
-        if path in _handles:
-            return os.fstat(_handles[path]).st_mtime
-        handle = os.open(path, os.O_RDWR)
+        if path not in _locks:
+            if not os.path.exists(f"{path}.lock"):  # noqa: PTH110
+                return None
+            lock = _try_lock(path)
+            if lock is not None:
+                lock.release()
+                return None
+        return os.stat(path).st_mtime  # noqa: PTH116
     except OSError:
         return None
-    try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return os.fstat(handle).st_mtime
-    finally:
-        os.close(handle)
-    return None
 
 
 class KitCopies:
@@ -86,7 +93,7 @@ class KitCopies:
         self._lock = threading.Lock()
 
     def record(self, name: str, copy: bytes) -> str:
-        """Record that a copy runs; return the code of why it must end, empty if it may go on."""
+        """Record that a copy runs; return the code of why it must end, empty if it may continue."""
         now = self._clock()
         with self._lock:
             first, last = self._last.get(name, (copy, now))
@@ -99,18 +106,21 @@ class KitCopies:
 def identify_copy(kit: Kit) -> bytes:
     """Return an id of this copy of a kit, the same after a restart.
 
-    It is a digest, so that it discloses nothing of the machine.
+    It is a digest, so that it discloses nothing of the machine. ``SILOT_PLACE`` stands for the
+    machine where that has another name and address at each start, as a container has.
     """
-    words = f"{uuid.getnode()} {socket.gethostname()} {kit.folder} {kit.name}"
+    place = os.environ.get(PLACE) or f"{uuid.getnode()} {socket.gethostname()}"
+    words = f"{place} {kit.folder} {kit.name}"
     return sha256(words.encode()).digest()[:16]
 
 
 def copied_elsewhere(kit: Kit) -> MismatchError:
     """Return the error for where another copy of the kit runs."""
     return MismatchError(
-        f"a copy of the kit of {kit.name!r} runs elsewhere, and was heard of within the last "
-        f"{_EXPIRY:.0f} s. End it; if nobody runs it, the keys were stolen: have the coordinator "
-        "revoke the certificate.",
+        f"a copy of the kit of {kit.name!r} runs elsewhere, and was active within the last "
+        f"{_EXPIRY:.0f} s. Stop it, or wait that long if this machine has a new name; in a "
+        f"container set {PLACE} to a name that stays. If you did not start it, the keys "
+        "were stolen: have the coordinator revoke the certificate.",
         code=ELSEWHERE,
     )
 
@@ -121,7 +131,7 @@ def _lock_file(kit: Kit) -> str:
 
 def _in_use(kit: Kit) -> FileError:
     return FileError(
-        f"{kit.folder} is in use by another process. `silot site status` says since when; end "
-        "that one first.",
+        f"{kit.folder} is in use by another process. End that process first; `silot site "
+        "status` says when it started.",
         code="kit-in-use",
     )

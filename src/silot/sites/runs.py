@@ -2,14 +2,13 @@
 
 ::
 
-    STATE/runs/ID/   run.json  journal  lock  ended  cancelled
+    STATE/runs/ID/   run.json  journal  progress.json  lock  ended  cancelled
 
 ``STATE`` is the folder of ``SILOT_STATE``, or the user's own for state.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -19,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
+from filelock import FileLock, Timeout
 from pydantic import Field
 
 from ..data.files import write_whole
@@ -29,6 +28,7 @@ from ..privacy.ledger_head import state_folder
 from .project import StoredModel
 
 _RUN, _JOURNAL, _LOCK, _ENDED, _CANCELLED = "run.json", "journal", "lock", "ended", "cancelled"
+_PROGRESS = "progress.json"
 
 # Seconds in which a process that looks up the state of a run lets go of its lock.
 _LOOK = 0.5
@@ -50,7 +50,7 @@ class RunRequest(StoredModel):
     folder
         Where the command ran.
     kit
-        Who asks.
+        Asker.
     names
         Of the sites.
     files
@@ -81,10 +81,33 @@ class RunRequest(StoredModel):
         for file, digest in self.files.items():
             if hash_files([Path(file)]).get(file) != digest:
                 raise MismatchError(
-                    f"{file} changed since the run began, and answers were to questions that "
-                    "follow from it. Put it back, or begin anew.",
+                    f"{file} changed after the run started, and its answers depend on it. Restore "
+                    "it, or start a new run.",
                     code="run-changed",
                 )
+
+
+class RunProgress(StoredModel):
+    """How far a run is, and what it took so far in the process that runs it, or ran it last.
+
+    Attributes
+    ----------
+    done, total
+        Steps of the computation, where it counts them.
+    rounds
+        Exchanges with sites.
+    bytes_sent, bytes_received
+        In messages, those of the journal included.
+    seconds
+        Since the process began.
+    """
+
+    done: int = 0
+    total: int | None = None
+    rounds: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -102,8 +125,8 @@ class Run:
             place.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise FileError(
-                f"{place} cannot be made ({type(error).__name__}), and a run must be kept to go on "
-                "after a crash. Name another folder with SILOT_STATE.",
+                f"{place} cannot be made ({type(error).__name__}), and a run must be saved so "
+                "that it can continue after a crash. Name another folder with SILOT_STATE.",
                 code="file-unwritable",
             ) from None
         request.write(place / _RUN, private=True)
@@ -120,7 +143,9 @@ class Run:
         files = sorted(_runs_folder().glob(f"{name}*/{_RUN}")) if is_name else []
         if len(files) != 1:
             what = "several runs begin" if files else "no run is called"
-            raise FileError(f"{what} {name[:40]!r}. `silot runs` lists all.", code="run-unknown")
+            raise FileError(
+                f"{what} {name[:40]!r}. `silot project runs` lists all.", code="run-unknown"
+            )
         return cls._read(files[0])
 
     @classmethod
@@ -133,6 +158,18 @@ class Run:
         return self.place / _JOURNAL
 
     @property
+    def progress(self) -> RunProgress:
+        """How far it is."""
+        with suppress(FileError, InputError):
+            return RunProgress.read(self.place / _PROGRESS)
+        return RunProgress()
+
+    def note(self, progress: RunProgress) -> None:
+        """Record how far it is, for whoever looks at it from another process."""
+        with suppress(OSError, FileError):
+            progress.write(self.place / _PROGRESS, private=True)
+
+    @property
     def cancelled(self) -> bool:
         """Whether somebody cancelled it."""
         return (self.place / _CANCELLED).exists()
@@ -142,32 +179,32 @@ class Run:
         """``done``, ``running``, ``waiting for`` a site, ``stopped`` or ``cancelled``."""
         if self.cancelled:
             return CANCELLED
-        lock = self._try_lock(fcntl.LOCK_SH)
+        lock = self._try_lock()
         if lock is None:
             return RUNNING
-        lock.close()
+        lock.release()
         with suppress(OSError):
             return (self.place / _ENDED).read_text(encoding="utf-8")
         return STOPPED
 
-    def lock(self) -> IO[bytes]:
-        """Reserve the run for this process, until the returned file is closed.
+    def lock(self) -> FileLock:
+        """Reserve the run for this process, until the lock is released.
 
         Raises a ``MismatchError`` if it was cancelled (``run-cancelled``), and an ``InputError`` if
         another process runs it (``run-running``).
         """
         if self.cancelled:
             raise MismatchError(
-                f"the run {self.request.run} was cancelled. Begin anew.", code="run-cancelled"
+                f"the run {self.request.run} was cancelled. Start a new one.", code="run-cancelled"
             )
         end = time.monotonic() + _LOOK
-        while (lock := self._try_lock(fcntl.LOCK_EX)) is None and time.monotonic() < end:
+        while (lock := self._try_lock()) is None and time.monotonic() < end:
             # A process that looks up the state holds the lock for a moment.
             time.sleep(_LOOK / 20)
         if lock is None:
             raise InputError(
-                f"the run {self.request.run} is running in another process. Wait for it, or "
-                f"`silot cancel {self.request.run}`.",
+                f"the run {self.request.run} is active in another process. Wait for it, or "
+                f"`silot project cancel {self.request.run}`.",
                 code="run-running",
             )
         (self.place / _ENDED).unlink(missing_ok=True)
@@ -185,14 +222,12 @@ class Run:
         (self.place / _CANCELLED).touch(mode=0o600)
         return True
 
-    def _try_lock(self, kind: int) -> IO[bytes] | None:
+    def _try_lock(self) -> FileLock | None:
         """Return the lock if no process runs it; that of a killed process is free."""
-        handle = os.open(self.place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        lock = os.fdopen(handle, "r+b")
+        lock = FileLock(self.place / _LOCK, mode=0o600)
         try:
-            fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
+            lock.acquire(blocking=False)
+        except Timeout:
             return None
         return lock
 

@@ -89,7 +89,7 @@ class SecureHolder(Holder):
         are_distinct = len(set(members.values())) == len(members) == options.parties
         # Whoever asks must be the third party: another could be somebody the site does not trust.
         if not roles or not are_distinct or members.get("third", asker) != asker:
-            raise RefusedError("the parties are not those that may be.", code="secure-members")
+            raise RefusedError("the policy does not allow these parties.", code="secure-members")
         try:
             links = self._endpoint.links(members, question.session)
         except InputError as error:
@@ -146,7 +146,7 @@ class SecureHolder(Holder):
         def pay(session: str, program: Program) -> None:
             nonlocal charged
             if len(program.sizes) != len(_DATA_ROLES):
-                raise RefusedError("who asked brought records too.", code="secure-members")
+                raise RefusedError("the asker sent records too.", code="secure-members")
             request = Request(
                 session=session, peers=dict(links.addresses), sizes=program.sizes,
                 dimension=program.dimension, options={**options.public(), **question.members},
@@ -159,7 +159,7 @@ class SecureHolder(Holder):
         if self.policy.allows_records:
             return reply
         ledger, is_noisy = self._account, options.privacy_epsilon is not None
-        return (ledger.commit if is_noisy else ledger.tell)(question.key, reply)
+        return (ledger.commit if is_noisy else ledger.store_answer)(question.key, reply)
 
     def _refuse(self, code: str, asker: str) -> bytes:
         self._account.refuse(SecureDistance.kind, code, asker)

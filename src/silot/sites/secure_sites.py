@@ -60,7 +60,7 @@ class SecureSites(Sites):
     def run_secure(
         self, simulation: Simulation, tell: Callable[[Forecast], None] | None
     ) -> tuple[Distance, Run]:
-        """Compute the distance that a simulation is of, and return it with its bill."""
+        """Compute the distance that a simulation is of, and return it with its cost."""
         place, self._secure_runs = self._secure_runs, self._secure_runs + 1
         return _PairRun(self, simulation, place, tell).run()
 
@@ -105,8 +105,8 @@ class _PairRun:
         holders = (*simulation.first, *simulation.second)
         if len(holders) != 2 or COORDINATOR in holders:
             raise InputError(
-                "sites compute a secure distance in pairs: give names of two of them. For data of "
-                "your own, and for unions, there is `silot secure`.",
+                "two sites compute a secure distance: give two names. For your own data, and "
+                "for unions, use `silot distance secure`.",
                 code="method-secure",
             )
         unknown = [name for name in holders if name not in sites.names]
@@ -142,7 +142,7 @@ class _PairRun:
         return not has_begun or self._sites.find_kept(self._receiver, start) is not None
 
     def run(self) -> tuple[Distance, Run]:
-        """Compute; return the result and its bill, with what all parties sent."""
+        """Compute; return the result and its cost, with what all parties sent."""
         protocol = Protocol(
             "secure", self.names, Disclosure.STATISTICS, self._steps, self._options.public(), 2
         )
@@ -189,7 +189,9 @@ class _PairRun:
         opened = [answer.scalars[name] for name in ("opened", "grade") if name in answer.scalars]
         numbers = [float(number) for number in opened if isinstance(number, int | float)]
         if not numbers:
-            raise HolderError("who was told the number does not tell it.", code="answer-malformed")
+            raise HolderError(
+                "the receiver of the number does not send it.", code="answer-malformed"
+            )
         traffic = [_read_traffic(answers.get(name)) for name in parties]
         return Opened(numbers, int(answer.number("parts")), self._options, program).build_result(
             self.names, "secure", traffic, passed_on=self._receiver != COORDINATOR
@@ -253,9 +255,9 @@ class _BackgroundExchange:
         pool.shutdown(wait=False)
 
     def check(self) -> None:
-        """Raise where a site will not go on, or the run was cancelled."""
+        """Raise where a site will not continue, or the run was cancelled."""
         if self._sites.cancelled or self._failed.is_set():
-            raise HolderError("a site cannot go on.", code="secure-stopped")
+            raise HolderError("a site cannot continue.", code="secure-stopped")
 
     def wait(self, seconds: float) -> None:
         """Wait until all replied, or so long."""

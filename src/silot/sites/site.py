@@ -13,15 +13,18 @@ from silot_transport._threads import one_blas_thread
 from .. import __version__
 from ..errors import MismatchError, SilotError, WireError
 from ..federation.answer import CHARGED, Answer, Failure, decode_reply, encode_reply
-from ..federation.message import pack, unpack
+from ..federation.message import VERSION, Buffer, pack, unpack
 from ..federation.party import Party
 from ..federation.question import decode_question
+from ..federation.recorded import digest_of
 from ..federation.sealed import Sealed
 from .authority import Member, Role
 from .credential import Credential, Identity, check_version
 
 HELLO = "hello"
 REFUSED = "refused"
+OUTCOMES = ("answered", "refused", "waiting", "failed", "rejected")
+"""What may become of a question; ``"rejected"`` before the party received it."""
 
 Note = Callable[[Mapping[str, Any]], None]
 """Records what a site did: plain facts, never a text that may quote data."""
@@ -41,7 +44,7 @@ class Site:
         Returns the code of why nothing may be answered now, such as that the data file was changed
         since it was read; empty if all is well.
     note
-        Records every question: when, who, which run, kind, level, bytes, mu, code.
+        Records every question: who, which run, kind, level, key, bytes, mu, code, answer.
     facts
         Returns what askers may know without a question to the party, such as the hash of the
         schema.
@@ -64,13 +67,15 @@ class Site:
         # The last reply to each asker is kept until it asks something else, in case it was lost.
         self._last: dict[tuple[str, bool], tuple[tuple[str, int, str], bytes]] = {}
         self._noting = threading.Lock()
+        self.outcomes = dict.fromkeys(OUTCOMES, 0)
+        """How many questions of this process had which outcome."""
 
     @property
     def name(self) -> str:
         """The name in its certificate."""
         return self._name
 
-    def handle(self, data: bytes) -> bytes:
+    def handle(self, data: bytes) -> Buffer:
         """Answer a message with a message. Never raises; what is wrong is a code."""
         try:
             if is_hello(data):
@@ -83,26 +88,28 @@ class Site:
             refusal = {"refused": error.code}
         except Exception as error:  # noqa: BLE001 - its text may quote what arrived, or data
             refusal = {"refused": "site-raised", "error": type(error).__name__}
+        self.outcomes["rejected"] += 1
         with suppress(SilotError):
-            self._note(refusal)
+            # A message that comes again is noted once.
+            self._note({**refusal, "message": digest_of(data)})
         return make_refusal(refusal["refused"])
 
     def _check(self, sealed: Sealed, member: Member) -> None:
         if member.role is not Role.ASKER:
             raise MismatchError(
-                f"{member.name!r} is no asker of this project.", code="certificate-role"
+                f"{member.name!r} is not an asker of this project.", code="certificate-role"
             )
-        # The name of the run is written to the log of questions, line after line, for ever.
+        # The name of the run is written to the ledger, for ever.
         is_plain = sealed.run.isascii() and sealed.run.isprintable() and 0 < len(sealed.run) <= 64
         if sealed.facts.get("holder") != self._name or not is_plain:
             raise MismatchError("the question is for another site.", code="question-site")
 
-    def _answer(self, sealed: Sealed, credential: Credential, member: Member) -> bytes:
+    def _answer(self, sealed: Sealed, credential: Credential, member: Member) -> Buffer:
         reply = b"" if not sealed.question else self._reply(sealed, member)
         facts: dict[str, Any] = {"answers": sealed.answers}
         if not sealed.question:
             clock = datetime.now(UTC).isoformat(timespec="milliseconds")
-            facts |= {**self._facts(), "clock": clock, "silot": __version__}
+            facts |= {**self._facts(), "clock": clock, "silot": __version__, "wire": VERSION}
         answer = Sealed(
             kind="answer", author=self._name, question=b"", reply=reply, facts=facts,
             run=sealed.run, round=sealed.round,
@@ -131,15 +138,23 @@ class Site:
                 else:
                     with nullcontext() if lasts else one_blas_thread():
                         reply = self._party.reply(sealed.question, member.name, sealed.run)
+                outcome = decode_reply(reply, align=False)
                 with self._noting:
                     # Several repetitions may have waited for one reply: it is noted once.
                     if self._last.get(slot) != (question, reply):
-                        self._note(_describe_exchange(sealed, member, reply))
-                    if isinstance(decode_reply(reply), Answer):
+                        digest = digest_of(reply) if isinstance(outcome, Answer) else ""
+                        self._note(_describe_exchange(sealed, member, outcome, len(reply), digest))
+                    if isinstance(outcome, Answer):
                         self._last[slot] = question, reply
+                self._count("answered" if isinstance(outcome, Answer) else outcome.kind)
             except Exception as error:  # noqa: BLE001 - see Failure.of
+                self._count("failed")
                 return encode_reply(Failure.of(error))
         return reply
+
+    def _count(self, outcome: str) -> None:
+        with self._noting:
+            self.outcomes[outcome if outcome in OUTCOMES else "failed"] += 1
 
 
 def make_hello() -> bytes:
@@ -182,7 +197,7 @@ def raise_refusal(data: bytes) -> None:
     if code:
         raise MismatchError(
             f"the site, or the server, refused the message ({code}). See `silot site check` "
-            "there, and `silot deploy check` here.",
+            "there, and `silot project check` here.",
             code=code,
         )
 
@@ -202,16 +217,18 @@ def _is_lasting(message: bytes) -> bool:
         return False
 
 
-def _describe_exchange(sealed: Sealed, member: Member, reply: bytes) -> dict[str, Any]:
-    """Return the facts of a question and its answer that the log keeps."""
+def _describe_exchange(
+    sealed: Sealed, member: Member, answer: Answer | Failure, size: int, digest: str
+) -> dict[str, Any]:
+    """Return the facts of a question and its answer that the ledger keeps."""
     facts: dict[str, Any] = {"asker": member.name, "run": sealed.run, "round": sealed.round}
     try:
         question = decode_question(sealed.question)
-        facts |= {"question": question.kind, "level": str(question.level)}
+        facts |= {"question": question.kind, "level": str(question.level), "key": sealed.answers}
     except SilotError as error:
         facts |= {"question": "", "level": "", "error": error.code}
-    answer = decode_reply(reply)
     if isinstance(answer, Answer):
         charge = answer.scalars.get(CHARGED)
-        return facts | {"bytes": len(reply), "mu": charge if isinstance(charge, float) else 0.0}
+        mu = charge if isinstance(charge, float) else 0.0
+        return facts | {"bytes": size, "mu": mu, "answer": digest}
     return facts | {"bytes": 0, "mu": 0.0, "code": answer.code}

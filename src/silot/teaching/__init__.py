@@ -9,48 +9,38 @@ if TYPE_CHECKING:
     from .costs import LinkCosts, NoEligibleSource
     from .divergences import DIVERGENCES, divergences
     from .exact import solve_exact
+    from .federated.clustering import Clustering
+    from .federated.coreset import Coreset
+    from .federated.federated_result import FederatedModels
     from .gp import GeometricProgram, Relaxation
-    from .matching import Explained, explain_records
-    from .network import Constants, Device, Network
-    from .plan import LinkPlan, LinkTerms, best_alpha, check_plan, evaluate, make_plan, terms_of
+    from .network import Device, Network
+    from .plan import LinkPlan, LinkTerms, evaluate
     from .published import PublishedRun, PublishedSolver
     from .result import Adaptation, Divergences
-    from .solve import Links, Method, links
-    from .transfer import Choice, ModelScores, Target, choose_mixture, find_contrary
+    from .solve import links
 
 __all__ = [
     "DIVERGENCES",
     "Adapt",
     "Adaptation",
-    "Choice",
-    "Constants",
+    "Clustering",
+    "Coreset",
     "Device",
     "Divergences",
-    "Explained",
+    "FederatedModels",
     "GeometricProgram",
     "LinkCosts",
     "LinkPlan",
     "LinkTerms",
-    "Links",
-    "Method",
-    "ModelScores",
     "Network",
     "NoEligibleSource",
     "PublishedRun",
     "PublishedSolver",
     "Relaxation",
-    "Target",
-    "best_alpha",
-    "check_plan",
-    "choose_mixture",
     "divergences",
     "evaluate",
-    "explain_records",
-    "find_contrary",
     "links",
-    "make_plan",
     "solve_exact",
-    "terms_of",
 ]
 
 lazily(__name__)

@@ -8,19 +8,20 @@ how errors at targets are estimated (``Features``), what links cost and are chos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from silot_transport._check import integer
+from silot_transport._check import integer, real
 
 from ..distances.questions import encode_classes
 from ..distances.shared_options import training_option
 from ..distances.sketches.questions import SummarizeRecords, read_integers
 from ..distances.sketches.release_options import Private
-from ..errors import HolderError, InputError
+from ..errors import HolderError, InputError, MismatchError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Questions, Steps
@@ -28,9 +29,9 @@ from ..federation.question import Answerer
 from ..options import Check, anything, count, none_or, number, option, part, word
 from ..privacy.accounting import scale_for
 from ..privacy.summary import Reading
-from .costs import LinkCosts, NoEligibleSource
+from .costs import LinkCosts, NoEligibleSource, checked_phi
 from .divergences import DIVERGENCES, Divergence, divergence_of
-from .federated import RULES, Combination, ModelSpec, Rule
+from .federated import RULES, Model, ModelSpec, Rule
 from .federated.features import effective_columns
 from .federated.modelling import (
     Counted,
@@ -49,10 +50,11 @@ from .federated.modelling import (
 )
 from .federated.questions import TrainModel, described
 from .mixtures import Mixing, Mixtures, plan_of
-from .objectives import Choosing, Evidence, energy_share
+from .network import Constants, Network
 from .plan import LinkPlan
 from .questions import ClassFeatures, EvaluateCombination, MeanFeatures
 from .result import Adaptation, Divergences
+from .solve import Links
 
 T = TypeVar("T")
 
@@ -77,32 +79,26 @@ class Learning(Modelling):
     """What devices train."""
 
     iterations: int = option(
-        "Steps of training at a device, as in ``learning.train``. The paper's are 100 iterations "
-        "without momentum, which leaves its CNN near chance on small devices.",
+        "Steps of training at a device. The paper's are 100 iterations without "
+        "momentum, after which its CNN hardly beats guessing on small devices.",
         count(1, 1_000_000),
         default=300,
         brief="Steps of training at a device.",
     )
     passes: float | None = option(
-        "Times the records are gone through at least, where that is more than ``iterations``. By "
-        "default 20; the paper's is 0.",
+        "Fewest passes over the records, if that is more than ``iterations``. By "
+        "default 20; in the paper 0.",
         none_or(number(least=0)),
         default=None,
         code="option-training",
         flag=False,
     )
-    batch: int = option(
-        "Of the training, as in ``learning.train``.", count(), default=10, flag=False
-    )
-    rate: float = training_option(
-        "Of the training, as in ``learning.train``.", number(above=0), default=0.01
-    )
-    momentum: float = training_option(
-        "Of the training, as in ``learning.train``.", part("number"), default=0.9
-    )
+    batch: int = option("Of the training.", count(), default=10, flag=False)
+    rate: float = training_option("Of the training.", number(above=0), default=0.01)
+    momentum: float = training_option("Of the training.", part("number"), default=0.9)
     folds: int | None = option(
-        "Parts for the held-out error, by default 2; 0 believes the error on the training "
-        "records, as the paper does, which is too low.",
+        "Parts for cross-validation of the error, by default 2. 0 uses the error on "
+        "the training records, as the paper does, which is too low.",
         none_or(count(0, 100)),
         default=None,
         flag=False,
@@ -184,7 +180,7 @@ class Features(Labelled):
     """How errors at targets are estimated from mean features."""
 
     features: int = option(
-        "Of the matching: most random features.",
+        "Most random features of the matching.",
         Check(_even, int, f"int, 2 or more, at most {1 << 16}"),
         default=512,
         flag=False,
@@ -264,47 +260,284 @@ class Features(Labelled):
         return min(self.features, max(_FEWEST_FEATURES, 2 * int(usual / 2)))
 
 
+# Of a parameter as it travels.
+_BITS = 64
+# The paper's scales.
+PHI = (1.0, 5.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What devices disclosed that costs are made of; what no option needs is ``None``."""
+
+    devices: Devices
+    classes: tuple[str, ...]
+    trained: Mapping[str, Trained]
+    spec: ModelSpec
+    means: Mapping[str, Means]
+    apart: Divergences | None
+
+    @property
+    def models(self) -> dict[str, Array]:
+        """Trained parameters of the devices that take part."""
+        present = self.devices.counted
+        return {k: item.parameters for k, item in self.trained.items() if k in present}
+
+    def rows(self, powers: Mapping[str, float]) -> list[dict[str, Any]]:
+        """Describe devices as a ``Network`` does."""
+        rows: list[dict[str, Any]] = []
+        for name in self.devices.names:
+            item = self.devices.counted[name]
+            error = self.trained[name].error if name in self.trained else 1.0
+            rows.append(
+                {
+                    "name": name,
+                    "labelled": item.labelled,
+                    "unlabelled": item.unlabelled,
+                    "error": error if item.labelled else None,
+                    "power_dbm": powers[name],
+                }
+            )
+        return rows
+
+
+def _rates(value: Any, *_: str) -> float | Array:
+    """Return one rate, or a table of the rates of all pairs."""
+    try:
+        table = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("rates are not numbers.", code="option-rates") from None
+    if table.shape:
+        return table
+    return value if isinstance(value, float) else float(table)
+
+
+class Costs(Links):
+    """What a network costs, and how its links are chosen at these costs."""
+
+    phi: Sequence[float] | None = option(
+        'For ``"bound"``: scales of source errors, target errors and energy (joule). By default '
+        "(1, 5, 1), the paper's.",
+        none_or(
+            Check(
+                checked_phi,
+                tuple[float, float, float],  # type: ignore[arg-type]
+                "three floats",
+                metavar="S T E",
+            )
+        ),
+        default=None,
+        brief="Scales of training, transfer and energy.",
+    )
+    constants: Constants | None = option(
+        'Of eq. 17 and 18 (``adaptation.Network``), for ``"bound"``.',
+        anything("{'none', 'natural', 'log10'}, or None", get_args(Constants)),
+        default=None,
+        brief="Constants of the error bounds.",
+    )
+    delta: float = option(
+        'Of eq. 17 and 18 (``adaptation.Network``), for ``"bound"``.',
+        anything("float, between 0 and 1"),
+        default=0.1,
+    )
+    unlabelled_error: float | None = option(
+        'Of eq. 17 and 18 (``adaptation.Network``), for ``"bound"``.',
+        anything("float, from 0 to 1, or None"),
+        default=1.0,
+    )
+    rates: npt.ArrayLike = option(
+        "Mbit/s of all pairs: one number, or a row and a column for each holder in the order "
+        "given.",
+        Check(_rates, None, "float or array (N, N)"),
+        default=74.0,
+    )
+    powers: float | Mapping[str, float] = option(
+        "dBm of all devices: one number, or by name.",
+        anything("float, or mapping of names to floats"),
+        default=24.0,
+    )
+    model_bits: float | None = option(
+        "Bits of a model; by default 64 for each parameter (the paper assumes 1e9).",
+        none_or(number(above=0)),
+        default=None,
+        flag=False,
+    )
+
+    def check_holders(self, names: tuple[str, ...]) -> None:
+        """Raise where rates and powers are not of these devices."""
+        rates, size = np.asarray(self.rates), len(names)
+        if rates.shape not in ((), (size, size)):
+            raise MismatchError(
+                f"rates have shape {rates.shape}; one number or {(size, size)} is needed.",
+                code="costs-shape",
+            )
+        pairs = rates if rates.shape == () else rates[~np.eye(size, dtype=bool)]
+        if not np.isfinite(pairs).all() or (pairs < 0).any() or (rates.shape == () and rates == 0):
+            raise InputError(
+                "rates must be positive; to forbid a link, use the cost inf.", code="option-rates"
+            )
+        self._powers_of(names)
+
+    def _powers_of(self, names: tuple[str, ...]) -> dict[str, float]:
+        if not isinstance(self.powers, Mapping):
+            return dict.fromkeys(names, real(self.powers, "the power in dBm", "option-power"))
+        strange = sorted(set(self.powers) - set(names))
+        if strange or len(self.powers) < len(names):
+            raise MismatchError(
+                f"powers are of {len(self.powers)} devices; one of each holder is needed.",
+                code="device-names",
+            )
+        return {name: real(self.powers[name], "power", "option-power") for name in names}
+
+    def toy(self) -> LinkCosts:
+        """Compute costs of a network of two, which raises at once what a network refuses."""
+        return Network(
+            devices=({"name": "a", "labelled": 9, "error": 0.1}, {"name": "b", "labelled": 0,
+                     "unlabelled": 9}),
+            divergence=[[0.0, 1.0], [1.0, 0.0]], phi=self.phi or PHI, **self._bound,
+        ).costs()  # fmt: skip
+
+    @property
+    def _bound(self) -> dict[str, Any]:
+        return self.values("constants", "delta", "unlabelled_error")
+
+    def costs_of(self, evidence: Evidence, holders: tuple[str, ...]) -> LinkCosts:
+        """Compute costs of the network by eq. 17 and 18, or by errors where these are estimated.
+
+        ``holders`` are in the order of the rows and columns of ``rates``.
+        """
+        names = evidence.devices.names
+        half = self._pair_costs(evidence.apart, names)
+        rows, rates = evidence.rows(self._powers_of(holders)), self.rates
+        if isinstance(rates, np.ndarray):
+            rates = rates[np.ix_(*[[holders.index(name) for name in names]] * 2)]
+        costs = Network(
+            devices=tuple(rows),
+            divergence=2.0 * half,
+            rates_mbit=rates,
+            model_bits=self.model_bits or float(_BITS * evidence.spec.size),
+            **self._bound,
+        ).costs()
+        return replace(
+            costs,
+            phi=self.phi or PHI,
+            eligible=np.array([name in evidence.trained for name in names]),
+        )
+
+    def _pair_costs(self, apart: Divergences | None, names: tuple[str, ...]) -> Array:
+        """Return half of the divergences as errors."""
+        if apart is None:
+            return np.zeros((len(names),) * 2)
+        return apart.as_error()[np.ix_(*[[apart.names.index(name) for name in names]] * 2)]
+
+
+def energy_share(plan: LinkPlan, costs: LinkCosts) -> float:
+    """Compute the plan's energy as a share of that of all links from sources to its targets."""
+    possible = np.isfinite(costs.links) & (plan.psi == 1)
+    total = float(costs.energy[possible].sum())
+    return plan.energy / total if total > 0 else 0.0
+
+
+Objective = Literal["transfer", "bound"]
+
+
+class Choosing(Costs):
+    """What a plan is to be good at."""
+
+    objective: Objective | None = option(
+        '``"transfer"``, the default: every device gets the mixture of least expected Brier score, '
+        "from scores of every model where there are labels (``silot.teaching.transfer``). "
+        '``"bound"``: the paper\'s objective with its eq. 17 and 18.',
+        none_or(word(*get_args(Objective))),
+        default=None,
+        brief="What to minimise: the expected error of mixtures (transfer), or the paper's "
+        "bound. Default: transfer, or bound with --method st-lf.",
+    )
+    budget: float | None = option(
+        'For ``"transfer"``: largest share of the energy of all links; every device keeps one. '
+        "``None`` for no limit.",
+        none_or(number(above=0)),
+        default=None,
+        brief="For transfer: largest share of the energy of all links that may be used. "
+        "Default: no limit.",
+    )
+
+    def fit(self) -> None:
+        super().fit()
+        for name in _OF_BOUND if self.by_transfer else ("budget",):
+            if getattr(self, name) not in _UNUSED[name]:
+                raise InputError(
+                    f"objective={self.objective or 'transfer'!r} does not use {name}. Leave it "
+                    f"out, or give objective={'bound' if self.by_transfer else 'transfer'!r}.",
+                    code="option-objective",
+                )
+        if not self.by_transfer:
+            # A network of two, which raises at once what the solver refuses.
+            self.solve(self.toy())
+
+    @property
+    def by_transfer(self) -> bool:
+        """Whether links follow from scores of models, and not from the paper's bound."""
+        return self.objective in (None, "transfer")
+
+
+# Options of the paper's objective alone, and values that say nothing.
+_OF_BOUND = (
+    "method", "allow_unserved", "phi", "constants", "delta", "unlabelled_error", "gap",
+)  # fmt: skip
+_UNUSED: dict[str, tuple[object, ...]] = {
+    "method": ("exact",),
+    "allow_unserved": (None,),
+    "phi": (None,),
+    "gap": (0.0,),
+    "budget": (None,),
+    "constants": (None, "none"),
+    "delta": (0.1,),
+    "unlabelled_error": (1.0,),
+}
+
+
 class Combining(Labelled):
     """How targets use the models they receive."""
 
     rule: Rule | None = option(
-        'How targets combine models (``learning.combine``); by default ``"output"``.',
+        'How targets combine models (``silot.teaching.federated.Model``); by default ``"output"``.',
         none_or(word(*RULES)),
         default=None,
         brief="How a target combines models. Default: output, or parameter with --method st-lf.",
     )
     prior: Prior | None = option(
-        '``"matched"`` adjusts each model\'s predictions from the class proportions it was trained '
-        "with to those that the device's own records seem to have; "
-        '``"source"`` leaves them. ``"auto"``, the default but with ``objective="bound"``, does '
-        "the first where proportions are what differs: records are a mixture of the sources' "
-        "classes in other proportions than theirs, two ways to estimate them agree, and at sources "
-        "that stand for devices it does not lose.",
+        '``"matched"`` adjusts each model\'s predictions from the class proportions '
+        "of its training records to the estimated proportions of the device's own "
+        'records; ``"source"`` leaves them. ``"auto"``, the default except with '
+        '``objective="bound"``, adjusts if the proportions are what differs: the '
+        "records are a mixture of the sources' classes in other proportions, two "
+        "estimates of these proportions agree, and at sources that stand for devices "
+        "the adjustment does not lose accuracy.",
         none_or(word(*get_args(Prior))),
         default=None,
-        brief="Adjust models to the class shares a target seems to have (matched), leave them "
-        "(source), or adjust where shares are what differs (auto). Default: auto.",
+        brief="Adjust models to the estimated class shares of a target (matched), do not "
+        "(source), or adjust only if class shares are what differs (auto). Default: auto.",
     )
 
     def combine(
         self, plan: LinkPlan, evidence: Evidence, mixtures: Mixtures | None
-    ) -> dict[str, Combination]:
+    ) -> dict[str, Model]:
         """Return the model of every device that has one: its own, or what it received."""
         spec, models = evidence.spec, evidence.models
-        combinations: dict[str, Combination] = {}
+        combinations: dict[str, Model] = {}
         for j, name in enumerate(plan.names):
             if plan.psi[j] == 0:
-                combinations[name] = Combination(
-                    spec=spec, parameters=models[name][None], weights=np.ones(1)
-                )
+                combinations[name] = Model.of(spec, evidence.classes, models[name])
                 continue
             senders = np.flatnonzero(plan.alpha[:, j] > 0)
             if not len(senders):
                 continue
             names, weights = [plan.names[i] for i in senders], plan.alpha[senders, j]
             change = None if mixtures is None else mixtures.changes.get(name)
-            combinations[name] = Combination(
+            combinations[name] = Model(
                 spec=spec,
+                classes=evidence.classes,
                 parameters=np.stack([models[sender] for sender in names]),
                 weights=weights / weights.sum(),
                 rule=settled(self.rule),
@@ -316,15 +549,12 @@ class Combining(Labelled):
     def evaluate(
         self,
         plan: LinkPlan,
-        models: Mapping[str, Combination],
-        classes: Sequence[str],
+        models: Mapping[str, Model],
         labelled: Mapping[str, int],
     ) -> Steps[tuple[dict[str, float | None], dict[str, str]]]:
         """Ask devices for accuracies on evaluation records; say why targets lack theirs."""
         questions = {
-            name: EvaluateCombination.about(
-                models[name], classes=encode_classes(list(classes)), unlabelled=self.unlabelled
-            )
+            name: EvaluateCombination.about(models[name], unlabelled=self.unlabelled)
             for name in plan.names
             if name in models and name != COORDINATOR
         }
@@ -342,12 +572,12 @@ class Combining(Labelled):
     ) -> str:
         """Say what was done at targets, and what is not known of them."""
         if not plan.targets:
-            return "; no device is a target: each has its own model, and nobody taught anybody"
+            return "; no device is a target: each has its own model"
         text = ""
         absent = [name for name, code in unevaluated.items() if code == "evaluation-absent"]
         silent = [name for name in unevaluated if name not in absent]
         if absent and not any(value is not None for value in accuracies.values()):
-            text += "; no accuracy, for no target has evaluation records"
+            text += "; no accuracy, because no target has evaluation records"
         elif absent:
             text += f"; without evaluation records: {', '.join(absent)}"
         if silent:
@@ -406,7 +636,7 @@ class Adapt(Combining, Choosing, Features, Learning):
     ``"transfer"`` is ours: the paper's bound never rewards more than one source a target.
 
     Models go from devices to targets through the coordinator here, and their bytes are on the
-    bill; ``energy`` is that of the paper's model, where devices send directly.
+    cost; ``energy`` is that of the paper's model, where devices send directly.
 
     Examples
     --------
@@ -417,14 +647,15 @@ class Adapt(Combining, Choosing, Features, Learning):
     name = "adapt"
 
     divergence: str | None = option(
-        'Method of ``divergences``, or ``"none"``. By default ``"mmd"`` where the plan rests on '
-        'divergences, with ``objective="bound"``, else none. Columns are scaled as for the model.',
+        'Method of ``divergences``, or ``"none"``. By default ``"mmd"`` if the plan '
+        'needs divergences (``objective="bound"``), otherwise none. Columns are '
+        "scaled as for the model.",
         anything("str, or None", _COMPARED),
         default=None,
-        brief="How it is measured how far apart data are. Default: mmd where it is used.",
+        brief="How the difference of two data sets is measured. Default: mmd if the plan needs it.",
     )
     divergence_options: Mapping[str, Any] | None = option(
-        "Options of that divergence.", anything("dict, or None"), default=None
+        "Options of the divergence method.", anything("dict, or None"), default=None
     )
 
     def fit(self) -> None:
@@ -459,7 +690,7 @@ class Adapt(Combining, Choosing, Features, Learning):
             )
         if self.divergence == "none" and self.divergence_options:
             raise InputError(
-                "divergence_options are given, and no divergence. Give divergence='mmd'.",
+                "divergence_options are given without a divergence. Give divergence='mmd'.",
                 code="option-divergence",
             )
         if self.comparison is None and not self.by_transfer:
@@ -478,14 +709,13 @@ class Adapt(Combining, Choosing, Features, Learning):
         options.check_holders(names)
         comparison = options.comparison
         compared = 0 if comparison is None else comparison.among(names).expected_rounds
-        model = options.model
         return Protocol(
             "adapt",
             names,
             Disclosure.RECORD,
             lambda: options.steps(names),
             {
-                "model": model if isinstance(model, str) else model.to_text(),
+                "model": options.described_model,
                 **options.values("iterations", "folds", "divergence", "objective"),
                 **options.values("method", "rule", "prior", "seed"),
             },
@@ -508,8 +738,8 @@ class Adapt(Combining, Choosing, Features, Learning):
         options.check_holders((COORDINATOR, *targets))
         if not options.by_transfer or options.comparison is not None:
             raise InputError(
-                "a private adaptation estimates the class shares of its targets, and compares "
-                "nothing else. Leave objective, divergence and method out.",
+                "a private adaptation only estimates the class shares of its targets. Leave "
+                "objective, divergence and method out.",
                 code="option-privacy",
             )
         local = {COORDINATOR: own, **(evaluation or {})}
@@ -573,8 +803,8 @@ class Adapt(Combining, Choosing, Features, Learning):
         return replace(
             result,
             unlabelled={**result.unlabelled, **records},
-            status=f"{result.status}; noise leaves a mean as precise as that of fewer records: "
-            + ", ".join(notes),
+            status=f"{result.status}; with the noise, a mean is only as precise as that of fewer "
+            "records: " + ", ".join(notes),
         )
 
     @cached_property
@@ -590,7 +820,7 @@ class Adapt(Combining, Choosing, Features, Learning):
         return divergence_of(method, seed=self.seed, **more)
 
     def steps(self, holders: tuple[str, ...]) -> Steps[Adaptation]:
-        """Ask what the stages need, and return the adaptation that follows from the answers."""
+        """Request what the stages need, and return the adaptation."""
         devices = Devices()
         classes = yield from count_labelled(sorted(holders), self.classes, self.unlabelled, devices)
         if self.by_column:
@@ -616,9 +846,7 @@ class Adapt(Combining, Choosing, Features, Learning):
         else:
             plan = self.solve(costs)
         combined = self.combine(plan, evidence, mixtures)
-        accuracies, unevaluated = yield from self.evaluate(
-            plan, combined, classes, devices.labelled
-        )
+        accuracies, unevaluated = yield from self.evaluate(plan, combined, devices.labelled)
         return Adaptation(
             names=devices.names,
             classes=classes,
@@ -647,7 +875,7 @@ class Adapt(Combining, Choosing, Features, Learning):
         )
 
     def mix(self, evidence: Evidence, costs: LinkCosts) -> Steps[Mixtures]:
-        """Ask devices to score models, and choose a mixture for each."""
+        """Have devices score models, and choose a mixture for each."""
         training = self.values("iterations", "passes", "batch", "rate", "momentum", "seed")
         mixing = Mixing(
             devices=evidence.devices,
@@ -674,7 +902,7 @@ class Adapt(Combining, Choosing, Features, Learning):
 
 
 def _status(plan: LinkPlan, devices: Devices, guessing: list[str]) -> str:
-    """How the plan was found, who is left out, and who should not be relied on."""
+    """Return how the plan was found, who is left out, and who should not be relied on."""
     text = f"links: {plan.status}"
     for failures, words in (
         (devices.missing, "; without"),
@@ -684,7 +912,7 @@ def _status(plan: LinkPlan, devices: Devices, guessing: list[str]) -> str:
             text += f"{words} {', '.join(f'{n} ({f.code})' for n, f in sorted(failures.items()))}"
     if guessing:
         text += (
-            f"; no better than naming its largest class: {', '.join(guessing)}. Give more labels, "
-            "or train longer"
+            f"; no better than always predicting its largest class: {', '.join(guessing)}. Give "
+            "more labels, or train longer"
         )
     return text

@@ -120,7 +120,7 @@ class LinkCosts:
             )
         if not np.isfinite(largest):
             raise InputError(
-                "costs times their scales (phi) are too large for numbers. Use larger units.",
+                "costs multiplied by their scales (phi) overflow. Use larger units.",
                 code="costs-large",
             )
         for name, value in fields.items():
@@ -180,7 +180,7 @@ def _pairs(values: npt.ArrayLike, name: str, n: int) -> Array:
     if np.isnan(pairs).any() or (pairs == -np.inf).any():
         i, j = np.argwhere(np.isnan(pairs) | (pairs == -np.inf))[0]
         raise InputError(
-            f"{name}[{i}, {j}] is {pairs[i, j]}. Give a number, or inf to bar the link.",
+            f"{name}[{i}, {j}] is {pairs[i, j]}. Give a number, or inf to forbid the link.",
             code="costs-nan",
         )
     return pairs
@@ -211,7 +211,7 @@ def _flags(eligible: npt.ArrayLike | None, n: int) -> Flags:
     try:
         flags = np.ones(n, dtype=bool) if eligible is None else np.array(eligible)
     except ValueError:
-        raise InputError("eligible is no list of booleans.", code="costs-type") from None
+        raise InputError("eligible is not a list of booleans.", code="costs-type") from None
     if flags.shape != (n,) or flags.dtype != np.bool_:
         raise MismatchError(
             f"eligible is {flags.dtype} of shape {flags.shape}; {n} booleans are needed.",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,29 +25,40 @@ from ..distances.shared_options import switch
 from ..distances.sides import agree_on_dimension, describe_missing, read_weights
 from ..distances.sketches.decoded import LEAST_NU, DecodedSketches
 from ..distances.sketches.result import Sketches
-from ..distances.sketches.sketch import Sketch, sketches
+from ..distances.sketches.sketch import Sketch
 from ..distances.trianglewad import TriangleWad
-from ..errors import HolderError, InputError, MismatchError, SilotError, WireError
-from ..federation.answer import Answer, Array, Failure
+from ..errors import (
+    HolderError,
+    InputError,
+    MismatchError,
+    RefusedError,
+    SilotError,
+    WaitingError,
+    WireError,
+)
+from ..federation.answer import WAITING, Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
-from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error, parallel
+from ..federation.protocol import Protocol, Questions, Steps, failure_error, parallel
 from ..options import (
     Check,
     Options,
     anything,
     count,
+    declared,
     none_or,
     number,
     option,
     part,
     seed,
+    taking,
     truth,
     word,
 )
 from .federated import ModelSpec, initial
-from .federated.modelling import LARGEST_PARAMETER, ask_each, codes_of
+from .federated.modelling import ask_each, codes_of, read_spread
 from .federated.questions import Spread
+from .federated.training import LARGEST_PARAMETER
 from .questions import (
     MOST_FEATURES,
     MOST_LOG_ODDS,
@@ -59,11 +70,13 @@ from .questions import (
 )
 from .result import Divergences
 
+if TYPE_CHECKING:
+    from ..keywords import DivergenceKeywords
+
 T = TypeVar("T")
 
 # Squares of larger numbers, and sums of these, come near to overflow.
 _LARGEST = 1e100
-_MOST_RECORDS = 1 << 31
 
 
 @dataclass
@@ -98,6 +111,11 @@ class Devices:
         self.check()
         return {name: values[name] for name in questions if name in values}
 
+    def drop(self, error: HolderError) -> None:
+        """Leave out the device that failed in the steps of another protocol."""
+        kinds: dict[type, str] = {RefusedError: "refused", WaitingError: WAITING}
+        self.missing[error.holder] = Failure(error.code, kinds.get(type(error), "failed"))
+
     def check(self) -> None:
         """Raise what the first failure means, when fewer than the quorum are present."""
         if len(self.present) < self.quorum:
@@ -105,15 +123,7 @@ class Devices:
 
 
 class Divergence(Options):
-    """Compare all devices with one another, by one method.
-
-    Attributes
-    ----------
-    name
-        Name to ask for it by.
-    disclosure
-        Finest thing it discloses.
-    """
+    """Compare all devices with one another, by one method."""
 
     disclosure: ClassVar[Disclosure] = Disclosure.RECORD
 
@@ -128,11 +138,6 @@ class Divergence(Options):
         anything("int, 2 or more"),
         default=2,
     )
-
-    @classmethod
-    def takes(cls) -> tuple[str, ...]:
-        """Names of its options beside ``seed`` and ``quorum``."""
-        return tuple(name for name in cls.options if name not in ("seed", "quorum"))
 
     def among(self, holders: Sequence[str]) -> Protocol[Divergences]:
         """Return the protocol of some devices."""
@@ -151,8 +156,9 @@ class Divergence(Options):
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Scalar]:
-        """Return the options that transcripts record."""
-        raise NotImplementedError
+        """Return the options that transcripts record: those that are one number or text."""
+        plain = (item.name for item in declared(type(self)) if item.check.kind is not None)
+        return self.values(*plain)
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         """Questions, and the divergences that follow from the answers."""
@@ -168,11 +174,10 @@ class Width:
 
     means: Mapping[str, Array]
     variances: Mapping[str, Array]
-    records: int
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Devices that told, in the order they were given."""
+        """Devices that answered, in the order they were given."""
         return tuple(self.means)
 
     @property
@@ -201,29 +206,18 @@ class Width:
 def ask_width(devices: Devices, embedding: Embedding = "none") -> Steps[Width]:
     """Ask every device for its mean and variances."""
     questions = dict.fromkeys(devices.names, Spread(embedding=embedding))
-    widths = yield from devices.ask(questions, lambda _, answer: _width(answer))
-    agree_on_dimension({name: len(mean) for name, (mean, _, _) in widths.items()})
+    widths = yield from devices.ask(questions, lambda _, answer: read_spread(answer))
+    agree_on_dimension({name: len(mean) for name, (mean, _) in widths.items()})
     return Width(
-        {name: mean for name, (mean, _, _) in widths.items()},
-        {name: variance for name, (_, variance, _) in widths.items()},
-        min(records for _, _, records in widths.values()),
+        {name: mean for name, (mean, _) in widths.items()},
+        {name: variance for name, (_, variance) in widths.items()},
     )
-
-
-def _width(answer: Answer) -> tuple[Array, Array, int]:
-    """Mean, variances, and number of records of a device."""
-    mean = within(answer.array("mean", ndim=1), _LARGEST)
-    variance = within(answer.array("variance", ndim=1, columns=len(mean)), _LARGEST**2)
-    records = answer.number("records")
-    if variance.min() < 0 or records != int(records) or not 1 <= records <= _MOST_RECORDS:
-        raise odd("a variance below 0, or records that are no count")
-    return mean, variance, int(records)
 
 
 def within(numbers: Array, most: float = _LARGEST) -> Array:
     """Return numbers of an answer, or raise when one is larger than it can be."""
     if np.abs(numbers).max() > most:
-        raise odd("numbers larger than they can be")
+        raise odd("numbers larger than is possible")
     return numbers
 
 
@@ -266,8 +260,8 @@ class Mmd(Divergence):
     .. math:: \mathrm{MMD}^2(\mu, \nu) = \mathbb{E} k(x, x') + \mathbb{E} k(y, y')
         - 2\, \mathbb{E} k(x, y), \quad k(x, y) = e^{-|x - y|^2 / 2 h^2}
 
-    Every device tells the mean of its features, corrected so that the square has the right
-    expectation whatever the number of records: it is 0 on average for devices of one law.
+    Every device sends the mean of its features, corrected so that the square has the right
+    expectation whatever the number of records: it is 0 on average for devices of one distribution.
 
     Returns
     -------
@@ -288,7 +282,7 @@ class Mmd(Divergence):
     embedding: Embedding = option(
         "Label coordinates added to the records.", word(*get_args(Embedding)), default="none"
     )
-    seed: int = option("Of the features, public.", count(0, MOST_SEED), default=0)
+    seed: int = option("Public seed of the random features.", count(0, MOST_SEED), default=0)
     features: int | None = option(
         "Random features, an even number. Default: 2048.",
         none_or(Check(_even, int, "int, 2 or more")),
@@ -296,8 +290,8 @@ class Mmd(Divergence):
         code="option-count",
     )
     bandwidth: float | None = option(
-        "Bandwidth h. Default: the root mean squared distance of two records of all devices "
-        "together, from the means and variances they tell.",
+        "Bandwidth h. Default: the root mean squared distance of two records of all "
+        "devices together, from the means and variances that they send.",
         none_or(number(above=0)),
         default=None,
     )
@@ -308,9 +302,6 @@ class Mmd(Divergence):
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
         return 2
-
-    def parameters(self) -> dict[str, Scalar]:
-        return self.values(*(name for name in self.takes() if name != "embedding"), "seed")
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run, self.embedding)
@@ -355,7 +346,7 @@ def _mmd_result(
         method="mmd",
         unit="1 is the distance of two mean embeddings; records so far apart that the kernel "
         "vanishes are sqrt(2) apart",
-        law="root",
+        reading="root",
         status=f"estimate: {question.features} random features, bandwidth "
         f"{question.bandwidth:.4g}; unbiased in the square" + describe_missing(run.missing),
         seed=run.seed,
@@ -371,7 +362,7 @@ def _read_mean(answer: Answer, features: int) -> tuple[Array, float]:
     # Before it is squared.
     within(mean, _NORM)
     if float(np.linalg.norm(mean)) > _NORM or not 0 < squares <= _NORM:
-        raise odd("a mean longer than any feature, or squares of no weights")
+        raise odd("a mean or a sum of squared weights that is not possible")
     return mean, squares
 
 
@@ -415,14 +406,15 @@ class Classifier(Divergence):
     -----
     Wang et al., *Multi-Source to Multi-Target Decentralized Federated Domain Adaptation*, 2023,
     Algorithm 1 and appendix F. Errors are on the records trained on, as there: few records and a
-    large model make devices of one law look apart.
+    large model make devices of one distribution look apart.
     """
 
     name = "classifier"
     disclosure = Disclosure.RECORD
 
     model: ModelSpec | None = option(
-        "Architecture; its classes are replaced by two. Default: one hidden layer of 64 units.",
+        "Architecture of the classifier, which has two classes. Default: one hidden "
+        "layer of 64 units.",
         none_or(Check(_two_classes, None, "ModelSpec")),
         default=None,
     )
@@ -433,12 +425,12 @@ class Classifier(Divergence):
         count(1, 100_000),
         default=5,
     )
-    batch: int = option("Of stochastic gradient descent.", count(), default=10)
+    batch: int = option("Records in a step of gradient descent.", count(), default=10)
     rate: float = option(
-        "Of stochastic gradient descent.", number(above=0), default=0.01, code="option-training"
+        "Learning rate of gradient descent.", number(above=0), default=0.01, code="option-training"
     )
     momentum: float = option(
-        "Of stochastic gradient descent.", part("number"), default=0.0, code="option-training"
+        "Momentum of gradient descent.", part("number"), default=0.0, code="option-training"
     )
     standardise: bool | None = option(
         "Whether features are shifted and scaled by mean and standard deviation of all devices "
@@ -449,11 +441,11 @@ class Classifier(Divergence):
         default=None,
     )
     threshold: Threshold = option(
-        '``"half"``, as the paper: a record is taken for side 1 where that is the more probable. '
-        '``"best"``: where its log odds exceed a threshold, for each pair the one of least error, '
-        "which the devices' quantiles of log odds tell. It is the same hypothesis with another "
-        'bias. Training on one label moves the bias most: with ``"half"`` both devices often take '
-        "all records for one side, whose error of ½ reads as no divergence at all.",
+        '``"half"``, as the paper: a record is assigned to side 1 if that is more probable. '
+        '``"best"``: if its log odds exceed the threshold of least error, which follows for each '
+        "pair from the devices' quantiles of log odds. It is the same hypothesis with another "
+        'bias. Training on one label moves the bias most: with ``"half"`` both devices often '
+        "assign all records to one side, and its error of ½ looks like no divergence.",
         word(*get_args(Threshold)),
         default="best",
     )
@@ -465,9 +457,6 @@ class Classifier(Divergence):
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
         return self.rounds + 2 + (self.threshold == "best")
-
-    def parameters(self) -> dict[str, Scalar]:
-        return self.values("rounds", *self.training, "threshold", "seed")
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run)
@@ -551,16 +540,16 @@ class Classifier(Divergence):
         }
         values = {key: 2.0 * (1.0 - 2.0 * min(e, 1.0 - e)) for key, e in halves.items()}
         turned = sum(error > 0.5 for error in halves.values())
-        note = f"; {turned} classifiers were turned round" if turned else ""
+        note = f"; the sides of {turned} classifiers were exchanged" if turned else ""
         note += describe_missing(run.missing)
         return Divergences(
             names=names,
             values=symmetric(size, values),
             method="classifier",
             unit="0: the classifier cannot tell the devices apart; 2: it always can",
-            law="half",
+            reading="half",
             errors=errors,
-            status=f"estimate: what a {spec.kind} of {spec.size} parameters learnt in "
+            status=f"estimate: from a {spec.kind} of {spec.size} parameters after "
             f"{self.rounds} rounds of {self.iterations} steps" + note,
             seed=run.seed,
             details={"parameters": spec.size, "turned": turned},
@@ -636,7 +625,7 @@ def _errors(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict
     pairs = _partners(parameters, name)
     errors = answer.array("errors", ndim=1)
     if len(errors) != len(pairs) or errors.min() < 0 or errors.max() > 1:
-        raise odd(f"{len(errors)} errors for {len(pairs)} pairs, or some that are no shares")
+        raise odd(f"{len(errors)} errors for {len(pairs)} pairs, or some that are not shares")
     others = [a if b == name else b for a, b in pairs]
     return dict(zip(others, errors.tolist(), strict=True))
 
@@ -651,7 +640,7 @@ def _averages(
 
 
 def _moved(before: Mapping[Pair, Array], after: Mapping[Pair, Array]) -> float:
-    """How far a round moved the hypotheses, on average."""
+    """Return how far a round moved the hypotheses, on average."""
     return float(np.mean([np.linalg.norm(after[pair] - before[pair]) for pair in sorted(after)]))
 
 
@@ -659,49 +648,32 @@ PairDistances = dict[tuple[str, str], Distance]
 _UNIT = "the unit of the features: Wasserstein distance of order "
 
 
-class OfPairs(Divergence):
-    """Distances between all devices by a method for two, with its options."""
+class ByDistance(Divergence):
+    """Distances between all devices by a method for two, several pairs at once."""
 
     method: ClassVar[type[Pairwise]]
-    idle: ClassVar[tuple[str, ...]] = ("seed",)
-    """Options of the method that are not asked for: they say nothing of many devices."""
 
     distance: Pairwise | None = option(
-        "The distance between two devices; the method's, as it is, when None.",
+        "The distance between two devices; the method's own when None.",
         anything("Pairwise, or None"),
         default=None,
     )
 
-    def __init_subclass__(cls, method: type[Pairwise] | None = None, **arguments: Any) -> None:
-        """Take name and disclosure from the method, which a class for several methods lacks."""
-        if method is not None:
-            cls.method, cls.name, cls.disclosure = method, method.name, method.disclosure
+    def __init_subclass__(cls, method: type[Pairwise], **arguments: Any) -> None:
+        """Take name and disclosure from the method."""
+        cls.method, cls.name, cls.disclosure = method, method.name, method.disclosure
         super().__init_subclass__(**arguments)
-
-    @classmethod
-    def takes(cls) -> tuple[str, ...]:
-        return tuple(name for name in cls.method.options if name not in cls.idle)
 
     @cached_property
     def pair(self) -> Pairwise:
         """Distance between two devices."""
         return self.distance or self.method(seed=self.seed)
 
-    @cached_property
-    def sample(self) -> Protocol[Distance]:
-        """Protocol of two devices."""
-        return self.pair.between("a", "b")
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return 1 + len(pair_rounds(names)) * self.pair.between("a", "b").expected_rounds
 
     def parameters(self) -> dict[str, Scalar]:
-        own = {name: value for name, value in self.sample.parameters.items() if name != "seed"}
-        return own | {"seed": self.seed}
-
-
-class InStep(OfPairs):
-    """A distance method between every two devices, several pairs at once."""
-
-    def most_rounds(self, names: tuple[str, ...]) -> int:
-        return 1 + len(pair_rounds(names)) * self.sample.expected_rounds
+        return {**self.pair.parameters(), **super().parameters()}
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run, self.pair.embedding)
@@ -709,16 +681,15 @@ class InStep(OfPairs):
         unread: dict[tuple[str, str], SilotError] = {}
         for stage in pair_rounds(tuple(sorted(width.names))):
             pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
-            runs = {
-                str(k): _caught(self.pair.between(*pair).start(), run.missing)
-                for k, pair in enumerate(pairs)
-            }
+            runs = {str(k): _caught(self.pair.between(*pair)) for k, pair in enumerate(pairs)}
             results = yield from parallel(runs)
             for k, pair in enumerate(pairs):
                 result = results[str(k)]
                 if isinstance(result, Distance):
                     distances[pair] = result
-                elif not set(pair) & set(run.missing):
+                elif isinstance(result, HolderError) and result.holder:
+                    run.drop(result)
+                else:
                     # Nobody failed to answer: what an answer held is wrong.
                     unread[pair] = result
             run.check()
@@ -726,11 +697,11 @@ class InStep(OfPairs):
         return _result(run, distances, self.name, self.pair.p, width.within**0.5)
 
 
-class FedWaDs(InStep, method=FedWaD):
+class FedWaDs(ByDistance, method=FedWaD):
     """FedWaD between every two devices."""
 
 
-class TriangleWads(InStep, method=TriangleWad):
+class TriangleWads(ByDistance, method=TriangleWad):
     """TriangleWad between every two devices."""
 
 
@@ -749,16 +720,11 @@ def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> No
     run.check()
 
 
-class Pooled(OfPairs, method=Direct):
+class Pooled(ByDistance, method=Direct):
     """Exact distances of pooled records: the baseline. Discloses every record."""
-
-    idle = ("seed", "why")
 
     def most_rounds(self, names: tuple[str, ...]) -> int:
         return 1
-
-    def parameters(self) -> dict[str, Scalar]:
-        return {"p": self.pair.p, "seed": self.seed, "embedding": self.pair.embedding}
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         pair = self.pair
@@ -778,52 +744,38 @@ def _read_records(answer: Answer) -> tuple[Array, Array]:
     return cloud, read_weights(answer, len(cloud))
 
 
-class Sketched(OfPairs, method=Sketch):
+class Sketched(ByDistance, method=Sketch):
     """Distances from one differentially private release of every device, as ``sketches``."""
 
-    idle = ("seed", "why")
-
     def most_rounds(self, names: tuple[str, ...]) -> int:
-        return self.sample.expected_rounds
-
-    def parameters(self) -> dict[str, Scalar]:
-        return dict(self.sample.parameters)
+        return self.pair.between("a", "b").expected_rounds
 
     def steps(self, run: Devices) -> Steps[Divergences]:
-        options = {k: v for k, v in self.pair.values().items() if k not in ("p", "why")}
         while True:
-            before = len(run.missing)
+            release = self.pair.release(run.present)
+            assert release is not None
             try:
-                book = yield from _noted(sketches(run.present, **options).start(), run.missing)
-            except HolderError:
-                if len(run.missing) == before:
+                released: Sketches = yield from release.start()
+                break
+            except HolderError as error:
+                if not error.holder:
                     raise
+                # Once more without it: what a device released before costs it nothing.
+                run.drop(error)
                 run.check()
-                # Once more without those: what a device released before costs it nothing.
-                continue
-            return _sketched(run, book)
-
-
-def _sketched(run: Devices, released: Sketches) -> Divergences:
-    book = released.book
-    assert isinstance(book, DecodedSketches)
-    decoded = {name: book.pages[name].decoded for name in sorted(released.names)}
-    place = {name: k for k, name in enumerate(released.names)}
-    values = {(place[a], place[b]): book.distance(a, b).value for a, b in combinations(decoded, 2)}
-    spread = [k.scatter + _variance(k.atoms, k.weights.sum(axis=0)) for k in decoded.values()]
-    return Divergences(
-        names=released.names,
-        values=symmetric(len(released.names), values),
-        method="sketch",
-        unit=_UNIT + "2",
-        law="normal",
-        scale=float(np.mean(spread)) ** 0.5,
-        status=book.status + describe_missing(run.missing),
-        converged=book.nu >= LEAST_NU,
-        seed=run.seed,
-        details={"cells": released.cells, "nu": released.nu},
-        missing=codes_of(run.missing),
-    )
+        book = released.book
+        assert isinstance(book, DecodedSketches)
+        decoded = {name: book.pages[name].decoded for name in sorted(released.names)}
+        spread = [k.scatter + _variance(k.atoms, k.weights.sum(axis=0)) for k in decoded.values()]
+        distances = {pair: book.distance(*pair) for pair in combinations(decoded, 2)}
+        return replace(
+            _result(run, distances, self.name, self.pair.p, float(np.mean(spread)) ** 0.5),
+            lower=None,
+            upper=None,
+            status=book.status + describe_missing(run.missing),
+            converged=book.nu >= LEAST_NU,
+            details={"cells": released.cells, "nu": released.nu},
+        )
 
 
 def _result(
@@ -852,7 +804,7 @@ def _result(
         values=values,
         method=method,
         unit=f"{_UNIT}{order}",
-        law="normal",
+        reading="normal",
         scale=scale,
         lower=lower,
         upper=upper,
@@ -864,29 +816,10 @@ def _result(
     )
 
 
-def _noted(steps: Steps[T], missing: dict[str, Failure]) -> Steps[T]:
-    """Run the steps of another protocol, and note in ``missing`` whose failure ended them."""
-    questions: Questions = {}
-    answers: Answers = {}
-    try:
-        questions = next(steps)
-        while True:
-            answers = yield questions
-            questions = steps.send(answers)
-    except StopIteration as stop:
-        return stop.value
-    except HolderError:
-        for name in questions:
-            answer = answers.get(name, Failure("holder-silent"))
-            if isinstance(answer, Failure):
-                missing[name] = answer
-        raise
-
-
-def _caught(steps: Steps[Distance], missing: dict[str, Failure]) -> Steps[Distance | SilotError]:
+def _caught(protocol: Protocol[Distance]) -> Steps[Distance | SilotError]:
     """Run the steps of a pair; an error that ends them is their result."""
     try:
-        return (yield from _noted(steps, missing))
+        return (yield from protocol.start())
     except (HolderError, InputError, WireError) as error:
         return error
 
@@ -910,24 +843,24 @@ def divergence_of(method: str, *, seed: int = 0, quorum: int = 2, **options: Any
             f"method is {method!r}; give one of {', '.join(DIVERGENCES)}.", code="option-method"
         )
     kind = DIVERGENCES[method]
-    unknown = sorted(set(options) - set(kind.takes()))
-    if unknown:
-        raise InputError(
-            f"method {method!r} has no option {unknown[0]!r}; it takes {', '.join(kind.takes())}.",
-            code="option-unknown",
-        )
-    if issubclass(kind, OfPairs):
+    if issubclass(kind, ByDistance):
+        if "why" in options:
+            raise InputError(
+                f"method {method!r} has no option 'why' for many devices: use a distance of two.",
+                code="option-unknown",
+            )
         options = {"distance": kind.method(seed=seed, **options)}
     return kind(seed=seed, quorum=quorum, **options)
 
 
+@taking(also=(Mmd, Classifier, FedWaD, TriangleWad, Sketch, Direct), without=("why",))
 def divergences(
     holders: Sequence[str],
     *,
     method: str = "mmd",
     seed: int = 0,
     quorum: int = 2,
-    **options: Any,
+    **options: Unpack[DivergenceKeywords],
 ) -> Protocol[Divergences]:
     r"""Divergence between every two devices, for :math:`\tfrac12 d` of the transfer cost (18).
 
@@ -968,7 +901,7 @@ def divergences(
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation
+    >>> from silot.federation import LocalFederation
     >>> x = np.random.default_rng(0).normal(size=(900, 2))
     >>> fed = LocalFederation({"a": x[:300], "b": x[300:600], "far": x[600:] + 9.0})
     >>> apart = fed.run(divergences(["a", "b", "far"], method="mmd"))

@@ -11,21 +11,18 @@ import numpy as np
 from ..federation.result import Array
 from ..render import Picture
 from ..render.figure import (
-    BLUE,
     COLOURS,
-    DARK,
-    GREY,
+    NARROW,
     NUMBERED_CELLS,
-    ORANGE,
     WIDTH,
     NamedCells,
+    is_narrow,
     label,
     name_columns,
-    name_rows,
     number_cells,
     shade_cells,
 )
-from ..render.words import count, listed, number
+from ..render.words import count, listed
 from .network_figure import ROOMY
 from .plan import LinkPlan
 
@@ -60,9 +57,10 @@ def pair_figure(
         notes.append(f"One device in {heat.step} is named.")
     return Picture(
         heat.draw,
-        heat.layout,
+        heat.layout(False),
         f"Heat map over pairs of {count(len(names), 'device')}: {what}.",
         " ".join(notes),
+        narrow_height=heat.layout(True)[1],
     )
 
 
@@ -81,11 +79,10 @@ class _PairMap(NamedCells):
         """How many devices there are to one that is named."""
         return -(-len(self.names) // _LABELLED_TICKS)
 
-    @property
-    def layout(self) -> tuple[float, float]:
-        """Width and height in inches."""
-        word = 0.62 * self._size / 72 * max(len(label(name)) for name in self.names)
-        width = min(max(0.62 * len(self.names) + word + 2.2, 5.2), WIDTH)
+    def layout(self, narrow: bool) -> tuple[float, float]:
+        """Return width and height in inches."""
+        word = 0.62 * self._size / 72 * max(len(label(name, narrow)) for name in self.names)
+        width = NARROW if narrow else min(max(0.62 * len(self.names) + word + 2.2, 5.2), WIDTH)
         side = max(width - word - 2.2, 1.5)
         return width, side + word * (1.0 if self._steep else 0.75) + 0.6
 
@@ -96,7 +93,7 @@ class _PairMap(NamedCells):
         else:
             beside, main = self._beside(figure, self.strip)
         image = _cells(main, self.values, self._size - 0.5, NUMBERED_CELLS)
-        self._name(beside, main)
+        self._name(beside, main, is_narrow(figure))
         if self.links is not None:
             _mark(main, self.links)
         figure.colorbar(image, ax=main, shrink=0.7, label=self.what, pad=0.02)
@@ -109,9 +106,10 @@ class _PairMap(NamedCells):
         beside.set_xticks([0], ["S"], fontsize=self._size, rotation=0)
         return beside, main
 
-    def _name(self, beside: Axes, main: Axes) -> None:
-        ticks = list(range(0, len(self.names), self.step))
-        words = [label(self.names[k]) for k in ticks]
+    def _name(self, beside: Axes, main: Axes, narrow: bool) -> None:
+        # A small screen has room for half of the names.
+        ticks = list(range(0, len(self.names), self.step * (1 + (narrow and self._steep))))
+        words = [label(self.names[k], narrow) for k in ticks]
         name_columns(main, ticks, words, self._size, 90 if self._steep else 40)
         beside.set_yticks(ticks, words, fontsize=self._size, parse_math=False)
         main.set_xlabel(self.ends[1])
@@ -145,48 +143,8 @@ def _cells(axes: Axes, values: Array, size: float, most: int) -> Any:
         low, high = low - 0.5, high + 0.5
     image = shade_cells(axes, values, low, high)
     if len(values) <= most:
-        number_cells(axes, values, size, lambda value: value < low + 0.55 * (high - low))
+        number_cells(axes, values, size, lambda value: value > low + 0.55 * (high - low))
     return image
-
-
-def terms_figure(plan: LinkPlan) -> Picture:
-    """Draw the parts of the objective as bars that follow one another."""
-    terms = plan.terms
-    parts = [("training at sources", terms.source), ("transfer to targets", terms.transfer)]
-    parts += [("energy of links", terms.energy)]
-    parts += [("averaging", terms.averaging)] if terms.averaging else []
-    parts += [("targets unserved", terms.unserved)] if plan.unserved else []
-    titles, values = zip(*parts, strict=True)
-    ends = np.cumsum(values)
-
-    def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
-        widths = [*values, plan.objective]
-        starts = [0.0, *ends[:-1].tolist(), 0.0]
-        shades = [*(BLUE if value >= 0 else ORANGE for value in values), GREY]
-        axes.barh([*titles, "objective"], widths, left=starts, color=shades, height=0.62)
-        reach = float(max(*ends, plan.objective, 0.0) - min(*ends, 0.0)) or 1.0
-        for k, (start, width) in enumerate(zip(starts, widths, strict=True)):
-            tip = max(start, start + width) + 0.012 * reach
-            axes.text(tip, k, number(width), va="center", fontsize=8.5)
-        if np.isfinite(plan.lower_bound):
-            axes.plot([plan.lower_bound] * 2, [len(parts) - 0.42, len(parts) + 0.42], color=DARK)
-        axes.invert_yaxis()
-        axes.margins(x=0.1)
-        axes.axvline(0.0, color="#444444", linewidth=0.7)
-        axes.tick_params(axis="y", length=0)
-        axes.set_xlabel("cost")
-
-    caption = "Each part starts where the one above it ends; together they are the objective."
-    if np.isfinite(plan.lower_bound):
-        caption += " The black mark is the lower bound: no plan costs less."
-    return Picture(
-        draw,
-        (WIDTH, 0.75 + 0.36 * (len(parts) + 1)),
-        "Parts of the objective: "
-        f"{listed([f'{name} {number(value)}' for name, value in parts], 5)}.",
-        caption,
-    )
 
 
 def history_figure(plan: LinkPlan) -> Picture | None:
@@ -214,35 +172,5 @@ def history_figure(plan: LinkPlan) -> Picture | None:
         draw,
         (WIDTH, 3.2),
         f"{listed(titles, 4).replace('_', ' ')} over {count(len(plan.history), 'iteration')}.",
-        "How the method went on; the last objective is that before any rounding.",
-    )
-
-
-def accuracy_figure(names: Sequence[str], accuracies: Sequence[float | None]) -> Picture:
-    """Draw the accuracy at each target as a bar from 0 to 1."""
-    reported = [(name, value) for name, value in zip(names, accuracies, strict=True)
-             if value is not None]  # fmt: skip
-    size = 9.0 if len(reported) <= ROOMY else 7.0
-
-    def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
-        values = [value for _, value in reported]
-        places = list(range(len(reported)))
-        axes.barh(places, values, color=BLUE, height=0.62)
-        for k, value in zip(places, values, strict=True):
-            axes.text(value + 0.01, k, f"{100 * value:.1f} %", va="center", fontsize=size - 1)
-        mean = float(np.mean(values))
-        axes.axvline(mean, color=DARK, linestyle="--", linewidth=1.0)
-        name_rows(axes, [label(name) for name, _ in reported], size)
-        axes.set_xlim(0.0, 1.12)
-        axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
-        axes.set_xlabel("accuracy of the combined model on the target's own evaluation records")
-
-    values = [value for _, value in reported]
-    return Picture(
-        draw,
-        (WIDTH, 0.85 + (0.3 if len(reported) <= ROOMY else 0.185) * len(reported)),
-        f"Accuracy at {count(len(reported), 'target')}: {100 * float(np.mean(values)):.1f} % on "
-        f"average, {100 * min(values):.1f} % at worst.",
-        "The dashed line is the mean over targets.",
+        "Progress of the method; the last objective is the one before rounding.",
     )

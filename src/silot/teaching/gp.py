@@ -336,8 +336,8 @@ def _late() -> SolverError:
 
 def _failed(what: str) -> SolverError:
     return SolverError(
-        f"the solver of a convex program {what}. Costs of very different sizes can do this: bar "
-        "hopeless links with inf, start elsewhere, or take the exact method.",
+        f"the solver of a convex program {what}. Costs of very different sizes can do this: forbid "
+        "hopeless links with inf, start from another point, or use the exact method.",
         code="gp-solver",
     )
 
@@ -445,9 +445,9 @@ class GeometricProgram(Options):
         Check(_start_psi, float, f"float, {FLOOR:g} to 0.5"),
         default=0.02,
     )
-    seed: int = option("Of the random start.", seed(), default=0)
+    seed: int = option("Seed of the random start.", seed(), default=0)
     max_iterations: int = option(
-        "Convex programs at most.", count(), default=60, code="option-iterations"
+        "Largest number of convex programs.", count(), default=60, code="option-iterations"
     )
     tolerance: float = option(
         "Relative change of the surrogate at which to stop.", number(least=0), default=1e-4
@@ -458,13 +458,13 @@ class GeometricProgram(Options):
         default=True,
     )
     time_limit: float | None = option(
-        "Seconds; ``None`` for no limit.", none_or(number(above=0)), default=60.0
+        "Most seconds; ``None`` for no limit.", none_or(number(above=0)), default=60.0
     )
     rounding: Rounding = option(
         '``"best-response"``: the best weights for the rounded ``psi``; ``"paper"``: the relaxed '
         "weights among sources and targets, those above ``epsilon_energy``, made to sum to 1; "
-        '``"threshold"``: not one half but the threshold for ``psi`` whose plan is cheapest, with '
-        "the best weights. Nothing that ``relax`` does.",
+        '``"threshold"``: the threshold for ``psi`` (instead of one half) whose plan is '
+        "cheapest, with the best weights. ``relax`` does not round.",
         word(*get_args(Rounding)),
         default="best-response",
     )
@@ -524,14 +524,22 @@ class GeometricProgram(Options):
                     return point, False, "stopped by the time limit: allow more"
                 if not history:
                     raise
-                return point, False, "stopped as a convex program failed: start elsewhere"
+                return (
+                    point,
+                    False,
+                    "stopped because a convex program failed: start from another point",
+                )
             change = last - value
             if history and change < 0:
                 # In exact arithmetic it cannot rise: any further gain is below what the solver
                 # resolves. Keeping the point keeps the surrogate from rising.
                 if -change <= max(self.tolerance, 1e-6) * abs(last):
                     return point, True, "converged to the accuracy of the convex solver"
-                return point, False, "stopped as the convex solver's error made it rise"
+                return (
+                    point,
+                    False,
+                    "stopped because the error of the convex solver increased the objective",
+                )
             point, last = following, value
             history.append(
                 {
@@ -548,7 +556,7 @@ class GeometricProgram(Options):
 
         Without any, the eligible device with the smallest ``psi`` is one; where a target cannot
         be reached, one more. The weights of a relaxed point belong to its ``psi``, not to the
-        rounded one: they are computed anew. Without ``missing_constraint`` the relaxed point may
+        rounded one: they are computed again. Without ``missing_constraint`` the relaxed point may
         hold phantom links (of more weight than ``1 - psi`` of their source); the plan never does,
         and its ``details`` count them, with the objectives of all three roundings.
         """
@@ -628,12 +636,12 @@ def _swept(psi: Array, costs: LinkCosts) -> Kinds:
 def _status(relaxation: Relaxation, rounding: Rounding) -> str:
     return (
         f"{relaxation.stopped}, from the {relaxation.start} start; {_ROUNDINGS[rounding]}. "
-        "A local point: nothing is proven, another start or the exact method may do better"
+        "This is a local optimum without proof; another start or the exact method may be better"
     )
 
 
 _ROUNDINGS: dict[Rounding, str] = {
-    "best-response": "psi rounded at one half, weights computed anew",
+    "best-response": "psi rounded at one half, weights computed again",
     "paper": "psi rounded at one half, relaxed weights kept",
-    "threshold": "psi rounded at its best threshold, weights computed anew",
+    "threshold": "psi rounded at its best threshold, weights computed again",
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..errors import MismatchError
 from ..federation.result import Array
 from ..render.words import count, listed, number, percent, printable, short_number
 from .costs import LinkCosts
-from .figures import history_figure, pair_figure, terms_figure
+from .figures import history_figure, pair_figure
 from .network import Network
 from .network_figure import layout, network_figure
 from .plan import LinkPlan
@@ -27,7 +27,6 @@ class DeviceFacts:
     labelled: Array | None = None
     unlabelled: Array | None = None
     errors: Array | None = None
-    accuracies: Mapping[str, float] = field(default_factory=dict[str, float])
     divergence: Array | None = None
     measure: str = "divergence"
     unit: str = ""
@@ -37,26 +36,13 @@ class DeviceFacts:
 def links_content(
     plan: LinkPlan, costs: LinkCosts | None = None, *, network: Network | None = None
 ) -> render.Content:
-    """Declare a plan, with the devices and links where their costs are at hand.
+    """Declare a plan, with the devices and links where their costs are at hand, which a page needs.
 
-    Parameters
-    ----------
-    plan
-        Who teaches whom.
-    costs
-        The costs the plan was made for. A page needs them.
-    network
-        The devices the costs were made from. It adds counts of records, errors and divergences,
-        and energy is then in joule.
-
-    Raises
-    ------
-    MismatchError
-        ``report-links``: plan, costs and network are not of the same devices.
+    The ``network`` that the costs were made from adds counts of records, errors and divergences.
     """
-    terminal = render.on_terminal(render.facts(plan_rows(plan)))
     if costs is None:
-        return [terminal, render.on_page(lambda: _refuse("the costs are missing"))]
+        refuse = render.on_page(lambda: _refuse("the costs are missing"))
+        return [render.on_terminal(render.facts(plan_rows(plan))), refuse]
     if plan.names != costs.names:
         _refuse(f"the plan is of {len(plan.names)} devices and the costs of {costs.size}, or they "
                 "are not the same devices in the same order")  # fmt: skip
@@ -64,18 +50,15 @@ def links_content(
     sentences, warnings = plan_summary(plan, costs, devices)
     return [
         render.Headline("Who can teach whom", " ".join(sentences), warnings),
-        render.on_terminal(lambda: plan_tables(plan, costs, devices)),
-        terminal,
-        render.on_page(
-            lambda: network_sections(plan, costs, devices),
-            lambda: plan_sections(plan, costs, devices),
-            terms_section(),
-        ),
+        plan_sections(plan, costs, devices),
+        terms_section(),
     ]
 
 
 def _refuse(what: str) -> None:
-    raise MismatchError(f"{what}. Give the costs the plan was made for.", code="report-links")
+    raise MismatchError(
+        f"{what}. Give the costs from which the plan was computed.", code="report-links"
+    )
 
 
 def _of_network(network: Network, plan: LinkPlan, costs: LinkCosts) -> DeviceFacts:
@@ -123,18 +106,6 @@ def plan_rows(plan: LinkPlan, unit: str = "J") -> dict[str, str]:
     }
 
 
-def plan_tables(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Content:
-    """Return devices and links, each with an empty line below it."""
-    # Sources first, each kind in the order given.
-    order = sorted(range(len(plan.names)), key=lambda k: int(plan.psi[k]))
-    return [
-        [_devices_table(plan, costs, devices, order), render.Paragraph("")],
-        [_links_table(plan, costs, devices, by_weight=False), render.Paragraph("")]
-        if plan.links
-        else None,
-    ]
-
-
 def plan_summary(
     plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts
 ) -> tuple[list[str], list[str]]:
@@ -167,30 +138,51 @@ def plan_summary(
         bound = number(plan.lower_bound)
         sentences.append(f"{cost}; no plan costs less than {bound} (gap {gap(plan)}).")
     else:
-        sentences.append(f"{cost}; how much less another plan could cost is not known.")
+        sentences.append(f"{cost}; it is not known how much less another plan could cost.")
     is_proven = plan.optimal or plan.method == "transfer"
     warnings = [] if is_proven else [f"Not proven optimal: {printable(plan.status, 400)}"]
     if plan.unserved:
         unserved = listed([printable(name) for name in plan.unserved])
         verb = "is" if len(plan.unserved) == 1 else "are"
-        warnings.append(f"{unserved} {verb} served by nobody: no model reaches them.")
+        warnings.append(f"{unserved} {verb} not served: no model reaches them.")
     return sentences, warnings
 
 
-def network_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Content:
-    """Return who teaches whom, as a drawing and a table."""
-    return render.section(
-        "Who teaches whom",
-        "network",
-        network_figure(plan, costs.energy, layout(plan), devices.unit),
-        _links_table(plan, costs, devices, by_weight=True) if plan.links else None,
-        link="Network",
-    )
-
-
 def plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Content:
-    """Return devices, what the plan costs, and what pairs of devices cost."""
-    order = layout(plan).order
+    """Return devices and links, what the plan costs, and on a page what pairs of devices cost."""
+    placed = layout(plan)
+    blank = render.Paragraph("")
+    return [
+        render.section(
+            "Who teaches whom",
+            network_figure(plan, costs.energy, placed, devices.unit),
+            [_links_table(plan, costs, devices), blank] if plan.links else None,
+        ),
+        render.section("Devices", _devices_table(plan, costs, devices, placed.order), blank),
+        render.section(
+            "What the plan costs",
+            render.facts(plan_rows(plan, devices.unit or "units"), page=_scales(devices)),
+            history_figure(plan),
+            _method(plan),
+        ),
+        render.on_page(lambda: _pairs_sections(plan, costs, devices, placed.order)),
+    ]
+
+
+def _scales(devices: DeviceFacts) -> dict[str, str]:
+    scales = ", ".join(f"{value:g}" for value in devices.phi or ())
+    return {"scales": f"{scales} (training, transfer, energy)"} if scales else {}
+
+
+def _method(plan: LinkPlan) -> render.Content:
+    rows = [(name.replace("_", " "), float(value)) for name, value in sorted(plan.details.items())]
+    what, columns = "Details of the method", [render.names(""), render.numbers("value")]
+    return render.Details(what, [render.Table(f"{what}.", columns, rows)]) if rows else None
+
+
+def _pairs_sections(
+    plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts, order: Sequence[int]
+) -> render.Content:
     pairs = np.ix_(order, order)
     ordered = [plan.names[k] for k in order]
     is_open = np.isfinite(costs.links)
@@ -199,36 +191,15 @@ def plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> ren
     linked = plan.alpha[pairs]
     in_unit = f" ({devices.unit})" if devices.unit else ""
     tables = {"Transfer cost T": transfer, f"Energy of a link{in_unit}": energy}
-    scales = ", ".join(f"{value:g}" for value in devices.phi or ())
-    method = [
-        (name.replace("_", " "), float(value)) for name, value in sorted(plan.details.items())
-    ]
-    method_table = render.Table(
-        "What the method says of itself.", [render.names(""), render.numbers("value")], method
-    )
     return [
-        render.section("Devices", "devices", _devices_table(plan, costs, devices, order)),
-        render.section(
-            "What the plan costs",
-            "objective",
-            terms_figure(plan),
-            render.facts(
-                plan_rows(plan, devices.unit or "units")
-                | ({"scales": f"{scales} (training, transfer, energy)"} if scales else {})
-            ),
-            history_figure(plan),
-            render.Details("What the method says of itself", [method_table]) if method else None,
-            link="Objective",
-        ),
         render.section(
             "What pairs of devices cost",
-            "costs",
             pair_figure(
                 ordered,
                 transfer,
                 what="transfer cost T",
-                caption="Cost of using the model of a row's device at a column's, before any "
-                "scale; S, in colours of its own, is the cost of training at a device.",
+                caption="Cost of using the model of a device (row) at another (column), unscaled; "
+                "S, in other colours, is the cost of training at a device.",
                 links=linked,
                 strip=np.where(costs.eligible, costs.source, np.nan)[order],
             ),
@@ -236,7 +207,7 @@ def plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> ren
                 ordered,
                 energy,
                 what=f"energy of a link{in_unit}",
-                caption="Energy of sending one model from a row's device to a column's.",
+                caption="Energy of sending one model from the device of a row to that of a column.",
                 links=linked,
             ),
             render.Details(
@@ -244,15 +215,12 @@ def plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> ren
             )
             if len(ordered) <= _TABLED_PAIRS
             else None,
-            link="Costs of pairs",
         ),
         None
         if devices.divergence is None
         else render.section(
             "Divergences between devices",
-            "divergence",
             divergence_figure(ordered, devices.divergence[pairs], devices.measure, linked),
-            link="Divergences",
         ),
     ]
 
@@ -283,7 +251,8 @@ def _pairs(title: str, values: Array, ordered: Sequence[str]) -> render.Table:
 
 def terms_section() -> render.Content:
     """Return what the words mean."""
-    return render.section("How to read this", "terms", render.Facts(_TERMS))
+    words = render.Details("Terms", [render.Facts(_TERMS)])
+    return render.section("How to read this", words)
 
 
 _TERMS = (
@@ -295,9 +264,9 @@ _TERMS = (
     ),
     (
         "objective",
-        "The scaled sum of training costs at sources, transfer costs over links, and energy "
-        "of links. Costs of training and transfer are bounds on errors or stand-ins for them: "
-        "a smaller objective promises no accuracy.",
+        "The scaled sum of training costs at sources, transfer costs over links, and "
+        "energy of links. Costs of training and transfer are bounds on errors or "
+        "estimates of them: a smaller objective does not promise a better accuracy.",
     ),
     (
         "lower bound, gap",
@@ -312,30 +281,25 @@ _TERMS = (
 )
 
 
-def _links_table(
-    plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts, *, by_weight: bool
-) -> render.Table:
-    """Return every link, target by target, the heaviest first where they go by weight."""
+def _links_table(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Table:
+    """Return every link, target by target, the heaviest first."""
     rows = [
         (
             plan.names[i],
             plan.names[j],
-            plan.names[i],
             render.Cell(float(plan.alpha[i, j]), float(plan.alpha[i, j])),
             float(costs.source[i] if i == j else costs.transfer[i, j]),
             float(costs.energy[i, j]) if i != j else 0.0,
         )
         for j in range(len(plan.names))
-        for i in (
-            np.argsort(-plan.alpha[:, j], kind="stable") if by_weight else range(len(plan.names))
-        )
+        for i in np.argsort(-plan.alpha[:, j], kind="stable")
         if plan.alpha[i, j] > 0
     ]
     energy = f"energy ({devices.unit})" if devices.unit else "energy"
     columns = [
-        render.names("source", wrap="fold", on="terminal"), render.names("target", wrap="fold"),
-        render.names("source", on="page"), render.digits("weight", 3),
-        render.numbers("T", full="transfer cost T"), render.numbers("energy J", full=energy),
+        render.names("source", wrap="fold"), render.names("target", wrap="fold"),
+        render.digits("weight", 3), render.numbers("T", full="transfer cost T"),
+        render.numbers("energy J", full=energy),
     ]  # fmt: skip
     return render.Table("Links of the plan, target by target.", columns, rows, fold=40)
 
@@ -358,7 +322,6 @@ def _devices_table(
             value(devices.labelled, k),
             value(devices.unlabelled, k),
             value(devices.errors, k),
-            devices.accuracies.get(plan.names[k], ""),
             float(costs.source[k]) if costs.eligible[k] else None,
             (plan.sent[k] > 0).sum() + (plan.sent[:, k] > 0).sum(),
         )
@@ -369,7 +332,6 @@ def _devices_table(
         render.texts("role", wrap="cut", terminal=lambda words: words.removeprefix("target, ")),
         render.texts("may train", on="page"), render.counts("labelled"),
         render.counts("unlabelled"), render.digits("error", 3, missing="-"),
-        render.shares("accuracy", on="terminal"),
         render.numbers("S", full="training cost S", missing="-"), render.Column("links"),
     ]  # fmt: skip
     caption = "Devices, in the order of the drawing."

@@ -49,35 +49,15 @@ def explain_records(
     .. math:: w = \arg\min_{w \in \Delta} \Big|\mu - \sum_{kc} w_{kc} m_{kc}\Big|^2
         + 10^{-3} |w|^2, \quad \pi_c = \sum_k w_{kc}
 
-    Parameters
-    ----------
-    mean, records
-        Mean features of all records of the device (D,), and of how many.
-    class_means
-        Mean features of the labelled records of every source by class (S, C, D).
-    counts
-        Records behind each of these means (S, C); 0 for none.
-    labelled
-        Labelled records (S, C). A class that has some and no mean anywhere, for it is too small
-        everywhere, has the share that it has of all labelled records.
-
-    Raises
-    ------
-    InputError
-        No mean of any class.
-
-    Examples
-    --------
-    >>> own = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
-    >>> counts = np.array([[9, 0], [0, 9]])
-    >>> explain_records(np.array([0.5, 0.5]), 9, own, counts, counts * 1.0).shares.round(2)
-    array([0.5, 0.5])
+    ``class_means`` (S, C, D) are those of ``counts`` (S, C) labelled records, 0 for none. A class
+    that is too small everywhere to have a mean has the share that it has of the ``labelled``
+    records (S, C).
     """
     rows, columns = np.nonzero(counts > 0)
     if len(rows) == 0:
         raise InputError(
-            "no device tells the mean of any class: classes are too small for so many features. "
-            "Give fewer features, or more labels.",
+            "no device sends the mean of any class: classes are too small for so many "
+            "features. Give fewer features, or more labels.",
             code="labels-absent",
         )
     parts, behind = class_means[rows, columns].T, counts[rows, columns]
@@ -95,13 +75,7 @@ def explain_records(
 
 
 def mixture(parts: Array, mean: Array) -> Array:
-    """Return the shares of the columns of ``parts`` that make up ``mean``.
-
-    Examples
-    --------
-    >>> mixture(np.eye(2), np.array([0.25, 0.75])).round(2)
-    array([0.25, 0.75])
-    """
+    """Return the shares of the columns of ``parts`` that make up ``mean``."""
     count = parts.shape[1]
     system = np.vstack([parts, np.full((1, count), _SUM), _RIDGE**0.5 * np.eye(count)])
     wanted = np.concatenate([mean, [_SUM], np.zeros(count)])
@@ -111,34 +85,21 @@ def mixture(parts: Array, mean: Array) -> Array:
 
 
 def excess(mean: Array, records: int, parts: Array, counts: Counts, weights: Array) -> float:
-    r"""How far a mixture of means is from a mean, over what chance makes of it.
+    r"""Compute how far a mixture of means is from a mean, over what sampling explains.
 
     .. math::
         \frac{|\mu - \sum_k w_k m_k|^2}
         {(1 - |\mu|^2) / (n - 1) + \sum_k w_k^2 (1 - |m_k|^2) / (n_k - 1)}
 
-    About 1, or less where the weights were fitted, if the records are of the laws that are mixed;
-    the more, the less so.
-
-    Parameters
-    ----------
-    mean, records
-        Mean of features of norm 1, and of how many records.
-    parts, counts, weights
-        Means (D, K) as columns, records behind each, and their shares in the mixture.
-
-    Examples
-    --------
-    >>> apart = np.array([[0.6, 0.0], [0.0, 0.6]])
-    >>> round(excess(np.array([0.3, 0.3]), 101, apart, np.array([51, 51]), np.full(2, 0.5)), 6)
-    0.0
+    About 1, or less where the weights were fitted, if the records are of the distributions that are
+    mixed; the more, the less so. ``parts`` (D, K) are means of features of norm 1, as columns.
     """
     chance = _chance(mean, records) + weights**2 @ _chance(parts, counts)
     return float(np.sum((mean - parts @ weights) ** 2) / max(float(chance), _ROUNDING))
 
 
 def _chance(means: Array, counts: npt.ArrayLike) -> Array:
-    """Mean square by which means of so many features of norm 1 are off."""
+    """Mean square by which means of this many features of norm 1 are off."""
     spread = np.maximum(1.0 - np.sum(means**2, axis=0), 0.0)
     # Of one record there is no telling how far its mean is off.
     return np.where(np.asarray(counts) > 1, spread / np.maximum(np.asarray(counts) - 1, 1), 1.0)

@@ -15,7 +15,7 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import Questions, Steps
 from .costs import LinkCosts
 from .federated.modelling import Devices, Means, Trained, ask_each
-from .federated.questions import described
+from .federated.questions import described, singles
 from .federated.spec import ModelSpec
 from .matching import Explained, explain_records, mixture
 from .plan import LinkPlan, LinkTerms
@@ -27,6 +27,7 @@ from .transfer import (
     choose_mixture,
     find_contrary,
     find_weak,
+    have_common,
     within_budget,
 )
 
@@ -51,7 +52,7 @@ _LEAST_SHARE, _LARGEST_FACTOR = 1e-3, 20.0
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What one device tells of all models, under each change (V)."""
+    """What one device reports on all models, under each change (V)."""
 
     counts: Array
     errors: Array
@@ -108,8 +109,8 @@ class Mixtures:
         adjusted = [name for name, change in self.changes.items() if change.factors is not None]
         moved = [name for name, change in self.changes.items() if change.move is not None]
         parts = (
-            ("; contrary, and not used by others: ", self.contrary),
-            ("; no better than naming class shares, and not used by others: ", self.weak),
+            ("; worse than guessing, and not used by others: ", self.contrary),
+            ("; no better than predicting class shares, and not used by others: ", self.weak),
             ("; models adjusted to class shares at ", adjusted),
             ("; columns moved to those of the sources at ", moved),
             ("; no scores from ", [f"{k} ({v})" for k, v in sorted(self.failed.items())]),
@@ -151,6 +152,13 @@ class Mixing:
         return np.stack(items).astype(np.float64)
 
     @property
+    def source_means(self) -> Array | None:
+        """Mean features of the sources (S, D), if all disclosed them."""
+        if not all(source in self.means for source in self.sources):
+            return None
+        return np.stack([self.means[source].mean for source in self.sources])
+
+    @property
     def kept(self) -> list[int]:
         """Sources that others use: neither contrary nor weak."""
         return [k for k in range(len(self.sources)) if k not in (*self.contrary, *self.weak)]
@@ -160,7 +168,7 @@ class Mixing:
         names = self.devices.names
         self.scored, failed = yield from self.ask(names, {name: [Change()] for name in names})
         scores = [self._scores(name) for name in self.sources]
-        self.contrary = find_contrary(scores, self.counts)
+        self.contrary = find_contrary(scores, self.counts, self.source_means)
         self.weak = find_weak(scores, self.contrary)
         if len(self.kept) > 2:
             yield from self.try_changes()
@@ -222,6 +230,9 @@ class Mixing:
             shares=item.shares if is_adjusted else None,
             origin=item.origin if item.origin.any() else None,
             excess=item.excess if np.isfinite(item.excess) else 1.0,
+            near=None
+            if self.source_means is None or name not in self.means
+            else have_common(self.source_means, self.means[name].mean[None])[:, 0],
             own=self.sources.index(name) if name in self.sources else -1,
             labels=scored.scores(variant) if scored is not None and scored.counts.any() else None,
         )
@@ -245,7 +256,7 @@ class Mixing:
                 moves[v] = moves[v] if change.move is None else change.move
             questions[name] = ScoreModels(
                 **described(self.spec), classes=encode_classes(list(self.classes)),
-                unlabelled=self.unlabelled, parameters=models, weights=mix / mix.sum(),
+                unlabelled=self.unlabelled, parameters=singles(models), weights=mix / mix.sum(),
                 trained=self.counts.astype(np.int64), factors=factors, moves=moves, own=own,
                 **self.training,
             )  # fmt: skip
@@ -396,9 +407,9 @@ def _read(answer: Answer, changes: int, size: int, classes: int) -> Scored:
     fits = counts is not None and counts.dtype == np.int64 and counts.shape == (classes,)
     fits = fits and all(values[name].shape == shape for name, shape in shapes.items())
     if counts is None or not fits or counts.min() < 0:
-        raise HolderError("scores that are none.", code="answer-malformed")
+        raise HolderError("scores that are not valid.", code="answer-malformed")
     if any(value.size and (value.min() < 0 or value.max() > 2.0) for value in values.values()):
-        raise HolderError("scores that are none.", code="answer-malformed")
+        raise HolderError("scores that are not valid.", code="answer-malformed")
     return Scored(counts=counts.astype(np.float64), **values)
 
 
@@ -433,11 +444,11 @@ def plan_of(
     gap = (terms.total - bound) / max(1.0, abs(terms.total))
     spread = float(np.sqrt(np.mean([choice.spread**2 for choice in order])))
     status = (
-        "by expected Brier scores: at every device the even mixture, unless another is better by a "
-        f"standard error; these scores are estimates, off by {spread:.2g} in the mean"
+        "by expected Brier scores: at every device the equal mixture, unless another is better by "
+        f"a standard error; these scores are estimates, off by {spread:.2g} in the mean"
     )
     if budget is not None:
-        status += f"; links dropped to at most {budget:.0%} of the energy of all"
+        status += f"; links removed to use at most {budget:.0%} of the energy of all"
     plan = LinkPlan(
         names=costs.names, psi=psi, alpha=alpha, objective=terms.total, terms=terms,
         lower_bound=bound, gap=gap, status=status, optimal=gap < 1e-3, seconds=0.0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,7 +17,7 @@ Rows = tuple[tuple[float, ...], ...]
 Constants = Literal["none", "natural", "log10"]
 
 
-class _Checked(BaseModel):
+class Checked(BaseModel):
     """A model whose errors are silot's, and name the field and the device."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
@@ -27,18 +27,20 @@ class _Checked(BaseModel):
         try:
             super().__init__(**plain)
         except ValidationError as error:
-            raise _translated(error, fields) from None
+            raise _translated(error, fields, type(self).model_fields) from None
 
 
-def _translated(error: ValidationError, fields: Mapping[str, Any]) -> InputError:
-    fault, name = complaint(error, fields), fields.get("name")
+def _translated(
+    error: ValidationError, fields: Mapping[str, Any], names: Collection[str]
+) -> InputError:
+    fault, name = complaint(error, fields, names), fields.get("name")
     whose = f"device {name!r}, " if isinstance(name, str) and len(name) < 80 else ""
     code = {"unknown": "network-unknown-field", "missing": "network-missing-field"}
     text = f"{whose}{'.'.join(fault.place)}: {fault.message}"
     return InputError(text, code=code.get(fault.kind, "network-field"))
 
 
-class Device(_Checked):
+class Device(Checked):
     """One device.
 
     Attributes
@@ -98,7 +100,7 @@ class Device(_Checked):
         return self.labelled + self.unlabelled
 
 
-class Network(_Checked):
+class Network(Checked):
     r"""Devices and what is known about each pair of them.
 
     Every matrix is a list of rows (row = source, column = target, in the order of the devices),
@@ -310,6 +312,12 @@ def _names(devices: Any) -> tuple[str, ...] | None:
         return None
     if not all(isinstance(device, Device | Mapping) for device in devices):
         return None
+    if not all(isinstance(field, str) for k in devices if isinstance(k, Mapping) for field in k):
+        # Python takes no other keyword.
+        raise InputError(
+            "devices: a field of a device has a name that is not a text. Check its spelling.",
+            code="network-unknown-field",
+        )
     return tuple(str(k.name if isinstance(k, Device) else k.get("name")) for k in devices)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import COLOURS, DARK, GREY, WIDTH, label
+from ..render.figure import COLOURS, DARK, GREY, NARROW, WIDTH, is_narrow, label
 from ..render.words import count
 from .plan import LinkPlan
 
@@ -140,6 +140,7 @@ class _Drawing:
     plan: LinkPlan
     placed: Layout
     recipes: Mapping[tuple[int, int], str]
+    width: float = WIDTH
 
     @property
     def _step(self) -> float:
@@ -157,12 +158,15 @@ class _Drawing:
     @cached_property
     def _ends(self) -> tuple[float, float]:
         """Where sources and targets stand."""
-        return self._room(0, self.placed.sources), WIDTH - self._room(1, self.placed.targets)
+        return self._room(0, self.placed.sources), self.width - self._room(1, self.placed.targets)
+
+    def _label(self, k: int) -> str:
+        return label(self.plan.names[k], self.width <= NARROW)
 
     def _room(self, side: int, devices: Sequence[int]) -> float:
         """Return the width of the words beside devices."""
         size = self._size
-        widths = [0.62 * size / 72 * len(label(self.plan.names[k])) for k in devices]
+        widths = [0.62 * size / 72 * len(self._label(k)) for k in devices]
         widths += [0.62 * (size - 1.5) / 72 * len(self.recipes.get((side, k), "")) for k in devices]
         return max([*widths, 0.9]) + 0.2
 
@@ -183,9 +187,13 @@ class _Drawing:
 
     def draw(self, figure: Figure) -> None:
         """Draw it."""
+        if is_narrow(figure) and self.width > NARROW:
+            # Names alone have room; what a target combines is in the table of links.
+            replace(self, recipes={}, width=NARROW).draw(figure)
+            return
         figure.set_layout_engine("none")
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        axes.set_xlim(0.0, WIDTH)
+        axes.set_xlim(0.0, self.width)
         axes.set_ylim(0.0, self.height)
         axes.set_axis_off()
         colours = {device: COLOURS[k % 7] for k, device in enumerate(self.placed.sources)}
@@ -219,7 +227,7 @@ class _Drawing:
             markersize=self._size,
             zorder=3,
         )
-        name, recipe = label(self.plan.names[k]), self.recipes.get((side, k), "")
+        name, recipe = self._label(k), self.recipes.get((side, k), "")
         _words(axes, x, y, name, recipe, self._size, side == 0)
 
 
@@ -242,7 +250,7 @@ def _caption(plan: LinkPlan, placed: Layout) -> str:
         "its weight, and has the colour of its source."
     ]
     if plan.unserved:
-        notes.append("Diamonds are targets that nobody serves.")
+        notes.append("Diamonds are targets without a model.")
     if not placed.roomy:
         notes.append("The table of links has weights and energies.")
     return " ".join(notes)
@@ -264,7 +272,7 @@ def _recipes(
     for j in placed.targets:
         senders = np.flatnonzero(plan.alpha[:, j])
         if not len(senders):
-            recipes[1, j] = "nobody serves it"
+            recipes[1, j] = "no model reaches it"
             continue
         parts = [
             f"{'own' if i == j else label(plan.names[i])} {plan.alpha[i, j]:.2f}" for i in senders

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..data.reported import Reported
+from ..distances.result import fields_by_name
 from ..errors import InputError, MismatchError
-from ..federation.result import finite, finite_rows
+from ..federation.result import plain
 from ..options import Check, none_or, number
-from ..render.shown import Shown
 from .costs import Array, LinkCosts, NoEligibleSource, canonical_order
 
 
@@ -38,8 +39,8 @@ class LinkTerms:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LinkPlan(Shown):
-    """Which devices train, which receive, and over which links with which weights.
+class LinkPlan(Reported):
+    """Hold which devices train, which receive models, and over which links and weights.
 
     Attributes
     ----------
@@ -60,7 +61,7 @@ class LinkPlan(Shown):
     status
         In words: proven optimal, or what stopped it and what to change.
     optimal
-        Whether the gap is within the tolerance that was asked for.
+        Whether the gap is within the tolerance that was requested.
     seconds
         Time of the solver.
     method
@@ -119,33 +120,18 @@ class LinkPlan(Shown):
             for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
         )
 
+    @property
+    def value(self) -> float:
+        """The objective."""
+        return self.objective
+
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
+        keys = ("source", "target", "weight")
         return {
-            "names": list(self.names),
-            "psi": self.psi.tolist(),
-            "alpha": finite_rows(self.alpha),
-            "sources": list(self.sources),
-            "targets": list(self.targets),
-            "links": [
-                {"source": source, "target": target, "weight": weight}
-                for source, target, weight in self.links
-            ],
-            "objective": finite(self.objective),
-            "terms": {
-                name: finite(float(getattr(self.terms, name)))
-                for name in ("source", "transfer", "energy", "averaging", "unserved")
-            },
-            "lower_bound": finite(self.lower_bound),
-            "gap": finite(self.gap),
-            "status": self.status,
-            "optimal": self.optimal,
-            "seconds": self.seconds,
-            "method": self.method,
-            "energy": finite(self.energy),
-            "unserved": list(self.unserved),
-            "history": [dict(entry) for entry in self.history],
-            "details": {name: finite(value) for name, value in self.details.items()},
+            **fields_by_name(self, *(item.name for item in fields(self)), "sources", "targets"),
+            "links": [dict(zip(keys, link, strict=True)) for link in self.links],
+            "terms": plain(vars(self.terms)),
         }
 
 
@@ -163,7 +149,7 @@ def terms_of(
     *,
     unserved_cost: float | None = None,
 ) -> LinkTerms:
-    r"""Parts of the exact objective of a plan.
+    r"""Compute the parts of the exact objective of a plan.
 
     .. math::
 
@@ -171,33 +157,8 @@ def terms_of(
         + \phi_T \sum_{ij} \alpha_{ij} T_{ij}
         + \phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0] + u \cdot \#\text{unserved}
 
-    A link costs its energy as soon as its weight is positive, however small.
-
-    Parameters
-    ----------
-    psi
-        Shape (N,): 0 for a source, 1 for a target.
-    alpha
-        Shape (N, N): weights, row = source, column = target.
-    costs
-        The network.
-    unserved_cost
-        Cost u of a target without a model; ``None`` when every target must have one.
-
-    Returns
-    -------
-    LinkTerms
-
-    Raises
-    ------
-    InputError, MismatchError
-        As ``check_plan``.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]], phi=(1, 5, 1))
-    >>> terms_of([0, 1], [[0, 1], [0, 0]], costs).total
-    14.0
+    A link costs its energy as soon as its weight is positive, however small. ``unserved_cost`` is
+    u, ``None`` when every target must have a model.
     """
     unserved_cost = UNSERVED.of(unserved_cost, "allow_unserved", "option-unserved")
     check_plan(psi, alpha, costs, unserved=unserved_cost is not None)
@@ -214,7 +175,7 @@ def terms_of(
 
 
 def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
-    """The exact objective of a plan, computed anew from its ``psi`` and ``alpha``.
+    """The exact objective of a plan, computed again from its ``psi`` and ``alpha``.
 
     Targets without a model cost ``plan.details["unserved_cost"]`` each.
 
@@ -273,29 +234,8 @@ def check_plan(
     """Refuse what is not a plan: constraints must hold to 1e-9.
 
     Each target's weights sum to 1 over sources only, sources receive nothing, no device that may
-    not be a source is one, and no barred link has weight.
-
-    Parameters
-    ----------
-    psi, alpha, costs
-        As ``terms_of``.
-    unserved
-        Whether a target's weights may all be 0.
-
-    Raises
-    ------
-    InputError
-        A violated constraint; the message names the device.
-    MismatchError
-        Arrays of the wrong shape.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]])
-    >>> check_plan([0, 1], [[0, 0.5], [0, 0]], costs)
-    Traceback (most recent call last):
-    ...
-    silot_transport.errors.InputError: [plan-weights] the weights at target '1' sum to 0.5, not 1.
+    not be a source is one, and no barred link has weight. With ``unserved`` a target's weights may
+    all be 0.
     """
     n = costs.size
     kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)
@@ -314,7 +254,10 @@ def check_plan(
         ("is a source and may not be one", ~target & ~costs.eligible),
         ("is a target and sends a model", target & (weights > TOLERANCE).any(axis=1)),
         ("is a source and receives a model", ~target & (weights > TOLERANCE).any(axis=0)),
-        ("is sent a model over a barred link", (np.isinf(costs.links) & (weights > 0)).any(axis=0)),
+        (
+            "receives a model over a forbidden link",
+            (np.isinf(costs.links) & (weights > 0)).any(axis=0),
+        ),
     ):
         if broken.any():
             device = costs.names[int(np.argmax(broken))]
@@ -337,37 +280,12 @@ def best_alpha(
     *,
     allow_unserved: float | None = None,
 ) -> Array:
-    """Optimal weights for given sources: every target decides alone.
+    """Compute optimal weights (N, N) for given sources: every target decides alone.
 
-    A target takes its cheapest source, weight 1: its cost is linear in its
-    weights and a link's energy does not shrink with its weight, so a vertex is optimal. Among
-    equally cheap sources it takes the one that comes first by cost of training, then by costs
-    of links, then by name.
-
-    Parameters
-    ----------
-    psi
-        Shape (N,): 0 for a source, 1 for a target.
-    costs
-        The network.
-    allow_unserved
-        Cost of a target without a model; a target stays without one when that is cheaper.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N, N).
-
-    Raises
-    ------
-    InputError
-        A target that no source reaches (``target-unreachable``), no source at all.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1, 1, 9], [[0, 1, 5], [1, 0, 2], [1, 1, 0]], [[0] * 3] * 3)
-    >>> best_alpha([0, 0, 1], costs)[:, 2]
-    array([0., 1., 0.])
+    A target takes its cheapest source, weight 1: its cost is linear in its weights and a link's
+    energy does not shrink with its weight, so a vertex is optimal. Among equally cheap sources it
+    takes the one that comes first by cost of training, then by costs of links, then by name. It
+    stays without a model where ``allow_unserved`` is less.
     """
     price = UNSERVED.of(allow_unserved, "allow_unserved", "option-unserved")
     kinds = checked_roles(psi, costs)
@@ -405,8 +323,8 @@ def checked_roles(psi: npt.ArrayLike, costs: LinkCosts) -> Kinds:
 def unreachable(name: str) -> InputError:
     """Return the error of a target that nobody can serve."""
     return InputError(
-        f"device {name!r} has to be a target, and no source has a link to it that is not barred. "
-        "Lift a bar, give it labels, or pass allow_unserved.",
+        f"device {name!r} has to be a target, but no source has an allowed link to it. "
+        "Allow a link, give it labels, or pass allow_unserved.",
         code="target-unreachable",
     )
 
@@ -427,34 +345,8 @@ def make_plan(
 ) -> LinkPlan:
     """Check a plan and compute its exact terms; weights below 1e-9 are dropped.
 
-    Parameters
-    ----------
-    psi, alpha, costs
-        As ``terms_of``.
-    method, status, seconds, history, details
-        As of ``LinkPlan``.
-    lower_bound
-        What the method proved; moved down to the objective where rounding put it above.
-    tolerance
-        Largest gap of an optimal plan.
-    allow_unserved
-        Cost of a target without a model.
-
-    Returns
-    -------
-    LinkPlan
-
-    Raises
-    ------
-    InputError, MismatchError
-        As ``check_plan``.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]])
-    >>> plan = make_plan([0, 1], [[0, 1], [0, 0]], costs, method="mine", status="a guess")
-    >>> plan.objective, plan.optimal, plan.energy
-    (14.0, False, 3.0)
+    ``lower_bound`` is what the method proved; it is moved down to the objective where rounding put
+    it above. ``tolerance`` is the largest gap of an optimal plan.
     """
     kinds = np.array(psi, dtype=np.int64)
     weights = np.array(alpha, dtype=np.float64)

@@ -25,11 +25,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import SolverError
-from ..options import Options, count, number, option
+from ..options import Options, count, option
 from .costs import Array, LinkCosts
 from .gp import open_sources, require_cvxpy, scale_kept
 from .plan import LinkPlan, best_alpha, make_plan
 
+# Where psi, weights, and auxiliary variables (in units of cost) start.
+_START_PSI, _START_ALPHA, _START_COST = 0.5, 0.01, 100.0
+# Least weight of a link, and most that psi times a weight may be.
+_LEAST_ALPHA, _SENDING = 1e-3, 1e-3
+# Constants of eq. 14, and of eqs. 75 and 76.
+_EPSILON_ENERGY, _EPSILON_SUM = 1e-3, 1e-2
+# Error of a device that may not be a source.
+_UNLABELLED_COST = 1000.0
 _LARGEST = 1.0 + 1e-6
 _LEAST_PSI, _LEAST_SLACK, _MOST_SLACK = 1e-6, 1e-8, 1e-4
 # Settings of the convex solver, one after the other.
@@ -88,36 +96,6 @@ class PublishedSolver(Options):
     name = "st-lf"
 
     iterations: int = option("Convex programs.", count(), default=50, code="option-iterations")
-    start_psi: float = option(
-        "Where psi starts.", number(above=0), default=0.5, code="option-start"
-    )
-    start_alpha: float = option(
-        "Where weights start.", number(above=0), default=0.01, code="option-start"
-    )
-    start_cost: float = option(
-        "Where auxiliary variables start, in units of cost.",
-        number(above=0),
-        default=100.0,
-        code="option-start",
-    )
-    least_alpha: float = option(
-        "Least weight of a link.", number(above=0), default=1e-3, code="option-epsilon"
-    )
-    sending: float = option(
-        "Most that psi times a weight may be.", number(above=0), default=1e-3, code="option-epsilon"
-    )
-    epsilon_energy: float = option(
-        "Constant of eq. 14.", number(above=0), default=1e-3, code="option-epsilon"
-    )
-    epsilon_sum: float = option(
-        "Constant of eqs. 75 and 76.", number(above=0), default=1e-2, code="option-epsilon"
-    )
-    unlabelled_cost: float = option(
-        "Error of a device that may not be a source.",
-        number(least=0),
-        default=1000.0,
-        code="option-unlabelled-error",
-    )
 
     def run(self, costs: LinkCosts) -> PublishedRun:
         """Solve all programs of a network."""
@@ -128,13 +106,13 @@ class PublishedSolver(Options):
     ) -> PublishedRun:
         """Solve all programs for positive costs (N,), (N, N), (N, N), with their diagonals."""
         n = len(source)
-        program = _Program(self, source, transfer, energy, phi)
+        program = _Program(source, transfer, energy, phi)
         point = _Point(
-            psi=np.full(n, self.start_psi),
-            alpha=np.full((n, n), self.start_alpha),
+            psi=np.full(n, _START_PSI),
+            alpha=np.full((n, n), _START_ALPHA),
             slack=1e-7,
-            train=np.full(n, self.start_cost),
-            receive=np.full((n, n), self.start_cost),
+            train=np.full(n, _START_COST),
+            receive=np.full((n, n), _START_COST),
         )
         every: list[Array] = []
         values: list[float] = []
@@ -147,32 +125,33 @@ class PublishedSolver(Options):
     def solve(self, costs: LinkCosts) -> LinkPlan:
         """Run, and round: psi below one half is a source, and keeps its weights.
 
-        Where nobody is, or a target cannot be reached, the device of the least psi is one, too.
+        Where none is, or a target cannot be reached, the device of the least psi is one, too.
         """
         began = time.perf_counter()
         run = self.run(costs)
         psi = run.psi[-1]
         kinds = np.where(costs.eligible & (psi < 0.5), 0, 1).astype(np.int64)
         opened = open_sources(kinds, psi, costs)
-        kept = scale_kept(run.alpha, kinds, costs, 2 * self.least_alpha, best_alpha(kinds, costs))
+        kept = scale_kept(run.alpha, kinds, costs, 2 * _LEAST_ALPHA, best_alpha(kinds, costs))
         return make_plan(
             kinds,
             kept,
             costs,
             method="st-lf",
             status=f"{self.iterations} programs as in the published runs; psi rounded at one half, "
-            "relaxed weights kept. Nothing is proven, the exact method may do better",
+            "relaxed weights kept. Nothing is proven; the exact method may be better",
             seconds=time.perf_counter() - began,
             history=tuple({"surrogate": value} for value in run.objective.tolist()),
             details={"relaxed_objective": float(run.objective[-1]), "opened": float(opened)},
         )
 
-    def _finite(self, costs: LinkCosts) -> tuple[Array, Array, Array]:
+    @staticmethod
+    def _finite(costs: LinkCosts) -> tuple[Array, Array, Array]:
         """Costs as the runs have them: nobody is barred, and the unlabelled err most."""
-        source = np.where(costs.eligible, costs.source, costs.source + self.unlabelled_cost)
-        transfer = costs.transfer + np.where(costs.eligible, 0.0, self.unlabelled_cost)[:, None]
+        source = np.where(costs.eligible, costs.source, costs.source + _UNLABELLED_COST)
+        transfer = costs.transfer + np.where(costs.eligible, 0.0, _UNLABELLED_COST)[:, None]
         barred = ~np.isfinite(transfer) | ~np.isfinite(costs.energy)
-        transfer = np.where(barred, self.unlabelled_cost * 10.0, transfer)
+        transfer = np.where(barred, _UNLABELLED_COST * 10.0, transfer)
         energy = np.where(barred, 0.0, costs.energy)
         # Logarithms need costs above 0, and a network has none of a device to itself.
         np.fill_diagonal(transfer, 2.0 * source)
@@ -188,15 +167,10 @@ class _Program:
     """
 
     def __init__(
-        self,
-        options: PublishedSolver,
-        source: Array,
-        transfer: Array,
-        energy: Array,
-        phi: tuple[float, float, float],
+        self, source: Array, transfer: Array, energy: Array, phi: tuple[float, float, float]
     ) -> None:
         cp = self._cp = require_cvxpy()
-        self._options, self._source, self._transfer = options, source, transfer
+        self._source, self._transfer = source, transfer
         n = len(source)
         self._parameters: dict[str, Any] = {}
         self._psi, self._alpha, self._slack = cp.Variable(n), cp.Variable((n, n)), cp.Variable()
@@ -226,8 +200,8 @@ class _Program:
             ones.T @ cp.exp(alpha - ones @ above[None, :]) <= 1,
             cp.exp(psi - below) + cp.exp(self._slack - below) <= 1,
             ones.T @ cp.exp(alpha) <= _LARGEST,
-            alpha + senders <= np.log(options.sending),
-            alpha <= 0, alpha >= np.log(options.least_alpha),
+            alpha + senders <= np.log(_SENDING),
+            alpha <= 0, alpha >= np.log(_LEAST_ALPHA),
             psi <= np.log(_LARGEST), psi >= np.log(_LEAST_PSI),
             self._slack <= np.log(_MOST_SLACK), self._slack >= np.log(_LEAST_SLACK),
         ]  # fmt: skip
@@ -249,14 +223,14 @@ class _Program:
         # As published: the auxiliary variables of the links the other way round.
         received = point.receive.T / (alpha * self._transfer)
         self._expand("receive", np.repeat(psi[:, None], len(psi), axis=1), received)
-        total = alpha + self._options.epsilon_energy
+        total = alpha + _EPSILON_ENERGY
         weight = alpha / total
         self._set("energy", weight, np.log(total) - weight * np.log(alpha))
-        total = point.slack + psi + self._options.epsilon_sum
+        total = point.slack + psi + _EPSILON_SUM
         used = psi * np.log(psi) + point.slack * np.log(point.slack)
         self._set("above", psi / total, np.log(total) - used / total)
         self._parameters["above slack"].value = point.slack / total
-        total = alpha.sum(axis=0) + self._options.epsilon_sum
+        total = alpha.sum(axis=0) + _EPSILON_SUM
         weight = alpha / total
         self._set("below", weight, np.log(total) - (weight * np.log(alpha)).sum(axis=0))
         self._solve()
@@ -290,6 +264,6 @@ class _Program:
                 return
         raise SolverError(
             "no setting of the convex solver solved a program of the published method. Costs of "
-            "very different sizes can do this: take the exact method.",
+            "very different sizes can cause this: use the exact method.",
             code="gp-solver",
         )

@@ -13,15 +13,21 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ..distances.questions import decode_classes, encode_labels
+from ..distances.questions import decode_classes, encode_classes, encode_labels
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer
 from ..federation.disclosure import Disclosure
-from ..federation.question import Array, Codes, Names, Question, Subject, register
-from .federated import Combination, ModelSpec, Rule, probabilities, random_features, train
+from ..federation.question import Array, Codes, Names, Question, Singles, Subject, register
+from .federated import Model, ModelSpec, Rule, probabilities, random_features, train
 from .federated.features import in_units
-from .federated.questions import AboutLabelled, AboutModel, described, effective_records, nothing
-from .federated.training import cross_predictions, initial
+from .federated.questions import (
+    AboutLabelled,
+    AboutModel,
+    AboutTraining,
+    described,
+    nothing,
+    singles,
+)
 
 MOST_FEATURES = 1 << 16
 # Of random features.
@@ -161,7 +167,8 @@ class DomainScores(_AboutDomains):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         _bounded(1 < self.quantiles <= MOST_FEATURES)
         odds, masses = self._log_odds(points, weights)
-        steps = min(self.quantiles, effective_records(weights))
+        # No more steps than records of the heaviest weight make up the mass.
+        steps = min(self.quantiles, int(1.0 / float(weights.max()) + 1e-9))
         return Answer({"scores": _step_means(odds, masses, steps)})
 
 
@@ -243,7 +250,7 @@ class ClassFeatures(AboutLabelled):
     """Means of random features: of all records, and of the labelled ones class by class.
 
     Columns are divided by ``scale`` first, where there is one.
-    ``means`` has a row a class, of zeros where ``counts`` is 0.
+    ``means`` has a row for each class, of zeros where ``counts`` is 0.
 
     Level record: the mean of all records less those of large classes is that of a rare class.
     """
@@ -276,7 +283,7 @@ class ClassFeatures(AboutLabelled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreModels(AboutModel, AboutLabelled):
+class ScoreModels(AboutTraining):
     """Score models where the records have labels, and say how far apart their predictions are.
 
     Of V changes of S models: predictions times ``factors`` (V, S, C), of records times and plus
@@ -296,19 +303,12 @@ class ScoreModels(AboutModel, AboutLabelled):
     kind: ClassVar[str] = "score-models"
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
-    parameters: Array
+    parameters: Singles
     weights: Array
     trained: Codes
     factors: Array
     moves: Array
     own: int = -1
-    iterations: int = 100
-    passes: float = 0.0
-    batch: int = 10
-    rate: float = 0.01
-    momentum: float = 0.0
-    folds: int = 0
-    seed: int = 0
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         spec, models = self.spec, models_of(self.parameters)
@@ -329,7 +329,7 @@ class ScoreModels(AboutModel, AboutLabelled):
         inside = np.zeros((0, width)), np.zeros(0, dtype=np.int64)
         if labels is not None and (labels[weights > 0] != self.unlabelled).any():
             inside = self.labelled(points, weights, labels)
-        held_out = self._held_out(spec, *inside)
+        held_out = self.held_out(spec, *inside) if self.own >= 0 else None
         counts = self.class_counts(inside[1])
         arrays: dict[str, Array] = {
             "errors": np.zeros((changes, classes, size)),
@@ -366,16 +366,6 @@ class ScoreModels(AboutModel, AboutLabelled):
         outputs *= self.factors[change][:, None]
         return outputs / np.maximum(outputs.sum(axis=2, keepdims=True), _LEAST_PROBABILITY)
 
-    def _held_out(self, spec: ModelSpec, records: Array, codes: Codes) -> Array | None:
-        """Predictions of the labelled records by models trained without them, of its own model."""
-        if self.own < 0 or not min(self.folds, len(records)) > 1:
-            return None
-        return cross_predictions(
-            spec, initial(spec, self.seed), records, codes, folds=min(self.folds, len(records)),
-            iterations=self.iterations, passes=self.passes, batch=self.batch, rate=self.rate,
-            momentum=self.momentum, seed=self.seed,
-        )  # fmt: skip
-
     def _by_class(self, outputs: Array, codes: Codes, counts: Codes) -> dict[str, Array]:
         """Mean predictions by class, and mistakes among classes that both sides have."""
         classes, size = len(counts), len(self.parameters)
@@ -400,11 +390,11 @@ def _distances(outputs: Array) -> Array:
     return np.maximum(squares[:, None] + squares - 2.0 * products, 0.0) / 2.0
 
 
-def models_of(parameters: Array) -> Array:
+def models_of(parameters: Singles) -> Array:
     """Rows of parameters, or a ``WireError``."""
     if parameters.ndim != 2 or len(parameters) == 0:
-        raise WireError("models are no rows of parameters.", code="question-fields")
-    return parameters
+        raise WireError("models are not rows of parameters.", code="question-fields")
+    return parameters.astype(np.float64)
 
 
 def _no_rows() -> Array:
@@ -413,7 +403,7 @@ def _no_rows() -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateCombination(AboutModel, AboutLabelled):
-    """Accuracy of a combination of models (``learning.combine``) on the evaluation records.
+    """Accuracy of a combination of models on the evaluation records.
 
     Records of classes outside the list count as mistakes. ``factors`` is (S, C) and ``move``
     (2, d), (0, 0) for none.
@@ -423,16 +413,17 @@ class EvaluateCombination(AboutModel, AboutLabelled):
     on: ClassVar[Subject] = "evaluation"
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
-    parameters: Array
+    parameters: Singles
     weights: Array
     rule: str = "output"
     factors: Array = field(default_factory=_no_rows)
     move: Array = field(default_factory=_no_rows)
 
-    def combination(self) -> Combination:
+    def combination(self) -> Model:
         """Return the combination the question brings along."""
-        return Combination(
+        return Model(
             spec=self.spec,
+            classes=tuple(decode_classes(self.classes)),
             parameters=models_of(self.parameters),
             weights=self.weights,
             rule=cast("Rule", self.rule),
@@ -441,7 +432,7 @@ class EvaluateCombination(AboutModel, AboutLabelled):
         )
 
     @classmethod
-    def about(cls, model: Combination, **fields: Any) -> Self:
+    def about(cls, model: Model, **fields: Any) -> Self:
         """Ask about a combination."""
         if model.factors is not None:
             fields["factors"] = model.factors
@@ -449,7 +440,8 @@ class EvaluateCombination(AboutModel, AboutLabelled):
             fields["move"] = model.move
         return cls(
             **described(model.spec),
-            parameters=model.parameters,
+            classes=encode_classes(list(model.classes)),
+            parameters=singles(model.parameters),
             weights=model.weights,
             rule=model.rule,
             **fields,
@@ -462,7 +454,7 @@ class EvaluateCombination(AboutModel, AboutLabelled):
         if not used.any():
             raise InputError("no evaluation record has a label.", code="labels-few")
         codes, _, _ = encode_labels(labels, self.classes, len(points))
-        right = self.combination().probabilities(points[used]).argmax(axis=1) == codes[used]
+        right = self.combination().predict_proba(points[used]).argmax(axis=1) == codes[used]
         return Answer(scalars={"accuracy": float(right.mean())})
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -11,21 +13,22 @@ import numpy.typing as npt
 from scipy.special import erf
 
 from ..data.measure import Data, Measure, features
-from ..distances.result import summarize
+from ..distances.result import fields_by_name, summarize
 from ..errors import InputError
-from ..federation.result import Array, Billed, finite, finite_rows
+from ..federation.result import Array, RunResult, plain
+from .federated.model import save_models
 
 if TYPE_CHECKING:
     from .costs import LinkCosts
-    from .federated import Combination, ModelSpec
+    from .federated import Model, ModelSpec
     from .plan import LinkPlan
 
 
-Law = Literal["half", "root", "normal"]
+Reading = Literal["half", "root", "normal"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Divergences(Billed):
+class Divergences(RunResult):
     r"""A divergence between every two devices.
 
     Attributes
@@ -38,9 +41,9 @@ class Divergences(Billed):
         How they were found.
     unit
         What a value of 1 means, in words.
-    law
+    reading
         How ``as_error`` reads values: ``"half"`` of them, their part of ``"root"`` two, or as the
-        gap of two ``"normal"`` laws.
+        gap of two ``"normal"`` distributions.
     scale
         For ``"normal"``: standard deviation of a device's records, in the unit of the values.
     lower, upper
@@ -64,7 +67,7 @@ class Divergences(Billed):
     values: Array
     method: str
     unit: str
-    law: Law
+    reading: Reading
     status: str
     seed: int
     scale: float | None = None
@@ -88,13 +91,13 @@ class Divergences(Billed):
         variation at most. Every method is read as an estimate of it:
 
         =============  ==============================================================
-        law            value v
+        reading        value v
         =============  ==============================================================
         ``"half"``     :math:`v / 2`, for ``"classifier"``: a classifier shows that much of it
         ``"root"``     :math:`v / \sqrt 2`, for ``"mmd"``: as the kernel is at most 1,
                        :math:`\mathrm{MMD} \le \sqrt 2\, \mathrm{TV}`
         ``"normal"``   :math:`2 \Phi(v / 2 s) - 1`, for distances, with s = ``scale``: the
-                       total variation of two normal laws of standard deviation s on the
+                       total variation of two normal distributions of deviation s on the
                        line, v apart
         =============  ==============================================================
 
@@ -106,9 +109,9 @@ class Divergences(Billed):
         numpy.ndarray
             Shape (N, N), symmetric, zero diagonal. It grows with the values.
         """
-        if self.law == "half":
+        if self.reading == "half":
             return np.clip(0.5 * self.values, 0.0, 1.0)
-        if self.law == "root":
+        if self.reading == "root":
             return np.clip(self.values / np.sqrt(2.0), 0.0, 1.0)
         scale = self.scale or 0.0
         if scale == 0.0:
@@ -116,31 +119,18 @@ class Divergences(Billed):
             return np.where(self.values > 0, 1.0, 0.0)
         return np.asarray(erf(self.values / (2.0 * np.sqrt(2.0) * scale)), dtype=np.float64)
 
+    @property
+    def value(self) -> dict[tuple[str, str], float]:
+        """The divergence of each pair."""
+        return {(a, b): self[a, b] for a, b in combinations(self.names, 2)}
+
     def to_dict(self) -> dict[str, Any]:
-        tables = {
-            name: None if table is None else finite_rows(table)
-            for name, table in (
-                ("lower", self.lower),
-                ("upper", self.upper),
-                ("errors", self.errors),
-            )
-        }
-        return {
-            "names": list(self.names),
-            "method": self.method,
-            "values": finite_rows(self.values),
-            "as_error": finite_rows(self.as_error()),
-            "unit": self.unit,
-            **tables,
-            "scale": None if self.scale is None else finite(self.scale),
-            "status": self.status,
-            "converged": self.converged,
-            "details": {name: finite(value) for name, value in self.details.items()},
-            "history": [dict(entry) for entry in self.history],
-            "missing": dict(self.missing),
-            **self._bill_dict(),
-            "seed": self.seed,
-        }
+        names = (
+            "names", "method", "values", "unit", "lower", "upper", "errors", "scale", "status",
+            "converged", "details", "history", "missing", "seed",
+        )  # fmt: skip
+        as_error = plain(self.as_error())
+        return {**fields_by_name(self, *names), "as_error": as_error, **self._cost_dict()}
 
     def __repr__(self) -> str:
         return summarize(self, f"{len(self.names)} devices", self.method)
@@ -151,8 +141,8 @@ _RECORDS = ("direct", "fedwad", "trianglewad")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Adaptation(Billed):
-    r"""Who taught whom, with which models, and how well that went.
+class Adaptation(RunResult):
+    r"""Result of an adaptation: links, models and accuracies.
 
     Arrays over devices are in the order of ``names``, which is that of the alphabet.
 
@@ -165,7 +155,7 @@ class Adaptation(Billed):
     plan
         Sources, targets, links and weights.
     costs
-        What the plan was computed from: ``silot.evaluate(plan, costs)`` is its objective.
+        What the plan was computed from: ``silot.teaching.evaluate(plan, costs)`` is its objective.
     source, transfer, link_energy
         Of these: :math:`S_i` (N,), :math:`T_{ij}` and :math:`K_{ij}` (N, N), row = source;
         energies in joule.
@@ -193,11 +183,11 @@ class Adaptation(Billed):
         By target: accuracy on its evaluation records, ``None`` where it has none or did not
         tell (``unevaluated`` says why).
     accuracy
-        Mean of the accuracies told; ``None`` when there are none.
+        Mean of the accuracies that were sent; ``None`` without any.
     energy
         Energy of the plan's links in joule, by the model of the costs. That is what devices
         would spend who send models to one another directly; here all messages pass the
-        coordinator, and their bytes are on the bill.
+        coordinator, and their bytes are on the cost.
     energy_share
         ``energy`` as a part of that of all links from eligible sources to the plan's targets.
     status
@@ -221,7 +211,7 @@ class Adaptation(Billed):
     unlabelled: Mapping[str, int]
     errors: Mapping[str, float]
     shares: Array | None = field(default=None, repr=False)
-    models: Mapping[str, Combination] = field(repr=False)
+    models: Mapping[str, Model] = field(repr=False)
     spec: ModelSpec
     parameters: Mapping[str, Array] = field(repr=False)
     rule: str
@@ -253,7 +243,7 @@ class Adaptation(Billed):
 
     @property
     def accuracy(self) -> float | None:
-        """Mean accuracy of the targets that told theirs."""
+        """Mean accuracy of the targets that sent theirs."""
         values = [value for value in self.accuracies.values() if value is not None]
         return float(np.mean(values)) if values else None
 
@@ -263,8 +253,23 @@ class Adaptation(Billed):
         between = self.divergences
         return self.disclosure == "record" and (between is None or between.method not in _RECORDS)
 
-    def probabilities(self, device: str, points: Data) -> Array:
-        """Probability of every class for records of a device, (n, C), with the model it has.
+    def model(self, device: str) -> Model:
+        """Return the model that a device has: its own, or of those that it received.
+
+        Raises
+        ------
+        InputError
+            ``device-model``: a device that has no model.
+        """
+        if device not in self.models:
+            raise InputError(
+                f"device {device!r} has no model; those that have are {', '.join(self.models)}.",
+                code="device-model",
+            )
+        return self.models[device]
+
+    def predict_proba(self, device: str, points: Data) -> Array:
+        """Compute the probability of every class for records of a device, (n, C).
 
         Columns of a data frame are taken by name, where those of the devices had names.
 
@@ -273,48 +278,39 @@ class Adaptation(Billed):
         InputError
             A device that has no model, a data frame without a column of the devices.
         """
-        if device not in self.models:
-            raise InputError(
-                f"device {device!r} has no model; those that have are {', '.join(self.models)}.",
-                code="device-model",
-            )
         if isinstance(points, Measure):
             raise InputError("the records are a Measure. Give its points.", code="measure-dtype")
-        return self.models[device].probabilities(features(points, self.columns))
+        return self.model(device).predict_proba(features(points, self.columns))
 
     def predict(self, device: str, points: Data) -> npt.NDArray[np.str_]:
-        """Most probable class of records of a device, by name, (n,)."""
-        codes = self.probabilities(device, points).argmax(axis=1)
-        return np.array(self.classes)[codes]
+        """Predict the most probable class of records of a device, by name, (n,)."""
+        return np.array(self.classes)[self.predict_proba(device, points).argmax(axis=1)]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the models of all devices to one file.
+
+        ``silot.teaching.federated.Model.load`` reads one.
+        """
+        save_models(path, self.models)
+
+    @property
+    def value(self) -> Mapping[str, float | None]:
+        """The accuracy at each target; ``None`` where it is not known."""
+        return self.accuracies
 
     def to_dict(self) -> dict[str, Any]:
+        names = (
+            "names", "classes", "plan", "source", "transfer", "link_energy", "divergences",
+            "labelled", "unlabelled", "errors", "shares", "rule", "accuracies", "accuracy",
+            "energy", "energy_share", "status", "contrary", "excluded", "missing", "unevaluated",
+            "seed",
+        )  # fmt: skip
         return {
-            "names": list(self.names),
-            "classes": list(self.classes),
-            "plan": self.plan.to_dict(),
-            "source": [finite(float(value)) for value in self.source],
-            "transfer": finite_rows(self.transfer),
-            "link_energy": finite_rows(self.link_energy),
+            **fields_by_name(self, *names),
             "phi": list(self.costs.phi),
-            "divergences": None if self.divergences is None else self.divergences.to_dict(),
-            "labelled": dict(self.labelled),
-            "unlabelled": dict(self.unlabelled),
-            "errors": dict(self.errors),
-            "shares": None if self.shares is None else finite_rows(self.shares),
             "model": self.spec.kind,
             "model_parameters": self.spec.size,
-            "rule": self.rule,
-            "accuracies": dict(self.accuracies),
-            "accuracy": self.accuracy,
-            "energy": finite(self.energy),
-            "energy_share": finite(self.energy_share),
-            "status": self.status,
-            "contrary": list(self.contrary),
-            "excluded": dict(self.excluded),
-            "missing": dict(self.missing),
-            "unevaluated": dict(self.unevaluated),
-            **self._bill_dict(),
-            "seed": self.seed,
+            **self._cost_dict(),
         }
 
     def __repr__(self) -> str:

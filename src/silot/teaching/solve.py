@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from ..distances.shared_options import seed_option
 from ..errors import InputError
-from ..options import Options, documented, none_or, option, word
+from ..options import Options, none_or, option, taking, word
 from .costs import LinkCosts
 from .exact import GAP, SECONDS, solve_exact
 from .gp import GeometricProgram
 from .network import Network
 from .plan import UNSERVED, LinkPlan
 from .published import PublishedSolver
+
+if TYPE_CHECKING:
+    from ..keywords import LinkKeywords
 
 Method = Literal["exact", "gp", "st-lf"]
 
@@ -28,14 +31,15 @@ class Links(Options):
         "published runs were computed (``PublishedSolver``).",
         word(*get_args(Method)),
         default="exact",
-        brief="Proven optimum, the paper's own solver, or all as published.",
+        brief="The proven optimum (exact), the paper's solver (gp), or everything as "
+        "published (st-lf).",
     )
     allow_unserved: float | None = option(
         "Cost of leaving a target without a model; ``None`` does not allow it.",
         UNSERVED,
         default=None,
         code="option-unserved",
-        brief="Let targets go unserved, at this cost each.",
+        brief="Allow targets without a model, at this cost each.",
     )
     time_limit: float = option(
         "Seconds.", none_or(SECONDS), default=60.0, brief="Most seconds of the solver."
@@ -47,7 +51,7 @@ class Links(Options):
         brief="Relative gap to the bound that is good enough.",
     )
     seed: int = seed_option(
-        'Of ``"gp"`` and ``"st-lf"`` with a random start; the exact methods draw nothing.'
+        'Seed of a random start with ``"gp"`` and ``"st-lf"``; the exact methods use no randomness.'
     )
 
     def solve(self, costs: LinkCosts, **options: Any) -> LinkPlan:
@@ -81,8 +85,9 @@ class Links(Options):
         return GeometricProgram(**{**limits, **options}).solve(costs)
 
 
-def links(costs: LinkCosts | Network, **options: Any) -> LinkPlan:
-    """Which devices train, which receive, and over which links with which weights.
+@taking(Links, also=(GeometricProgram, PublishedSolver))
+def links(costs: LinkCosts | Network, **options: Unpack[LinkKeywords]) -> LinkPlan:
+    """Choose which devices train, which receive models, and over which links and weights.
 
     With ``method="gp"`` options of ``GeometricProgram`` may be given too, with ``"st-lf"`` those of
     ``PublishedSolver``.
@@ -117,8 +122,5 @@ def links(costs: LinkCosts | Network, **options: Any) -> LinkPlan:
             f"costs are a {type(costs).__name__}; give LinkCosts(...) or a Network.",
             code="costs-type",
         )
-    own = {name: options.pop(name) for name in Links.options if name in options}
-    return Links(**own).solve(network, **options)
-
-
-links.__doc__ = documented(Links, links.__doc__)
+    own, of_solver = Links.split(options)
+    return own.solve(network, **of_solver)

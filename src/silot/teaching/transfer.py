@@ -44,7 +44,7 @@ _STEPS = 3000
 
 @dataclass(frozen=True, eq=False)
 class ModelScores:
-    """What one device tells of the models of S devices; of C classes."""
+    """What one device reports on the models of S devices; of C classes."""
 
     counts: Array
     """Labelled records of each class (C,)."""
@@ -63,32 +63,34 @@ class Choice:
     weights: Array
     expected: Array
     """Score of each model (S,)."""
-    errors: Array
-    """Standard error of each (S,)."""
-    value: float
-    """Expected score of the mixture."""
     spread: float
-    """Its standard error."""
-    even: float
-    """Expected score of the even mixture of the sources that are not contrary."""
+    """Standard error of the expected score of the mixture."""
     least: float
     """No mixture of these models has a lower expected score, errors of estimates left aside."""
 
 
-def find_contrary(scores: Sequence[ModelScores], trained: Array) -> list[int]:
+# Cosine of the mean features of two sources below which their records have nothing in common.
+_COMMON = 0.0
+
+
+def have_common(means: Array, others: Array) -> npt.NDArray[np.bool_]:
+    """Whether records have something in common, by the cosine of their mean features (S, T)."""
+    lengths = np.outer(np.linalg.norm(means, axis=1), np.linalg.norm(others, axis=1))
+    return means @ others.T >= _COMMON * lengths
+
+
+def find_contrary(
+    scores: Sequence[ModelScores], trained: Array, means: Array | None = None
+) -> list[int]:
     """Find sources whose models contradict the labels of others, among the classes both have.
 
     Of two that contradict one another each is a suspect; who contradicts most leaves first, of
-    equals whoever has fewer labels, until no pair contradicts.
-
-    Parameters
-    ----------
-    scores
-        Of every source at its own records, in the order of the models.
-    trained
-        Labelled records by source and class (S, C).
+    equals whoever has fewer labels, until no pair contradicts. ``trained`` are labelled records by
+    source and class (S, C). Where two sources have nothing in common by their mean features
+    ``means`` (S, D), and each agrees with another source, mistakes are those of other records.
     """
     size = len(scores)
+    near = np.ones((size, size), dtype=bool) if means is None else have_common(means, means)
     worse = np.zeros((size, size), dtype=bool)
     for b, item in enumerate(scores):
         for a in range(size):
@@ -100,6 +102,9 @@ def find_contrary(scores: Sequence[ModelScores], trained: Array) -> list[int]:
             limit = 1.0 - 1.0 / len(both) + _CONTRARY * np.sqrt(noise.sum()) / len(both)
             worse[a, b] = rate.mean() > limit
     pairs, labels = worse | worse.T, trained.sum(axis=1)
+    # Two kinds of records, each with sources that agree, are two kinds, and nobody is contrary.
+    has_ally = (near & ~pairs & ~np.eye(size, dtype=bool)).any(axis=1)
+    pairs &= near | ~np.outer(has_ally, has_ally)
     kept = list(range(size))
     while pairs[np.ix_(kept, kept)].any():
         load = pairs[np.ix_(kept, kept)].sum(axis=1)
@@ -121,10 +126,26 @@ def find_weak(scores: Sequence[ModelScores], contrary: Sequence[int]) -> list[in
         guessed = (1.0 - _LITTLE) * (1.0 - float(shares @ shares)) / 2.0
         return float(sum(errors)) / max(float(counts.sum()), 1.0) - guessed
 
+    def guesses(k: int) -> bool:
+        """Return whether a model names its own classes, on records left out, as chance does.
+
+        A model that is too sure of itself has a bad score, and still knows something.
+        """
+        item, both = scores[k], np.flatnonzero(scores[k].counts >= _FEWEST)
+        if len(both) < 2:
+            return True
+        rate, records = item.wrong[k, both], item.counts[both]
+        noise = np.maximum(rate * (1.0 - rate), 0.25 / records) / records
+        limit = 1.0 - 1.0 / len(both) - _CONTRARY * np.sqrt(noise.sum()) / len(both)
+        return bool(rate.mean() > limit)
+
     weak = [
-        k for k in sources
-        if excess(k, [k]) >= 0.0 and excess(k, [j for j in sources if j != k] or [k]) >= 0.0
-    ]  # fmt: skip
+        k
+        for k in sources
+        if guesses(k)
+        and excess(k, [k]) >= 0.0
+        and excess(k, [j for j in sources if j != k] or [k]) >= 0.0
+    ]
     return weak if len(weak) < len(sources) else []
 
 
@@ -140,6 +161,8 @@ class Target:
     """Whose records of a class its own resemble (S, C), summing to 1."""
     excess: float = 1.0
     """How far its records are from all mixtures of the sources', over what sampling explains."""
+    near: npt.NDArray[np.bool_] | None = None
+    """Sources whose records have something in common with its own (S,)."""
     own: int = -1
     """Its own model among the sources', if it has one."""
     labels: ModelScores | None = None
@@ -149,28 +172,23 @@ class Target:
 def choose_mixture(target: Target, scores: Sequence[ModelScores], kept: Sequence[int]) -> Choice:
     """Choose the mixture of least expected Brier score at a device.
 
-    Parameters
-    ----------
-    target
-        The device.
-    scores
-        Of every source at its own records, own models held out.
-    kept
-        Sources that are not contrary to one another.
+    ``scores`` are of every source at its own records, own models held out; ``kept`` are the sources
+    that are not contrary to one another.
     """
     size = len(scores)
     members = {*kept, *([target.own] if target.own >= 0 else [])}
     used = [k for k in range(size) if k in members]
     places = np.isin(np.arange(size), kept) & (np.arange(size) != target.own)
     counts = np.stack([item.counts for item in scores]) * places[:, None]
+    if target.near is not None and counts[target.near].any(axis=1).sum() > 1:
+        counts = counts * target.near[:, None]
     if used and not counts.any():
         # Its own labels are all there are.
         counts = np.stack([item.counts for item in scores]) * (np.arange(size) == used[0])[:, None]
     if not used or not counts.any():
         # Nobody scored any model, or no model may come here: all that may count alike.
         weights = np.isin(np.arange(size), used) / max(len(used), 1)
-        unknown = np.full(size, _UNKNOWN)
-        return Choice(weights, unknown, unknown, _UNKNOWN, _UNKNOWN, _UNKNOWN, 0.0)
+        return Choice(weights, np.full(size, _UNKNOWN), _UNKNOWN, 0.0)
     weight = _weigh_places(counts, target)
     errors = np.stack([item.errors for item in scores])  # (S where scored, C, S models)
     expected = np.einsum("lc,lck->k", weight, errors)
@@ -203,10 +221,7 @@ def choose_mixture(target: Target, scores: Sequence[ModelScores], kept: Sequence
     return Choice(
         weights=weights,
         expected=expected,
-        errors=np.sqrt(np.diag(variance)),
-        value=value(weights),
         spread=float(np.sqrt(weights @ variance @ weights)),
-        even=value(even),
         least=least,
     )
 
@@ -243,14 +258,8 @@ def _learn(labels: ModelScores, expected: Array, between: Array) -> tuple[Array,
 def minimise(linear: Array, matrix: Array) -> tuple[Array, float]:
     r"""Minimise :math:`w^\top l + \tfrac12 w^\top Q w` over the simplex, and bound what is left.
 
-    Projected gradients; of a convex function no point is lower by more than
-    :math:`\max_k \nabla^\top (w - e_k)` (Frank and Wolfe, 1956).
-
-    Examples
-    --------
-    >>> w, gap = minimise(np.array([1.0, 1.0]), np.diag([1.0, 3.0]))
-    >>> w.round(3), gap < 1e-6
-    (array([0.75, 0.25]), True)
+    Projected gradients; of a convex function no point is lower by more than :math:`\max_k
+    \nabla^\top (w - e_k)` (Frank and Wolfe, 1956).
     """
     w = np.full(len(linear), 1.0 / len(linear))
     step = 1.0 / (float(np.abs(matrix).sum(axis=1).max()) + 1e-9)

@@ -10,30 +10,26 @@ import numpy as np
 from .. import render
 from ..errors import reason
 from ..federation.result import Array, with_columns_seen
-from ..federation.view import bill_rows, cost_content, levels_table, missing_section
+from ..federation.view import cost_content, cost_rows, levels_table, missing_section
 from ..render.words import count, level_in_words, listed, percent, printable
-from .figures import accuracy_figure
 from .links_view import (
     DeviceFacts,
     divergence_figure,
-    network_sections,
-    plan_rows,
     plan_sections,
     plan_summary,
-    plan_tables,
     terms_section,
 )
 from .result import Adaptation, Divergences
 
 _MODELS = (
-    "Parameters of models that were trained on a device's own records. Nobody has shown that "
-    "records cannot be computed back from them. Treat the transcript of such a run like the data "
-    "themselves."
+    "Parameters of models that were trained on a device's own records. There is "
+    "no proof that records cannot be reconstructed from them. Treat the "
+    "transcript of such a run like the data themselves."
 )
 
 
 def adaptation_content(result: Adaptation, *, assumed: bool = False) -> render.Content:
-    """Declare devices, links, accuracies and the bill; no record and no model is shown.
+    """Declare devices, links, accuracies and the cost; no record and no model is shown.
 
     Energies are ``assumed`` where no file says what links cost.
     """
@@ -41,21 +37,18 @@ def adaptation_content(result: Adaptation, *, assumed: bool = False) -> render.C
     sentences, warnings = _summary(result, devices)
     return [
         render.Headline("Who taught whom", " ".join(sentences), warnings),
-        render.on_terminal(
-            lambda: plan_tables(result.plan, costs, devices),
-            render.facts(_rows(result, assumed=assumed)),
-        ),
+        _accuracy(result),
+        plan_sections(result.plan, costs, devices),
+        render.on_terminal(render.Paragraph(""), render.facts(_rows(result, assumed=assumed))),
+        missing_section(result.missing, "device"),
+        missing_section(result.excluded, "device", what="may be no source"),
         render.on_page(
-            lambda: network_sections(result.plan, costs, devices),
-            lambda: _accuracy(result),
-            lambda: plan_sections(result.plan, costs, devices),
-            _absent(result),
             cost_content(
                 result,
                 notes=[
                     f"Energy is that of sending models directly from sources to targets: "
-                    f"{result.energy:.4g} J, {percent(result.energy_share)} of what every link "
-                    "from a device that may train to a target would take. In this run all "
+                    f"{result.energy:.4g} J, {percent(result.energy_share)} of the energy of all "
+                    "links from devices that may train to targets. In this run all "
                     "messages passed the coordinator: their bytes are in the table."
                 ],
                 disclosure=_disclosure(result),
@@ -67,25 +60,22 @@ def adaptation_content(result: Adaptation, *, assumed: bool = False) -> render.C
 
 def measured_sections(result: Adaptation, *, assumed: bool = False) -> list[render.Block]:
     """Return the plan of a run that trained to measure costs, and was not to combine models."""
-    rows = plan_rows(result.plan) | _assumed(result, assumed) | _bill_rows(result)
-    content = [plan_tables(result.plan, result.costs, device_facts(result)), render.facts(rows)]
+    rows = render.facts(_assumed(result, assumed) | _cost_rows(result))
+    content = [plan_sections(result.plan, result.costs, device_facts(result)), rows]
     return with_columns_seen(result, render.written(content, "terminal"))
 
 
 def _rows(result: Adaptation, *, assumed: bool) -> dict[str, str]:
-    rows = plan_rows(result.plan)
-    del rows["status"]
-    rows["energy"] += f", {100 * result.energy_share:.1f} % of all links to the targets"
+    rows = {"share": f"{100 * result.energy_share:.1f} % of the energy of all links to the targets"}
     if result.accuracy is not None:
         accuracies = _accuracies(result)
-        rows = {
-            "accuracy": f"{100 * result.accuracy:.1f} % on average over {len(accuracies)} "
-            f"target(s), {100 * min(accuracies):.1f} % at worst; models combined by {result.rule}",
-            **rows,
-        }
+        rows["accuracy"] = (
+            f"{100 * result.accuracy:.1f} % on average over {len(accuracies)} target(s), "
+            f"{100 * min(accuracies):.1f} % at worst; models combined by {result.rule}"
+        )
     kind = f"{result.spec.kind}, {result.spec.size} parameters, {len(result.classes)} classes"
     rows |= _assumed(result, assumed) | {"models": kind, "status": result.status}
-    return rows | _bill_rows(result)
+    return rows | _cost_rows(result)
 
 
 def _accuracies(result: Adaptation) -> list[float]:
@@ -97,15 +87,15 @@ def _assumed(result: Adaptation, assumed: bool) -> dict[str, str]:
     if not assumed:
         return {}
     size = f"{result.spec.size} parameters of 64 bits"
-    return {"assumed": f"{size}, 74 Mbit/s and 24 dBm on every link; give --network FILE"}
+    return {"assumed": f"{size}, 74 Mbit/s and 24 dBm on every link; --network FILE changes this"}
 
 
-def _bill_rows(result: Adaptation) -> dict[str, str]:
-    return bill_rows(result, of_models=result.told_models)
+def _cost_rows(result: Adaptation) -> dict[str, str]:
+    return cost_rows(result, of_models=result.told_models)
 
 
 def divergences_content(result: Divergences) -> render.Content:
-    """Declare a divergence between every two devices, and the bill."""
+    """Declare a divergence between every two devices, and the cost."""
     rows = [(a, b, result[a, b]) for a, b in combinations(result.names, 2)]
     write = "{:.4g}".format
     columns = [
@@ -117,10 +107,9 @@ def divergences_content(result: Divergences) -> render.Content:
         render.Headline("Divergences between devices"),
         render.section(
             "Divergences",
-            "divergence",
             divergence_figure(list(result.names), result.values, "divergence"),
             render.Table("Pairs of devices with their divergences.", columns, rows, filter=True),
-            render.facts(words, terminal=bill_rows(result)),
+            render.facts(words, terminal=cost_rows(result)),
         ),
         missing_section(result.missing, "device"),
         cost_content(result),
@@ -138,7 +127,6 @@ def device_facts(result: Adaptation) -> DeviceFacts:
         labelled=of_each(result.labelled, 0),
         unlabelled=of_each(result.unlabelled, 0),
         errors=of_each(result.errors, np.nan),
-        accuracies={name: value for name, value in result.accuracies.items() if value is not None},
         divergence=_divergence(result),
         measure="divergence" if between is None else f"divergence ({printable(between.method)})",
         unit="J",
@@ -162,15 +150,14 @@ def _summary(result: Adaptation, devices: DeviceFacts) -> tuple[list[str], list[
     accuracies = _accuracies(result)
     if accuracies:
         accuracy = (
-            f"The models that targets end up with are right on "
-            f"{percent(float(np.mean(accuracies)))} of the evaluation records of "
-            f"{count(len(accuracies), 'target')} on average, and on {percent(min(accuracies))} at "
-            "worst."
+            f"The final models of the targets are right on {percent(float(np.mean(accuracies)))} "
+            f"of the evaluation records of {count(len(accuracies), 'target')} on average, and on "
+            f"{percent(min(accuracies))} at worst."
         )
     elif _is_evaluated(result):
-        accuracy = "No target told how well its model does."
+        accuracy = "No target sent the accuracy of its model."
     else:
-        accuracy = "No target was evaluated: nothing is known of the accuracy."
+        accuracy = "No target was evaluated, so the accuracy is not known."
     sentences.insert(1, accuracy)
     for who, what in ((result.excluded, "could be no source"), (result.missing, "took no part")):
         for code in sorted(set(who.values())):
@@ -194,40 +181,30 @@ def _accuracy(result: Adaptation) -> render.Content:
         sources = int((plan.alpha[:, plan.names.index(name)] > 0).sum())
         code = result.unevaluated.get(name, "")
         why = f"{reason(code)} ({printable(code)})" if code else ""
-        rows.append((name, render.Cell(value, bar=value), sources, why))
+        rows.append((name, value, sources, why))
     columns = [
         render.names("target"), render.shares("accuracy", missing="-"), render.Column("sources"),
-        render.texts("why it is not known"),
+        render.texts("for an unknown reason"),
     ]  # fmt: skip
     caption = f"Accuracy of combined models; rule: {printable(result.rule)}."
     return render.section(
         "Accuracy at the targets",
-        "accuracy",
-        accuracy_figure(list(result.accuracies), list(result.accuracies.values()))
-        if _accuracies(result)
-        else None,
+        _chart(result),
         render.Table(caption, columns, rows, fold=40, filled=True),
-        link="Accuracy",
     )
 
 
-def _absent(result: Adaptation) -> render.Content:
-    rows = [
-        (name, what, f"{reason(code)}.", code)
-        for who, what in ((result.missing, "took no part"), (result.excluded, "may be no source"))
-        for name, code in who.items()
-    ]
-    columns = [
-        render.names("device"),
-        render.texts("what"),
-        render.texts("why"),
-        render.names("code"),
-    ]
-    table = render.Table("Devices that took no part, or may be no source.", columns, rows)
-    return render.section("Devices left out", "missing", table) if rows else None
+def _chart(result: Adaptation) -> render.Intervals | None:
+    """Return the chart of accuracies."""
+    rows = [(name, value, None, None) for name, value in result.accuracies.items()]
+    what = (
+        "Accuracy of the combined model on the records of each target. Targets do "
+        "not send their numbers of records, so no interval is known."
+    )
+    return render.share_chart(what, rows)
 
 
 def _disclosure(result: Adaptation) -> render.Table:
     level = result.disclosure
     meaning = _MODELS if result.told_models else level_in_words(level)
-    return levels_table("The finest thing that left a device.", [(level, meaning, "")])
+    return levels_table("The most detailed thing that left a device.", [(level, meaning, "")])

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot import Schema, Site, check_schema, load_measure
+from silot import Schema, check_schema, load_measure
+from silot.data import Site
 from silot.data.column_kinds import Number
 from silot.data.fields import Alike
 from silot.data.units import suspect_unit

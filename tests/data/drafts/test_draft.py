@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from silot import Draft, Schema, Site, draft_schema, load_measure
+from silot import Schema, draft_schema, load_measure
+from silot.data import Draft, Site
 from silot.data.drafts import profile as profiles
 from silot.data.drafts.number_proposals import rounded_outwards
 from silot.errors import InputError, SilotError

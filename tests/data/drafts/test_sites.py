@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import silot
-from silot import Draft, Schema, Site, check_schema, draft_schema, load_measure
+from silot import Schema, check_schema, draft_schema, load_measure
+from silot.data import Draft, Site
 from silot.data.drafts.result import SiteDraft
 from silot.errors import InputError
 from tests.lazily import package
@@ -230,7 +231,10 @@ def test_a_new_category_is_no_recoding_of_one_that_is_there(tmp_path: Path) -> N
     a = file(tmp_path / "a.csv", {"blood": blood, "age": TRUE["age"]})
     draft = draft_schema(a, file(tmp_path / "b.csv", {"blood": other, "age": TRUE["age"]}))
     assert entries(draft.sites[1]) == {}
-    # The schema takes it as other, or the table could not be read.
+    # The schema takes it, or the table could not be read; a rare one it takes as other.
+    assert draft.schema.body()["columns"]["blood"]["categories"] == ["0", "A", "AB", "B"]
+    rare = [*blood[:-5], *["AB"] * 5]
+    draft = draft_schema(a, file(tmp_path / "c.csv", {"blood": rare, "age": TRUE["age"]}))
     assert "blood.other" in draft.schema.read_off
     assert not [p for p in draft.sites[1].problems if p.refused]
 

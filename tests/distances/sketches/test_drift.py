@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot import Drift
 from silot.api import report
 from silot.api.release import release
 from silot.api.watch import watch
+from silot.distances.sketches import Drift
 from silot.errors import SilotError
 
 PUBLIC = np.random.default_rng(3).normal(size=(400, 3))
@@ -64,8 +64,8 @@ def test_a_column_that_moved_is_named(drifted: tuple[list[Path], Drift]) -> None
     _, found = drifted
     assert found.drifted and [each.drifted for each in found.since] == [True, True]
     for each in found.since:
-        assert each.verdict.drivers == ("column 1",)
-        change = each.verdict["column 1"]
+        assert each.test.drivers == ("column 1",)
+        change = each.test["column 1"]
         assert change.shift == pytest.approx(0.6, abs=0.25) and change.shift_interval[0] > 0
     assert "column 1" in found.status and found.period == "2026-10"
 
@@ -76,7 +76,7 @@ def test_nothing_is_said_where_nothing_moved(drifted: tuple[list[Path], Drift]) 
     found = watch(files[:2], PUBLIC)
     assert not found.drifted and found.status.startswith("no drift")
     assert "would have been detected" in found.status
-    assert not any(each.verdict.drivers for each in found.since)
+    assert not any(each.test.drivers for each in found.since)
 
 
 @pytest.mark.heavy
@@ -86,7 +86,7 @@ def test_the_order_of_drift_turns_with_the_files(drifted: tuple[list[Path], Drif
     there = found.since[0]
     # Sizes that differ little are taken for one, of all that are given.
     assert back.since[0].distance.value == pytest.approx(there.distance.value, rel=0.1)
-    shifts = [item.verdict["column 1"].shift for item in (back.since[0], there)]
+    shifts = [item.test["column 1"].shift for item in (back.since[0], there)]
     assert shifts[0] == pytest.approx(-shifts[1])
 
 
@@ -95,7 +95,7 @@ def test_it_is_shown(drifted: tuple[list[Path], Drift]) -> None:
     page = report.render(found)
     assert "2026-08" in page and "column 1" in page and "no schema" in page
     body = found.to_dict()
-    assert body["drifted"] and len(body["since"][0]["verdict"]["columns"]) == 3
+    assert body["drifted"] and len(body["since"][0]["test"]["columns"]) == 3
 
 
 def test_releases_of_two_sites_or_of_one_period_are_refused(
@@ -112,9 +112,10 @@ def test_releases_of_two_sites_or_of_one_period_are_refused(
 
 @pytest.mark.slow
 def test_few_alarms_where_nothing_moved_and_many_where_much_did() -> None:
-    from silot import Holder, LocalFederation, Measure, Policy
+    from silot import Measure, Policy
     from silot.distances.sketches.drift import _compare
     from silot.distances.sketches.sketch import Sketching
+    from silot.federation import Holder, LocalFederation
     from silot.privacy import Ledger
 
     rng = np.random.default_rng(9)

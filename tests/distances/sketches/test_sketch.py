@@ -13,13 +13,13 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
 import silot
-from silot import Holder, LocalFederation, Measure, Own, Policy
+from silot import Measure, Policy
 from silot.distances.sketches.decoded import DecodedSketches
 from silot.distances.sketches.release_options import read_public_points
 from silot.distances.sketches.result import Sketches
 from silot.distances.sketches.sketch import sketch, sketches
 from silot.errors import HolderError, InputError, MismatchError, RefusedError
-from silot.federation import Answer
+from silot.federation import Answer, Holder, LocalFederation, Own
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question
 from silot.privacy import Ledger, mu_of
@@ -60,7 +60,7 @@ def holders(
 
 @pytest.fixture(scope="module")
 def found() -> Sketches:
-    return silot.sketches(DATA, VALIDATION, public=PUBLIC)
+    return silot.api.sketches(DATA, VALIDATION, public=PUBLIC)
 
 
 # What is asked, told and spent.
@@ -104,7 +104,7 @@ def test_no_record_and_no_label_of_a_holder_is_in_the_messages() -> None:
         for name, (points, codes) in DRAWN.items()
     }
     public = Measure(PUBLIC, labels=PUBLIC_CODES)
-    result = silot.sketches(secret, public=public, labels=True)
+    result = silot.api.sketches(secret, public=public, labels=True)
     assert result.transcript is not None
     kinds = set()
     for entry in result.transcript.entries:
@@ -132,13 +132,13 @@ def test_too_few_records_are_refused_and_told_what_would_do(
 ) -> None:
     few = {name: points[:n] for name, points in DATA.items()}
     if not small:
-        assert silot.sketches(few, public=PUBLIC, privacy_epsilon=epsilon).nu > 50
+        assert silot.api.sketches(few, public=PUBLIC, privacy_epsilon=epsilon).nu > 50
         return
     parties = holders(epsilon, few)  # type: ignore[arg-type]
     with pytest.raises(InputError) as caught:
         LocalFederation(parties).run(sketches(list(few), public=PUBLIC, size=n))
     assert caught.value.code == "sketch-small"
-    assert "records would do" in caught.value.message
+    assert "records would be enough" in caught.value.message
     assert "privacy_epsilon of" in caught.value.message
 
 
@@ -171,8 +171,8 @@ def test_ten_holders_keep_their_distances_and_their_order(d: int) -> None:
 @pytest.mark.heavy
 def test_a_matrix_is_one_run_and_its_pairs_have_intervals(found: Sketches) -> None:
     matrix = found.matrix()
-    assert matrix.bill.rounds == found.rounds == 2
-    assert matrix.bill.bytes_sent == found.bytes_sent
+    assert matrix.cost.rounds == found.rounds == 2
+    assert matrix.cost.bytes_sent == found.bytes_sent
     assert matrix.disclosure == "private"
     for pair in matrix.pairs.values():
         low, high = pair.interval or (0.0, 0.0)
@@ -214,7 +214,7 @@ def test_the_barycenter_of_translates_lies_between_them() -> None:
 @pytest.mark.heavy
 def test_labelled_distances_are_those_of_label_vectors() -> None:
     public = Measure(PUBLIC, labels=PUBLIC_CODES)
-    result = silot.sketches(LABELLED, public=public, labels=True, privacy_epsilon=4.0)
+    result = silot.api.sketches(LABELLED, public=public, labels=True, privacy_epsilon=4.0)
     for a, b in (("h0", "h1"), ("h0", "h3")):
         small = [Measure(DRAWN[k][0][:600], labels=DRAWN[k][1][:600]) for k in (a, b)]
         direct = silot.distance(*small, labels=True)
@@ -225,13 +225,15 @@ def test_weighted_records_count_for_their_share_of_the_limit() -> None:
     rng = np.random.default_rng(2)
     weights = rng.choice([1.0, 3.0], 2000)
     weighted = {"a": Measure(DATA["h0"], weights=weights), "b": DATA["h1"]}
-    assert_refused(lambda: silot.sketches(weighted, public=PUBLIC), InputError, "sketch-weights")
     assert_refused(
-        lambda: silot.sketches(weighted, public=PUBLIC, mass_limit=2.0),
+        lambda: silot.api.sketches(weighted, public=PUBLIC), InputError, "sketch-weights"
+    )
+    assert_refused(
+        lambda: silot.api.sketches(weighted, public=PUBLIC, mass_limit=2.0),
         InputError,
         "sketch-weights",
     )
-    result = silot.sketches(
+    result = silot.api.sketches(
         {"a": weighted["a"]}, public=PUBLIC, mass_limit=3.0, privacy_epsilon=8.0
     )
     assert result.records["a"] == pytest.approx(weights.sum() / 3.0, rel=0.1)
@@ -251,17 +253,17 @@ def test_the_coordinators_own_measure_is_a_side() -> None:
 def test_a_public_mean_and_scale_do_without_a_sample(d: int) -> None:
     rng = np.random.default_rng(4)
     data = {"a": rng.normal(size=(2000, d)), "b": rng.normal(size=(2000, d)) + 1.0}
-    result = silot.sketches(data, public_mean=np.full(d, 0.5), public_scale=1.2)
+    result = silot.api.sketches(data, public_mean=np.full(d, 0.5), public_scale=1.2)
     assert result.distance("a", "b").value == pytest.approx(d**0.5, rel=0.25)
-    assert "assumed normal law" in result.status
+    assert "assumed normal distribution" in result.status
     assert result.distance("a", "b").interval is None and "no interval" in result.status
 
 
 def test_what_nothing_public_can_judge_has_no_interval() -> None:
-    few = silot.sketches(DATA, public=PUBLIC[:99])
+    few = silot.api.sketches(DATA, public=PUBLIC[:99])
     assert few.distance("h0", "h3").interval is None
     assert "100 records or more" in few.status
-    unnamed = silot.sketches(
+    unnamed = silot.api.sketches(
         LABELLED, public=PUBLIC, labels=True, classes=range(4), privacy_epsilon=4.0
     )
     assert unnamed.distance("h0", "h3").interval is None
@@ -271,8 +273,10 @@ def test_what_nothing_public_can_judge_has_no_interval() -> None:
 def test_heavy_tails_of_the_public_records_are_told() -> None:
     rng = np.random.default_rng(43)
     public, x = (rng.standard_t(1.5, size=(n, 2)) for n in (300, 1500))
-    assert "heavy tails" in silot.sketches({"a": x}, public=public, size=1500).status
-    assert "heavy tails" not in silot.sketches({"a": DATA["h0"]}, public=PUBLIC, size=2000).status
+    assert "heavy tails" in silot.api.sketches({"a": x}, public=public, size=1500).status
+    assert (
+        "heavy tails" not in silot.api.sketches({"a": DATA["h0"]}, public=PUBLIC, size=2000).status
+    )
 
 
 def test_holders_of_about_one_size_need_one_simulation(found: Sketches) -> None:
@@ -302,9 +306,9 @@ def test_holders_of_about_one_size_need_one_simulation(found: Sketches) -> None:
     ],
 )
 def test_options_that_cannot_be_are_refused(
-    options: dict[str, object], kind: type[silot.SilotError], code: str
+    options: dict[str, object], kind: type[silot.errors.SilotError], code: str
 ) -> None:
-    with pytest.raises(silot.SilotError) as caught:
+    with pytest.raises(silot.errors.SilotError) as caught:
         silot.distance(DATA["h0"], DATA["h1"], method="sketch", **options)  # type: ignore[arg-type]
     assert isinstance(caught.value, kind)
     assert caught.value.code == code
@@ -312,9 +316,11 @@ def test_options_that_cannot_be_are_refused(
 
 def test_labels_need_public_classes() -> None:
     assert_refused(
-        lambda: silot.sketches(LABELLED, public=PUBLIC, labels=True), InputError, "sketch-classes"
+        lambda: silot.api.sketches(LABELLED, public=PUBLIC, labels=True),
+        InputError,
+        "sketch-classes",
     )
-    named = silot.sketches(
+    named = silot.api.sketches(
         LABELLED, public=PUBLIC, labels=True, classes=[0.0, 1, 2], privacy_epsilon=4.0
     )
     told = named.measures["h0"]
@@ -326,7 +332,7 @@ def test_labels_need_public_classes() -> None:
 
 def test_holders_of_other_features_are_told_apart_before_anything_is_asked() -> None:
     assert_refused(
-        lambda: silot.sketches({"a": DATA["h0"], "b": DATA["h0"][:, :2]}, public=PUBLIC),
+        lambda: silot.api.sketches({"a": DATA["h0"], "b": DATA["h0"][:, :2]}, public=PUBLIC),
         MismatchError,
         "dimension-mismatch",
     )
@@ -341,9 +347,9 @@ def test_a_name_without_a_sketch_and_one_given_twice_are_refused(found: Sketches
 @pytest.mark.heavy
 def test_a_sketch_that_noise_outweighs_says_so() -> None:
     few = {name: points[:60] for name, points in DATA.items()}
-    result = silot.sketches(few, public=PUBLIC, cells=8)
+    result = silot.api.sketches(few, public=PUBLIC, cells=8)
     pair = result.distance("h0", "h3")
-    assert not pair.converged and pair.status.startswith("noise outweighs")
+    assert not pair.converged and pair.status.startswith("the noise is too large")
     assert np.isfinite(pair.value)
 
 
@@ -354,7 +360,7 @@ def test_own_records_of_very_unlike_weights_all_count() -> None:
     # In units of a thousandth of the heaviest, all others would be rounded away.
     y[0], weights[0] = 0.5, 1000.0
     target = silot.Measure(y, weights)
-    found = silot.sketches({"a": x}, target, public=public, privacy_epsilon=20.0)
+    found = silot.api.sketches({"a": x}, target, public=public, privacy_epsilon=20.0)
     heaviest = found.book.pages["coordinator"].decoded.weights.max()
     assert heaviest < 1000.0 / target.masses.sum() + 0.2
 
@@ -366,7 +372,7 @@ def test_a_ledger_is_never_found_by_a_name_that_is_no_holders_own(
     x = np.random.default_rng(3).normal(size=(1500, 2))
     holders = dict(zip(names, (x, x + 1.0), strict=True))
     with pytest.raises(silot.errors.InputError) as caught:
-        silot.sketches(holders, public=x[:400] + 0.1, ledgers=tmp_path)
+        silot.api.sketches(holders, public=x[:400] + 0.1, ledgers=tmp_path)
     assert caught.value.code == "option-ledgers"
     with pytest.raises(silot.errors.InputError) as caught:
         silot.distance(x, x, method="sketch", public=x[:400], ledgers=tmp_path)

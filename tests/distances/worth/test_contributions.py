@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import silot
-from silot import Holder, LocalFederation, Measure, Own, Policy
+from silot import Measure, Policy
 from silot.distances.result import Distance
 from silot.distances.worth.contributions import contributions
 from silot.distances.worth.result import Contributions
 from silot.errors import InputError, RefusedError, SilotError
-from silot.federation import Answer, Disclosure, Failure, Question
+from silot.federation import Answer, Disclosure, Failure, Holder, LocalFederation, Own, Question
 from silot.federation.protocol import COORDINATOR
 from silot.federation.question import question_kinds
 from silot.federation.result import Run
@@ -331,7 +331,7 @@ def test_the_map_is_the_matrix_of_holders_and_target(seed: int, labels: bool, me
         holders, validation, map="direct", seed=seed % 5, labels=labels, label_metric=metric
     )
     if len(result.holders) == 1:
-        assert result.between is None and "no map of holders: it takes two" in result.status
+        assert result.between is None and "no map of holders: two holders" in result.status
         return
     assert result.between is not None
     every = {**{name: holders[name] for name in result.names}, "validation": validation}
@@ -365,11 +365,11 @@ def test_map_of_translated_copies_has_their_distances_and_equal_holders_are_at_0
     assert result.between["1", "3"].value == 0.0
 
 
-def test_a_map_changes_nothing_else_and_has_the_bill_of_its_run() -> None:
+def test_a_map_changes_nothing_else_and_has_the_cost_of_its_run() -> None:
     plain = silot.value_holders(MARKET, VALIDATION)
     mapped = silot.value_holders(MARKET, VALIDATION, map="direct")
     assert [item.to_dict() for item in mapped.holders] == [item.to_dict() for item in plain.holders]
-    assert mapped.between is not None and mapped.between.bill == mapped.bill
+    assert mapped.between is not None and mapped.between.cost == mapped.cost
     assert mapped.rounds == plain.rounds + 1
     assert "for the map of holders all sent their records" in mapped.status
     assert plain.between is None and plain.disclosure == "statistics"
@@ -406,7 +406,7 @@ def test_a_holder_that_refuses_leaves_shapley_values_out() -> None:
     assert [item.shapley for item in found.holders] == [None, None]
     assert "no Shapley values: b (policy-question)" in found.status
     lonely = silot.value_holders({"a": X}, VALIDATION, shapley=True)
-    assert lonely["a"].shapley is None and "no Shapley values: it takes two" in lonely.status
+    assert lonely["a"].shapley is None and "no Shapley values: two holders" in lonely.status
 
 
 @pytest.mark.heavy
@@ -451,8 +451,8 @@ def test_a_map_from_sketches_counts_both_runs_and_stands_apart_from_the_worth() 
     )
     assert mapped.between is not None and mapped.between.names == ("a", "b", "c", COORDINATOR)
     assert mapped.shares == plain.shares and mapped.disclosure == "statistics"
-    assert mapped.rounds == plain.rounds + mapped.between.bill.rounds
-    assert mapped.privacy_mu == mapped.between.bill.privacy_mu > 0
+    assert mapped.rounds == plain.rounds + mapped.between.cost.rounds
+    assert mapped.privacy_mu == mapped.between.cost.privacy_mu > 0
     alone = silot.value_holders(
         holders, validation, method="sketch", map="sketch", public=public, privacy_epsilon=2.0
     )
@@ -460,7 +460,7 @@ def test_a_map_from_sketches_counts_both_runs_and_stands_apart_from_the_worth() 
     assert alone.between is not None
     for item in alone.holders:
         assert alone.between[item.holder, COORDINATOR].value == item.distance.value
-    assert alone.between.bill == alone.bill
+    assert alone.between.cost == alone.cost
 
 
 @pytest.mark.heavy
@@ -479,8 +479,8 @@ def test_a_map_by_secure_distances_asks_for_every_pair_and_the_target(
         asked_for.append((a, b, embedding))
         pair = {**parties, **own}
         found = silot.distance(pair[a], pair[b], labels=embedding != "none")
-        bill = Run(found.rounds, 1, 1, 0.0, "statistics", found.transcript, None, 0.0)  # type: ignore[arg-type]
-        return replace(found, method="secure", holders=(a, b)), bill
+        cost = Run(found.rounds, 1, 1, 0.0, "statistics", found.transcript, None, 0.0)  # type: ignore[arg-type]
+        return replace(found, method="secure", holders=(a, b)), cost
 
     # The engine is heavy and not everywhere; what it is asked is the same.
     monkeypatch.setattr(Simulation, "__call__", told)
@@ -495,7 +495,7 @@ def test_a_map_by_secure_distances_asks_for_every_pair_and_the_target(
     assert asked_for == [(a, b, kind) for a, b in combinations(names, 2)]
     assert found.between is not None and found.between.names == names
     assert found.between.method == "secure" and found.disclosure == plain.disclosure
-    assert found.rounds == plain.rounds + found.between.bill.rounds
+    assert found.rounds == plain.rounds + found.between.cost.rounds
     target = validation
     if target is None:
         assert found.barycenter is not None

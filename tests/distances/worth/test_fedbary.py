@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.distances.worth.fedbary import fedbary
 from silot.distances.worth.result import Barycenter
 from silot.errors import InputError, MismatchError, RefusedError, SilotError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, LocalFederation, Question
 from silot.federation.question import question_kinds
 from tests.lazily import package
 from tests.problems import (
@@ -558,7 +558,7 @@ def test_holders_that_keep_their_distance_to_themselves_stay_in_the_result() -> 
     result = federation.run(fedbary("ab", support=12, seed=1))
     assert set(result.distances) == {"b"} and set(result.shares) == {"a", "b"}
     assert result.missing == {}
-    assert "a told no distance" in result.status
+    assert "a sent no distance" in result.status
     both = LocalFederation({"a": X, "b": Y}).run(fedbary("ab", support=12, seed=1))
     np.testing.assert_allclose(result.points, both.points)
     assert result.objective >= both.objective * (1 - 1e-9)

@@ -45,8 +45,8 @@ def test_intervals_of_a_shifted_law_cover_the_distance_of_the_law() -> None:
 
 def test_translated_clouds_differ_in_every_column() -> None:
     far = silot.distance(normal(2, 80), normal(3, 80) + 4.0)
-    assert far.verdict is not None and not far.indistinct
-    assert far.verdict.p_value == 0.005 and len(far.verdict.drivers) == 5
+    assert far.test is not None and not far.indistinct
+    assert far.test.p_value == 0.005 and len(far.test.drivers) == 5
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -105,7 +105,15 @@ def test_repeating_all_records_changes_nothing() -> None:
     for name in ("h", "other"):
         assert after[name].corrected == pytest.approx(before[name].corrected, rel=1e-6)
         assert after[name].share == pytest.approx(before[name].share, rel=1e-6)
-        assert after[name].distance.verdict == before[name].distance.verdict
+        assert after[name].distance.test == before[name].distance.test
+
+
+def test_few_possible_values_are_no_copies() -> None:
+    """Counts of a yes/no column that have a common divisor do not make its records fewer."""
+    few, many = (np.repeat([[0.0], [1.0]], sizes, axis=0) for sizes in ([100, 100], [60, 140]))
+    test = silot.distance(few, many).test
+    assert test is not None
+    assert (test.verdict, test.sizes) == ("different", (200, 200))
 
 
 @pytest.mark.heavy
@@ -170,8 +178,8 @@ def test_order_of_holders_and_records_changes_nothing() -> None:
         assert here.ranks == there.ranks
         for field in ("corrected", "share", "explained"):
             assert getattr(here, field) == pytest.approx(getattr(there, field), rel=1e-9)
-        assert here.distance.verdict is not None and there.distance.verdict is not None
-        assert here.distance.verdict.p_value == there.distance.verdict.p_value
+        assert here.distance.test is not None and there.distance.test is not None
+        assert here.distance.test.p_value == there.distance.test.p_value
 
 
 def test_a_policy_that_refuses_leaves_intervals_out_and_says_so() -> None:
@@ -182,7 +190,7 @@ def test_a_policy_that_refuses_leaves_intervals_out_and_says_so() -> None:
             "strict": Holder(Measure(normal(26, 80, 12)), strict, Ledger()),
         }
     )
-    validation = silot.Own(Measure(normal(27, 80, 12)))
+    validation = silot.federation.Own(Measure(normal(27, 80, 12)))
     found = federation.run(contributions(["open", "strict"], own=validation))
     assert found["strict"].corrected is None and found["open"].corrected is not None
     assert "no interval of strict (policy-question)" in found.status
@@ -193,7 +201,7 @@ def test_a_policy_that_refuses_leaves_intervals_out_and_says_so() -> None:
     )
     assert told["h"].interval is not None
     alone = LocalFederation({"h": normal(25, 80)}).run(
-        contributions(["h"], own=silot.Own(Measure(VALIDATION)), intervals=False)
+        contributions(["h"], own=silot.federation.Own(Measure(VALIDATION)), intervals=False)
     )
     assert alone["h"].ranks is None and alone["h"].interval is None
 

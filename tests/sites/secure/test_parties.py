@@ -30,6 +30,7 @@ from .needs import needs_keys, needs_noise, needs_spu
 pytestmark = [needs_keys, pytest.mark.all_cases]
 
 RNG = np.random.default_rng(0)
+_MAIN = "from silot.cli import main; main()"
 X, Y = RNG.normal(size=(12, 2)), RNG.normal(size=(10, 2)) + 1.0
 
 
@@ -56,7 +57,7 @@ class Processes:
         data = [] if role == "third" else ["--data", f"{role}.npz"]
         arguments = ["--role", role, "--peers", f"{keys}/peers.yml", *data, "--json", *more]
         self.running[role] = subprocess.Popen(
-            [sys.executable, "-c", "from silot.cli import main; main()", "secure", *arguments],
+            [sys.executable, "-c", _MAIN, "distance", "secure", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
             env={**os.environ, **environment},
         )  # fmt: skip

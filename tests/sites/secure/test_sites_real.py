@@ -116,15 +116,15 @@ def test_the_command_waits_for_a_person_and_then_tells_the_distance(there: Deplo
     command = ("distance", "north", "south", "--sites", kit, "--method", "secure", "--json")
     errors = ended(silot(there, *command), 12)
     assert "'south' waiting" in errors
-    run = errors.split("silot resume ")[1].split("`")[0]
+    run = errors.split("silot project resume ")[1].split("`")[0]
     assert (charges(there, "north"), charges(there, "south"), engines(there)) == (0, 0, [])
     approve(there)
-    found = json.loads(ended(silot(there, "resume", run), 0))
+    found = json.loads(ended(silot(there, "project", "resume", run), 0))
     assert found["lower"] <= EXACT <= found["upper"]
     assert abs(found["value"] / EXACT - 1.0) < 0.01
     assert (charges(there, "north"), charges(there, "south")) == (1, 1)
     # It is done: told again, and nobody asked.
-    assert json.loads(ended(silot(there, "resume", run), 0))["value"] == found["value"]
+    assert json.loads(ended(silot(there, "project", "resume", run), 0))["value"] == found["value"]
     assert (charges(there, "north"), charges(there, "south")) == (1, 1)
     assert within(300.0, lambda: not engines(there))
 
@@ -134,10 +134,10 @@ def test_a_site_that_is_killed_ends_the_run_and_the_next_attempt_is_another(
 ) -> None:
     kit = str(there.kits[ASKER].folder)
     command = ("distance", "north", "south", "--sites", kit, "--method", "secure", "--json")
-    run = ended(silot(there, *command), 12).split("silot resume ")[1].split("`")[0]
+    run = ended(silot(there, *command), 12).split("silot project resume ")[1].split("`")[0]
     approve(there)
     before = charges(there, "north"), charges(there, "south")
-    begun = silot(there, "resume", run)
+    begun = silot(there, "project", "resume", run)
     # Both agreed, and shares are about to be sent.
     assert within(300.0, lambda: charges(there, "north") > before[0])
     assert within(300.0, lambda: charges(there, "south") > before[1])
@@ -148,8 +148,8 @@ def test_a_site_that_is_killed_ends_the_run_and_the_next_attempt_is_another(
     there.start("north")
     there.ready("north")
     # What was charged was charged; another attempt waits for its own approval.
-    ended(silot(there, "resume", run), 12)
+    ended(silot(there, "project", "resume", run), 12)
     approve(there)
-    found = json.loads(ended(silot(there, "resume", run), 0))
+    found = json.loads(ended(silot(there, "project", "resume", run), 0))
     assert found["lower"] <= EXACT <= found["upper"]
     assert charges(there, "north") == before[0] + 2

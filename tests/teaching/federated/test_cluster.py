@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 import silot
-from silot import Clustering, DistanceMatrix, Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
+from silot.distances import DistanceMatrix
 from silot.errors import HolderError, InputError, MismatchError
-from silot.teaching.federated.groups import Grouping, spectral
+from silot.federation import Holder, LocalFederation
+from silot.teaching import Clustering
+from silot.teaching.federated.clustering import Grouping, spectral
 from tests.render.factory import matrix_of
 from tests.tiers import examples
 
@@ -62,8 +65,8 @@ def test_groups_that_are_far_apart_are_never_joined(sizes: list[int], seed: int)
     # One of them may be cut, as often as the level says.
     for members in clustering.groups:
         assert len({group[int(name[1:])] for name in members}) == 1
-    assert clustering.verdict is not None
-    assert len(clustering.verdict.splits) == clustering.k - 1
+    assert clustering.test is not None
+    assert len(clustering.test.splits) == clustering.k - 1
 
 
 @pytest.mark.heavy
@@ -126,7 +129,7 @@ def test_the_distances_are_those_of_the_matrix() -> None:
         found = silot.cluster(data, method, k=2, **options)
         matrix = silot.distance_matrix(data, method, seed=0, **options)
         assert (found.matrix.values == matrix.values).all()
-        again = silot.cluster(data, silot.METHODS[method](**options), k=2)
+        again = silot.cluster(data, silot.api.METHODS[method](**options), k=2)
         assert again.assignment == found.assignment
 
 
@@ -160,7 +163,7 @@ def test_the_order_of_holders_changes_nothing() -> None:
     first = silot.cluster(data, k=3)
     turned = silot.cluster(dict(reversed(data.items())), k=3)
     assert first.assignment == {name: turned.assignment[name] for name in data}
-    assert first.status == turned.status and first.verdict == turned.verdict
+    assert first.status == turned.status and first.test == turned.test
 
 
 def test_a_federation_finds_what_its_data_find() -> None:
@@ -168,7 +171,7 @@ def test_a_federation_finds_what_its_data_find() -> None:
     parties = {name: Holder(Measure(x), Policy(level="record")) for name, x in data.items()}
     found = silot.cluster(LocalFederation(parties))
     assert rand(found, group) == 1.0
-    assert found.verdict == silot.cluster(data).verdict and found.disclosure == "record"
+    assert found.test == silot.cluster(data).test and found.disclosure == "record"
 
 
 def test_a_failed_holder_ends_it_as_it_ends_a_matrix() -> None:
@@ -264,9 +267,9 @@ def test_a_matrix_that_lacks_a_distance_is_refused() -> None:
 def test_releases_are_grouped_by_their_counts() -> None:
     data, group = planted((3, 3), records=2000)
     public = np.concatenate([*planted((3, 3), seed=1)[0].values()])
-    sketches = silot.sketches(data, public=public, privacy_epsilon=4.0)
+    sketches = silot.api.sketches(data, public=public, privacy_epsilon=4.0)
     found = silot.cluster(sketches)
-    assert rand(found, group) == 1.0 and found.bill == sketches.bill
+    assert rand(found, group) == 1.0 and found.cost == sketches.cost
     for options in ({"labels": True}, {"support": 3}):
         with pytest.raises(InputError, match="option-unknown"):
             silot.cluster(sketches, **options)
@@ -287,15 +290,15 @@ def test_spectral_clustering_of_blocks_is_exact() -> None:
     assert spectral(blocks, 3, Grouping()).tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_the_result_is_json_and_counts_the_whole_bill() -> None:
+def test_the_result_is_json_and_counts_the_whole_cost() -> None:
     data, _ = planted((2, 2))
     found = silot.cluster(data)
     body = json.loads(found.to_json())
     assert body["assignment"] == dict(found.assignment)
     assert body["groups"] == [["h00", "h01"], ["h02", "h03"]]
-    assert found.test is not None
-    assert found.bill.rounds == found.matrix.bill.rounds + found.test.rounds
-    assert body["verdict"]["groups"] == [0, 0, 1, 1]
+    assert found.test_run is not None
+    assert found.cost.rounds == found.matrix.cost.rounds + found.test_run.rounds
+    assert body["test"]["groups"] == [0, 0, 1, 1]
     assert [name.get_text() for name in found.plot().get_xticklabels()] == list(
         found.groups[0] + found.groups[1]
     )

@@ -16,11 +16,11 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsClassifier
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import Measure, Policy
 from silot.api.report import render
 from silot.distances.methods import Turns
 from silot.errors import InputError, MismatchError, RefusedError, SilotError
-from silot.federation import Answer, Failure, Question
+from silot.federation import Answer, Failure, Holder, LocalFederation, Question
 from silot.federation.question import decode_question
 from silot.privacy import Ledger
 from silot.teaching.federated import NearestNeighbour
@@ -396,7 +396,7 @@ def test_fewer_points_than_records_are_no_promise() -> None:
     found = silot.coreset({"a": X}, 5)
     assert found.transcript is not None and found.disclosure == "record"
     audit = silot.audit(found.transcript, truth={"a": X})
-    assert "take the records as known" in audit.verdict
+    assert "treat the records as disclosed" in audit.verdict
 
 
 def private(size: int = 12, **options: Any) -> Coreset:
@@ -459,7 +459,7 @@ def test_records_of_classes_that_are_not_public_are_no_class_of_the_private_one(
     pytest.importorskip("opendp")
     found = private(classes=["a", "b"])
     assert set(found.sizes) == {"a", "b"}
-    assert "% of the records are of no public class, and left out" in found.status
+    assert "% of the records belong to no public class, and are left out" in found.status
     assert "no public class" not in private().status
     with pytest.raises(MismatchError, match="labels-disjoint"):
         private(classes=["u", "v"])
@@ -493,7 +493,7 @@ def test_what_is_shown_says_what_the_points_are() -> None:
     found = silot.coreset({"a": Measure(X, labels=KINDS)}, 7, labels=True, test=Measure(
         X, labels=KINDS))  # fmt: skip
     page = render(found)
-    for words in ("A coreset of the holders", "that record", "1-NN accuracy", "The bill"):
+    for words in ("A coreset of the holders", "that record", "1-NN accuracy", "The cost"):
         assert words in page
     told = found.to_dict()
     assert (told["size"], told["method"], told["tests"]) == (7, "fedbary", 30)

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 import silot
-from silot import Holder, LocalFederation, Measure, ModelSpec, Policy
+import silot.api.report
+from silot import Measure, Policy
 from silot.errors import HolderError, InputError, MismatchError, RefusedError
+from silot.federation import Holder, LocalFederation
 from silot.federation.answer import Answer, encode_reply
+from silot.federation.result import accuracy_interval
 from silot.render import Table
-from silot.teaching.federated import initial, train
-from silot.teaching.federated._network import body_outputs, probabilities
-from silot.teaching.federated._network import train as descend
+from silot.teaching.federated import ModelSpec, initial, train
 from silot.teaching.federated.federated import FederatedTraining
-from silot.teaching.federated.federated_result import FederatedModels, accuracy_interval
-from silot.teaching.federated.questions import TrainAlone, TrainRound, described
+from silot.teaching.federated.federated_result import FederatedModels
+from silot.teaching.federated.questions import TrainAlone, TrainRound, described, singles
 from silot.teaching.federated.shared import InRound, head_size, personal, shared_size
-from silot.teaching.federated.training import perceptron_probabilities, train_perceptron
+from silot.teaching.federated.training import network, perceptron_probabilities, train_perceptron
 
 CLASSES = np.array(["blue", "green", "red"])
 SPEC = ModelSpec("mlp", (4,), 3, hidden=(8,))
@@ -62,6 +63,32 @@ def test_weights_take_the_place_of_numbers_of_records() -> None:
     expected = sum(w * alone[name].parameters[0] for name, w in weights.items()) / 4.0
     assert np.abs(found.parameters[0] - expected).max() < 1e-12
     assert found.weights == weights
+
+
+def renamed(measure: Measure) -> Measure:
+    """The same records under other names of their classes."""
+    assert measure.names is not None
+    codes = np.searchsorted(CLASSES, measure.names)
+    return Measure(measure.points, labels=np.roll(CLASSES, 1)[codes])
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedper", "fedrep"])
+def test_a_holder_that_never_took_part_gets_the_model_of_the_group_it_is_like(
+    algorithm: str,
+) -> None:
+    holders = {"a": records(1, 200), "b": records(2, 200), "other": renamed(records(3, 400))}
+    groups = {"a": 2, "b": 2, "other": 5}
+    # Names of classes are for heads to learn, which are a holder's own: then either group will do.
+    found = federated(holders, algorithm=algorithm, groups=groups, rounds=15, rate=0.1)
+    new, test = records(7, 80), records(8, 300)
+    if algorithm == "fedavg":
+        assert found.nearest_group(new) == 2 and found.nearest_group(renamed(new)) == 5
+        assert found.model(None, renamed(new)).accuracy(renamed(test)) > 0.75
+        assert found.model(None, renamed(new)).accuracy(test) < 0.25
+    assert found.nearest_group(new) in found.parameters
+    assert found.model(None, new).accuracy(test) > 0.75
+    with pytest.raises(InputError, match="holder-names"):
+        found.model()
 
 
 @pytest.mark.heavy
@@ -122,8 +149,8 @@ def test_a_body_moves_as_with_its_head_and_the_head_stays(spec: ModelSpec) -> No
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(30, spec.inputs)), rng.integers(0, spec.classes, 30)
     start, batch = initial(spec, 1), np.arange(30)[None]
-    both = descend(spec, start, x, y, batch, 0.1, 0.0)
-    body = descend(spec, start, x, y, batch, 0.1, 0.0, fixed=1)
+    both = network(spec).train(start, x, y, batch, 0.1, 0.0)
+    body = network(spec).train(start, x, y, batch, 0.1, 0.0, fixed=1)
     cut = spec.size - head_size(spec)
     assert np.array_equal(body[:cut], both[:cut])
     assert np.array_equal(body[cut:], start[cut:].astype(np.float32).astype(float))
@@ -140,7 +167,7 @@ def test_a_head_is_the_logistic_model_of_what_the_body_makes(kind: Any, classes:
     body = initial(spec, 0)[: shared_size(spec, "fedper")]
     how = InRound(passes=1.0, head_passes=6.0, batch=5, rate=0.1, momentum=0.0, seed=3)
     whole = personal(spec, body, x, y, how)
-    inner = body_outputs(spec, whole, x)
+    inner = network(spec).body_outputs(whole, x)
     head = ModelSpec("logistic", (7,), classes)
     found = train(head, np.zeros(head.size), inner, y, iterations=60, batch=5, rate=0.1, seed=3)
     expected = silot.teaching.federated.probabilities(head, found, inner)
@@ -163,10 +190,10 @@ def test_two_classes_have_one_unit_and_the_same_probabilities() -> None:
     x = np.random.default_rng(0).normal(size=(40, 4))
     y = (x[:, 0] > 0).astype(np.int64)
     batches = np.arange(40).reshape(4, 10)
-    ours = descend(spec, initial(spec, 0), x, y, batches, 0.1, 0.5)
+    ours = network(spec).train(initial(spec, 0), x, y, batches, 0.1, 0.5)
     theirs = train_perceptron(spec, initial(spec, 0), x, y, batches, 0.1, 0.5)
     assert np.abs(ours - theirs).max() < 1e-6
-    outputs = probabilities(spec, ours, x)
+    outputs = network(spec).probabilities(ours, x)
     assert np.abs(outputs - perceptron_probabilities(spec, ours, x)).max() < 1e-6
 
 
@@ -226,7 +253,7 @@ def test_models_predict_and_are_tested_on_records_of_ones_own() -> None:
 
 
 @pytest.mark.heavy
-def test_groups_worth_and_flags_are_found_and_on_the_bill() -> None:
+def test_groups_worth_and_flags_are_found_and_on_the_cost() -> None:
     holders = {name: records(k, 80, shift=0.7 * (k > 1)) for k, name in enumerate("abcd")}
     wrong = np.array(holders["b"].names)
     wrong[:20] = np.roll(CLASSES, 1)[np.searchsorted(CLASSES, wrong[:20])]
@@ -238,7 +265,7 @@ def test_groups_worth_and_flags_are_found_and_on_the_bill() -> None:
     )
     assert found.clustering is not None and found.clustering.k == 2
     assert found.weights == silot.value_holders(holders, validation, labels=True).shares
-    assert found.bill.rounds > plain.bill.rounds + 6
+    assert found.cost.rounds > plain.cost.rounds + 6
     assert found.left_out["b"] > 10
     again = silot.train(
         holders, rounds=2, alone=False, groups=found.clustering,
@@ -250,15 +277,15 @@ def test_groups_worth_and_flags_are_found_and_on_the_bill() -> None:
 
 
 @pytest.mark.heavy
-def test_the_bill_of_a_report_adds_up_to_that_of_the_result() -> None:
+def test_the_cost_of_a_report_adds_up_to_that_of_the_result() -> None:
     holders = {name: records(k, 80, shift=0.7 * (k > 1)) for k, name in enumerate("abcd")}
     found = silot.train(holders, rounds=2, alone=False, groups="auto")
-    assert found.clustering is not None and found.clustering.test is not None
-    bill = next(each for each in silot.api.report.page(found)
+    assert found.clustering is not None and found.clustering.test_run is not None
+    cost = next(each for each in silot.api.report.page(found)
                 if isinstance(each, Table) and each.columns[0].title == "run")  # fmt: skip
-    (_, together, *_), *runs = [[cell.text for cell in row] for row in bill.rows]
+    (_, together, *_), *runs = [[cell.text for cell in row] for row in cost.rows]
     assert [run for run, *_ in runs] == ["training", "groups", "test of the records"]
-    assert int(together) == sum(int(rounds) for _, rounds, *_ in runs) == found.bill.rounds
+    assert int(together) == sum(int(rounds) for _, rounds, *_ in runs) == found.cost.rounds
 
 
 def test_records_of_one_class_few_records_and_the_same_records_are_trained_on() -> None:
@@ -420,7 +447,9 @@ def test_answers_that_are_none_stop_the_run_or_are_left_out(told: Any) -> None:
     ],
 )
 def test_questions_nobody_of_silot_asks_are_refused(change: Any) -> None:
-    sound = TrainRound(**described(SPEC), start=initial(SPEC, 0), classes='["blue","green","red"]')
+    sound = TrainRound(
+        **described(SPEC), start=singles(initial(SPEC, 0)), classes='["blue","green","red"]'
+    )
     holder = Holder(HOLDERS["north"], Policy.open())
     assert isinstance(holder.answer(sound), Answer)
     failure = holder.answer(replace(sound, **change))
@@ -434,5 +463,5 @@ def test_a_model_of_ones_own_tells_how_good_it_is_and_no_more() -> None:
     )
     answer = holder.answer(question)
     assert isinstance(answer, Answer) and answer.arrays == {}
-    assert set(answer.scalars) == {"records", "right", "tests"}
+    assert set(answer.scalars) == {"records", "right", "tests", "loss"}
     assert answer.number("right") > 20

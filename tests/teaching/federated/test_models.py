@@ -285,6 +285,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "silot.teaching.federated._network", raising=False)
     spec = SPECS[3]
     with pytest.raises(SilotError) as caught:
         probabilities(spec, initial(spec, 0), np.zeros((1, 256)))

@@ -98,7 +98,7 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
         raw = as_array(weights, name)
     except ValueError:
         raise InputError(
-            f"{name} are ragged; one number a record is needed.", code="weights-shape"
+            f"{name} are ragged; one number for each record is needed.", code="weights-shape"
         ) from None
     if raw.dtype.kind not in "buif":
         raise InputError(
@@ -157,7 +157,7 @@ def as_potentials(potentials: npt.ArrayLike, size: int, name: str) -> Array:
         values = np.asarray(potentials, dtype=np.float64)
     except (ValueError, TypeError):
         raise InputError(
-            f"{name} is no array of numbers; one potential for each point is needed.",
+            f"{name} is not an array of numbers; one potential for each point is needed.",
             code="measure-dtype",
         ) from None
     if not np.isfinite(values).all():

@@ -1,4 +1,4 @@
-"""Features of pooled records whose mean differences tell samples apart.
+"""Features of pooled records whose mean differences distinguish samples.
 
 The features depend on the records of all samples together, so they are the same for every way to
 divide these records: statistics of all permutations are products of one matrix. Ranks and robust
@@ -34,7 +34,7 @@ _FREQUENT = 5
 _TAILS = np.array([0.8, 0.9, 0.95, 0.98, 0.99])
 # Records of each block that features of several columns are computed of.
 DEPTH = 20
-_RIDGE = 0.05
+RIDGE = 0.05
 # Values whose features are computed together.
 _AT_ONCE = 1 << 14
 TINY = 1e-9
@@ -55,6 +55,11 @@ class Family:
     """Column of each feature (F,), where it has one; those beyond the columns are of several."""
     names: Index | None = None
     """Pair of columns (F, 2), or class (F,), that a feature is of."""
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviation of each feature (F,); none where only sums of them are scored."""
+        return np.zeros(0) if self.kind == "sum" else self.values.std(axis=0, ddof=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +100,7 @@ def build_families(
     """
     rng = np.random.default_rng([seed, 1])
     blocks = Blocks(weights, size)
-    families, scores = _of_columns(table, blocks, of_cells)
+    families, scores = build_families_of_columns(table, blocks, of_cells)
     if gaps:
         # A family of their own: other columns are many, and their features more.
         width = int(table.shape[1])
@@ -111,7 +116,9 @@ def build_families(
     return families
 
 
-def _of_columns(table: Array, blocks: Blocks, of_cells: bool) -> tuple[dict[str, Family], Array]:
+def build_families_of_columns(
+    table: Array, blocks: Blocks, of_cells: bool = False
+) -> tuple[dict[str, Family], Array]:
     """Compute features of single columns, and the normal scores of the records (n, d)."""
     n, d = table.shape
     means: list[Array] = []
@@ -129,7 +136,7 @@ def _of_columns(table: Array, blocks: Blocks, of_cells: bool) -> tuple[dict[str,
         del features
     if d > 1:
         # How far out a record is, as three more columns: what is odd in no single column.
-        white = _whiten(scores)
+        white = whiten(scores)
         several = [np.sqrt(squares), farthest, np.sqrt(np.einsum("nk,nk->n", white, white))]
         del white
         means += _means_of_columns(column_features(np.array(several), of_cells=True), blocks)
@@ -139,7 +146,7 @@ def _of_columns(table: Array, blocks: Blocks, of_cells: bool) -> tuple[dict[str,
     tails = np.hstack([values[:, _LINEAR + _DEGREES :] for values in means])
     return {
         "mean": Family("largest", location, np.repeat(columns, _LINEAR)),
-        "means": Family("sum", _whiten(_standardise(location[:, : d * _LINEAR : _LINEAR]))),
+        "means": Family("sum", whiten(_standardise(location[:, : d * _LINEAR : _LINEAR]))),
         "shape": Family("by column", shape, np.repeat(columns, _DEGREES)),
         "tails": Family("largest", tails, np.repeat(columns, 2 * len(_TAILS))),
     }, scores
@@ -157,12 +164,13 @@ def column_features(column: Array, *, of_cells: bool = False) -> Array:
     # Mid-ranks: ties, constants, heavy tails and units have no influence.
     ranks, repeats = _mid_ranks(column)
     features = np.empty((*column.shape, _LINEAR + _DEGREES + 2 * len(_TAILS)))
-    features[..., 0] = _unit(ndtri(ranks))
-    # Ranks do not see how far out the farthest records are.
-    features[..., 1] = _unit(robust(column))
-    # Nor that one sample is rounded or has codes, and the other has not.
-    is_frequent = repeats >= max(_FREQUENT, 0.01 * column.shape[-1])
-    features[..., 2] = 0.0 if of_cells else _unit(is_frequent.astype(np.float64))
+    # Ranks do not see how far out the farthest records are, nor that one sample is rounded or has
+    # codes, and the other has not.
+    is_frequent = repeats >= (np.inf if of_cells else max(_FREQUENT, 0.01 * column.shape[-1]))
+    linear = _unit(
+        np.stack([ndtri(ranks), robust(column), is_frequent.astype(np.float64)], axis=-2)
+    )
+    features[..., :_LINEAR] = linear.swapaxes(-1, -2)
     features[..., _LINEAR : _LINEAR + _DEGREES] = _legendre(2.0 * ranks - 1.0)
     features[..., -2 * len(_TAILS) : -len(_TAILS)] = ranks[..., None] > _TAILS
     features[..., -len(_TAILS) :] = ranks[..., None] < 1.0 - _TAILS
@@ -181,7 +189,9 @@ def _of_pairs(z: Array, blocks: Blocks, rng: np.random.Generator) -> Family:
 def _draw_waves(z: Array, rng: np.random.Generator) -> Array:
     """Compute random Fourier features of a Gaussian kernel (Rahimi and Recht, 2007)."""
     chosen = rng.choice(len(z), min(len(z), 400), replace=False)
-    squares = ((z[chosen, None] - z[None, chosen[:100]]) ** 2).sum(axis=-1)
+    squares = np.zeros((len(chosen), min(len(chosen), 100)))
+    for column in z[chosen].T:
+        squares += (column[:, None] - column[: squares.shape[1]]) ** 2
     width = float(np.sqrt(np.median(squares[squares > 0]))) if (squares > 0).any() else 1.0
     phases = z @ (rng.standard_normal((z.shape[1], _WAVES)) / (width * _WIDTH))
     return np.column_stack([np.cos(phases), np.sin(phases)])
@@ -265,10 +275,16 @@ def _standardise(values: Array) -> Array:
     return np.where(spread > TINY, values / np.maximum(spread, TINY), 0.0)
 
 
-def _whiten(values: Array) -> Array:
+def whiten(values: Array) -> Array:
     """Scale principal directions to variance 1, but for a ridge (Hotelling's statistic)."""
-    variances, directions = np.linalg.eigh(values.T @ values / len(values))
-    return values @ (directions / np.sqrt(np.maximum(variances, 0.0) + _RIDGE))
+    n, d = values.shape
+    if n < d:
+        # Only n directions have any variance; those of the rows are the smaller problem.
+        variances, scores = np.linalg.eigh(values @ values.T / n)
+        variances = np.maximum(variances, 0.0)
+        return scores * np.sqrt(n * variances / (variances + RIDGE))
+    variances, directions = np.linalg.eigh(values.T @ values / n)
+    return values @ (directions / np.sqrt(np.maximum(variances, 0.0) + RIDGE))
 
 
 def sidak_count(like: Array) -> Array:

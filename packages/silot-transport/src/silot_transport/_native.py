@@ -20,13 +20,13 @@ def _load() -> tuple[ModuleType | None, str]:
     try:
         module = import_module("._kernels", __package__)
     except ModuleNotFoundError:
-        return None, "no kernels were compiled; install again where there is a C++ compiler"
+        return None, "no kernels were compiled; install again on a machine with a C++ compiler"
     except ImportError as error:
         return None, f"the kernels do not load: {error}"
     if not choice:
         return module, ""
     if choice not in module.sets():
-        return None, f"SILOT_KERNELS is {choice!r}, which this processor has not"
+        return None, f"SILOT_KERNELS is {choice!r}, which this processor does not have"
     module.use(choice)
     return module, ""
 

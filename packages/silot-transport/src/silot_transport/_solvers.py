@@ -238,21 +238,23 @@ def solve_compiled(
 
 def _assign(kernels: ModuleType, cost: Array, d: int, start: Array | None) -> Solution:
     n = len(cost)
-    f, g, column = np.empty(n), np.empty(n), np.empty(n, dtype=np.int32)
+    highest = cost.min(axis=0)
+    f, g, column = np.empty(n), highest.copy(), np.empty(n, dtype=np.int32)
     if start is not None:
         g[:] = start
     elif n >= _MANY or 0 < d <= n / _FLAT:
         ones = np.ones(n, dtype=np.int64)
         kernels.near_potentials(cost, ones, ones, f, g)
-    else:
-        cost.min(axis=0, out=g)
-    if n < _LISTED:
+    if n <= _UNIQUE:
+        # Half the bytes gain nothing here, and potentials are settled below.
+        kernels.assign(cost, f, g, column)
+    elif n < _LISTED:
         kernels.assign_mixed(cost, f, g, column)
     elif kernels.assign_listed(cost, _CELLS, f, g, column) is None:
         # Augmenting paths are longer than pivots are many.
         return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
     if n <= _UNIQUE:
-        least, highest = np.empty(n), cost.min(axis=0)
+        least = f.copy()
         if kernels.settle(cost, least, highest, column):
             f, g = least, highest
     return Solution(np.arange(n), column.astype(np.intp), np.full(n, 1.0 / n), f, g, "assignment")

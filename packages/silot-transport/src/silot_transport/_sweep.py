@@ -211,10 +211,10 @@ def wanted(problem: Sweepable, g: Array) -> Array:
 def iterate(
     problem: Sweepable, epsilon: float, tolerance: float, most: int, *, symmetric: bool
 ) -> Iterate:
-    """Solve to a marginal error, in at most so many passes over the matrix.
+    """Solve to a marginal error, in at most this many passes over the matrix.
 
     Sweeps go from a large regularisation down to ``epsilon``. Where those are many, they begin
-    anew at ``epsilon`` from the potentials of exact transport, which are near; and Newton's steps
+    again at ``epsilon`` from the potentials of exact transport, which are near; and Newton's steps
     end what sweeps would take long for.
     """
     return _Iteration(problem, epsilon, tolerance, most, symmetric).run()

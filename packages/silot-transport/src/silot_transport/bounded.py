@@ -124,7 +124,7 @@ def bounded_plan(
     Raises
     ------
     InputError, MismatchError
-        As ``exact_plan``; a gap that is no part, or a time limit that is not positive
+        As ``exact_plan``; a gap that is not a part, or a time limit that is not positive
         (``"option-gap"``).
     ExtraError
         The compiled kernels are not there (``"kernels-missing"``).
@@ -153,26 +153,22 @@ def bounded_plan(
             code="option-gap",
         )
     effort = Effort(gap, time.monotonic() + limit)
+    exponent = tiny_exponent(x, y)
+    if exponent:
+        x, y, error = np.ldexp(x, -exponent), np.ldexp(y, -exponent), math.ldexp(error, -exponent)
     if x.shape[1] == 1 or _is_small(x, y) or _is_lopsided(x, y) or coincide(x, y, a, b) is not None:
         plan = exact_plan(x, y, a, b, p=order)
-        return widened_plan(plan, x, y, error) if error else plan
-    if _native.kernels is None:
+    elif _native.kernels is None:
         raise ExtraError(
             f"transport of {len(x)} x {len(y)} points without their matrix of costs needs the "
-            f"compiled kernels: {_native.missing}. Or take fewer records, or exact_plan where the "
+            f"compiled kernels: {_native.missing}. Or use fewer records, or exact_plan where the "
             "matrix fits into memory.",
             code="kernels-missing",
         )
-    exponent = tiny_exponent(x, y)
-    if exponent:
-        plan = bounded_plan(
-            np.ldexp(x, -exponent), np.ldexp(y, -exponent), a, b,
-            p=order, gap=gap, time_limit=time_limit,
-        )  # fmt: skip
-        plan = scaled_plan(plan, exponent * order)
-        return widened_plan(plan, x, y, error) if error else plan
-    plan = _solve_masses(x, y, a, b, order, effort)
-    return widened_plan(plan, x, y, error) if error else plan
+    else:
+        plan = _solve_masses(x, y, a, b, order, effort)
+    plan = widened_plan(plan, x, y, error) if error else plan
+    return scaled_plan(plan, exponent) if exponent else plan
 
 
 def _solve_masses(x: Array, y: Array, a: Array, b: Array, order: int, effort: Effort) -> ExactPlan:
@@ -346,17 +342,18 @@ class Effort:
             return "optimal"
         if part <= self.gap:
             return (
-                f"within {part:.2g} of the optimal cost, and {self.gap:g} was asked for; gap=0 "
-                "asks for all"
+                f"within {part:.2g} of the optimal cost, but {self.gap:g} was requested; gap=0 "
+                "requests the exact optimum"
             )
         if self.is_over:
             return (
-                f"within {part:.2g} of the optimal cost when time_limit was over; more time, or "
-                "fewer records, bring it nearer"
+                f"within {part:.2g} of the optimal cost when the time limit passed; more time or "
+                "fewer records bring it closer"
             )
         return (
-            f"within {part:.2g} of the optimal cost, and not {self.gap:g}: too many costs are "
-            "nearly alike. Merge points that coincide, remove far outliers, or take fewer records."
+            f"within {part:.2g} of the optimal cost, but not within {self.gap:g}: too many costs "
+            "are "
+            "nearly alike. Merge points that coincide, remove far outliers, or use fewer records."
         )
 
 
@@ -619,7 +616,7 @@ class Run:
         self._by_tree = self._pays_tree()
 
     def _pays_tree(self) -> bool:
-        """Whether a tree of columns finds the lists of some rows faster than tiles do."""
+        """Return whether a tree of columns finds the lists of some rows faster than tiles do."""
         n, (m, d) = len(self.a), self._clouds.y.shape
         probes = np.linspace(0, n - 1, min(n, _PROBES)).astype(np.int32)
         rows = np.unique(probes)
@@ -627,7 +624,7 @@ class Run:
         return looked * (_OF_TREE + d * _OF_COLUMN) < _OF_TILE * self._tiles.part
 
     def scan(self, *, improve: bool = False) -> None:
-        """List the columns of every row anew, at the potentials of the moment.
+        """List the columns of every row again, at the potentials of the moment.
 
         To ``improve`` is to pivot on every part of the lists before the next one is made.
         """
@@ -752,7 +749,7 @@ def find_start(
 
 
 def _halve(points: Array, boxes: int) -> Index:
-    """Halve points along one column after the other until there are so many boxes; their boxes."""
+    """Halve points along one column after the other until there are this many boxes."""
     box = np.zeros(len(points), np.intp)
     columns = np.argsort(-points.std(axis=0), kind="stable")
     for level in range(math.ceil(math.log2(max(boxes, 2)))):

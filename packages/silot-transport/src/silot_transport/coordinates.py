@@ -100,7 +100,7 @@ def bounded_coordinates(points: npt.ArrayLike, frame: Frame) -> Array:
     Raises
     ------
     InputError, MismatchError
-        Points that are no numbers, or of another dimension than the frame.
+        Points that are not numbers, or of another dimension than the frame.
 
     Examples
     --------

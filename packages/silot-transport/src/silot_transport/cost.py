@@ -23,6 +23,9 @@ _CLOSE = 1e-5
 _BLOCK, _FEWEST_ROWS = 1 << 18, 512
 # Up to so many products differences are as fast as a product of matrices, and more accurate.
 _SMALL = 1 << 16
+# Up to so many products OpenBLAS, the BLAS of numpy's wheels, uses one thread by itself (its
+# GEMM_MULTITHREAD_THRESHOLD); to say so takes longer than the products.
+_ONE_THREAD = 1 << 18
 # Decimal exponent up to which powers of distances keep room for sums.
 _MOST_DIGITS = 280.0
 
@@ -98,8 +101,8 @@ def build_cost(x: Array, y: Array, p: float) -> Cost:
     rows[:, d], rows[:, d + 1] = x_squared, 1.0
     columns[:, d], columns[:, d + 1] = 1.0, y_squared
     matrix = np.empty((n, m))
-    # Below this many operations a second BLAS thread gains nothing.
-    is_small = 2.0 * n * m * d < 1e9
+    # Below this many products a second BLAS thread gains nothing, and the smallest ones get none.
+    is_small = _ONE_THREAD < n * m * (d + 2) < 5e8
     with one_blas_thread() if is_small else nullcontext():
         return _fill(matrix, rows, columns.T, x, y, p, scale)
 

@@ -109,7 +109,7 @@ def canonical_order(points: Array, weights: Array, codes: Codes | None = None) -
     """Sort records into an order that does not depend on the one they come in.
 
     Which of several optimal plans a solver returns depends on the order of its points; in this
-    order the parts of a cost depend on the records alone, however they are stored.
+    order the parts of a cost depend only on the records, however they are stored.
 
     Examples
     --------

@@ -143,7 +143,7 @@ def sinkhorn(
     order = as_power(p)
     if reg is not None and epsilon is not None:
         raise InputError(
-            "epsilon and reg are one regularisation. Give epsilon alone.", code="option-epsilon"
+            "epsilon and reg are the same regularisation. Give only epsilon.", code="option-epsilon"
         )
     epsilon = reg if epsilon is None else epsilon
     x, y, a, b = as_clouds(x, y, a, b)
@@ -283,7 +283,7 @@ def entropic_plan(
     if is_lost or tolerance <= 0:
         raise InputError(
             f"epsilon is {epsilon!r}, tolerance {tolerance!r} and marginal_penalty {penalty!r}; "
-            "positive ones and an epsilon that is not lost beside the costs are needed.",
+            "give positive ones, and an epsilon that is not negligible beside the costs.",
             code="option-epsilon",
         )
     exponent = math.frexp(largest)[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +70,8 @@ class ExactPlan:
         ``"optimal"``, or words that say how far the solver got and what to do.
     solver
         Which of the exact solvers ran.
+    distances
+        The distance and its bounds, where powers of them lose digits in float64.
     """
 
     rows: Index = field(repr=False)
@@ -81,6 +84,7 @@ class ExactPlan:
     p: float
     status: str
     solver: str
+    distances: tuple[float, float, float] | None = field(default=None, repr=False)
 
     @property
     def plan(self) -> sparse.csr_array:
@@ -96,17 +100,17 @@ class ExactPlan:
     @property
     def distance(self) -> float:
         """``cost ** (1 / p)``, the Wasserstein distance."""
-        return self.cost ** (1.0 / self.p)
+        return self.distances[0] if self.distances else self.cost ** (1.0 / self.p)
 
     @property
     def lower(self) -> float:
         """Certified lower bound of the distance."""
-        return self.lower_cost ** (1.0 / self.p)
+        return self.distances[1] if self.distances else self.lower_cost ** (1.0 / self.p)
 
     @property
     def upper(self) -> float:
         """Certified upper bound of the distance: the cost of a coupling, rounding included."""
-        return self.upper_cost ** (1.0 / self.p)
+        return self.distances[2] if self.distances else self.upper_cost ** (1.0 / self.p)
 
 
 def exact_plan(
@@ -161,11 +165,10 @@ def exact_plan(
     order = as_power(p)
     x, y, a, b, error = as_exact_clouds(x, y, a, b)
     g = None if start is None else as_potentials(start, len(y), "start")
-    points = x, y
     # Of other orders powers are checked where they are computed.
     exponent = tiny_exponent(x, y) if order in (1, 2) else 0
     if exponent:
-        x, y = np.ldexp(x, -exponent), np.ldexp(y, -exponent)
+        x, y, error = np.ldexp(x, -exponent), np.ldexp(y, -exponent), math.ldexp(error, -exponent)
         # A start so far from all costs is none.
         with np.errstate(over="ignore"):
             g = None if g is None else np.ldexp(g, -exponent * order)
@@ -179,8 +182,8 @@ def exact_plan(
         plan = _extend_to_idle(
             plan, rows, cols, (len(x), len(y)), lambda i, j: build_cost(x[i], y[j], order).matrix
         )
-    plan = scaled_plan(plan, exponent * int(order)) if exponent else plan
-    return widened_plan(plan, *points, error) if error else plan
+    plan = widened_plan(plan, x, y, error) if error else plan
+    return scaled_plan(plan, exponent) if exponent else plan
 
 
 def tiny_exponent(x: Array, y: Array) -> int:
@@ -191,15 +194,27 @@ def tiny_exponent(x: Array, y: Array) -> int:
 
 
 def scaled_plan(plan: ExactPlan, exponent: int) -> ExactPlan:
-    """Return the plan with costs times a power of two; bounds are rounded outwards."""
-    lower, upper = (math.ldexp(k, exponent) for k in (plan.lower_cost, plan.upper_cost))
-    if math.ldexp(lower, -exponent) > plan.lower_cost:
+    """Return the plan with distances times a power of two; bounds are rounded outwards.
+
+    Squares of these distances may underflow, so that they are kept beside the costs.
+    """
+    power = exponent * int(plan.p)
+    cost, lower, upper = _scale_bounds((plan.cost, plan.lower_cost, plan.upper_cost), power)
+    distances = _scale_bounds((plan.distance, plan.lower, plan.upper), exponent)
+    f, g = (np.ldexp(k, power) for k in plan.potentials)
+    return replace(
+        plan, potentials=(f, g), cost=cost, lower_cost=lower, upper_cost=upper, distances=distances
+    )
+
+
+def _scale_bounds(values: tuple[float, float, float], exponent: int) -> tuple[float, float, float]:
+    """Multiply a value and its bounds by a power of two."""
+    value, lower, upper = (math.ldexp(k, exponent) for k in values)
+    if math.ldexp(lower, -exponent) > values[1]:
         lower = math.nextafter(lower, -math.inf)
-    if math.ldexp(upper, -exponent) < plan.upper_cost:
+    if math.ldexp(upper, -exponent) < values[2]:
         upper = math.nextafter(upper, math.inf)
-    f, g = (np.ldexp(k, exponent) for k in plan.potentials)
-    cost = min(max(math.ldexp(plan.cost, exponent), lower), upper)
-    return replace(plan, potentials=(f, g), cost=cost, lower_cost=lower, upper_cost=upper)
+    return min(max(value, lower), upper), lower, upper
 
 
 def widened_plan(plan: ExactPlan, x: Array, y: Array, error: float) -> ExactPlan:
@@ -247,13 +262,24 @@ def plan_from_cost(
         part = np.ascontiguousarray(matrix[np.ix_(rows, cols)])
     lowest = min(float(part.min()), 0.0)
     a, b = a[rows], b[cols]
-    solution = solve_costs(part - lowest if lowest else part, a, b)
-    if lowest:
-        solution = replace(solution, f=solution.f + lowest)
-    result = _certify(solution, part[solution.rows, solution.cols], a, b, p=1, rounding=0.0)
+    groups = _group_rows(part), _group_rows(part.T)
+    if _FEW * groups[0].count * groups[1].count <= part.size:
+        small = np.ascontiguousarray(part[np.ix_(groups[0].first, groups[1].first)])
+        few = _solve_matrix(small, groups[0].masses(a), groups[1].masses(b), lowest)
+        result = plan_of_points(few, *groups, a, b)
+    else:
+        result = _solve_matrix(part, a, b, lowest)
     if part is matrix:
         return result
     return _extend_to_idle(result, rows, cols, matrix.shape, lambda i, j: matrix[np.ix_(i, j)])
+
+
+def _solve_matrix(cost: Array, a: Array, b: Array, lowest: float) -> ExactPlan:
+    """Solve for a matrix of costs, none of them below ``lowest``, which is not above zero."""
+    solution = solve_costs(cost - lowest if lowest else cost, a, b)
+    if lowest:
+        solution = replace(solution, f=solution.f + lowest)
+    return _certify(solution, cost[solution.rows, solution.cols], a, b, p=1, rounding=0.0)
 
 
 def partial_plan(
@@ -391,6 +417,20 @@ def group_points(x: Array) -> Groups:
     return Groups(of, order[is_new])
 
 
+def _group_rows(cost: Array) -> Groups:
+    """Group rows that are equal, whose points no cost can distinguish."""
+    every = np.arange(len(cost))
+    ordered = np.sort(cost[:, 0])
+    if cost.size <= _SMALL or not (ordered[1:] == ordered[:-1]).any():
+        return Groups(every, every)
+    # Rows of one sum may differ, and rounding may part equal ones: what is merged is looked at.
+    factors = cast("Array", np.random.default_rng(0).standard_normal(cost.shape[1]))
+    sums = cost @ factors
+    _, first, of = np.unique(sums, return_index=True, return_inverse=True)
+    is_one = len(first) < len(cost) and bool((cost == cost[first[of]]).all())
+    return Groups(of.ravel(), first) if is_one else Groups(every, every)
+
+
 def _solve_groups(
     x: Array, y: Array, a: Array, b: Array, p: float, rows: Groups, cols: Groups
 ) -> ExactPlan:
@@ -523,7 +563,8 @@ def _solve_clouds(
 ) -> tuple[Solution, float]:
     if x.shape[1] == 1:
         span = max(float(np.ptp(x)), float(np.ptp(y)), float(np.abs(x.mean() - y.mean())))
-        to_power(np.array([span]), p)
+        if p not in (1, 2):
+            to_power(np.array([span]), p)
         # Potentials are running sums of n + m differences of costs.
         rounding = (len(x) + len(y)) * max(p, 2) * _EPSILON * 2.0 * span**p
         return solve_line(x[:, 0], y[:, 0], a, b, p), rounding
@@ -545,10 +586,11 @@ def _certify(
     rows, cols, mass = solution.rows, solution.cols, solution.mass
     # Sums of masses leave cells of some 1e-17 behind. They are dropped where neither their row
     # nor their column misses them, and stay in the upper bound.
-    total = float(mass @ moved)
+    total = cost = float(mass @ moved)
     if not float(mass.min()) > _NEGLIGIBLE:
         is_real = (mass > _NEGLIGIBLE) | (mass > 1e-6 * a[rows]) | (mass > 1e-6 * b[cols])
         rows, cols, mass, moved = rows[is_real], cols[is_real], mass[is_real], moved[is_real]
+        cost = float(mass @ moved)
     residual = float(
         np.abs(np.bincount(rows, mass, len(a)) - a).sum()
         + np.abs(np.bincount(cols, mass, len(b)) - b).sum()
@@ -559,9 +601,9 @@ def _certify(
             f"{residual:.1e}. Rescale the features or merge points of tiny weight.",
             code="solver-marginals",
         )
-    cost, least = float(mass @ moved), float(moved.min())
+    least, of_rows, of_cols = float(moved.min()), float(a @ solution.f), float(b @ solution.g)
     if dual is None:
-        dual = float(a @ solution.f + b @ solution.g)
+        dual = of_rows + of_cols
     # No cost is negative, so zero bounds every optimum from below.
     gap = cost - (dual if least < 0.0 else max(dual, 0.0))
     scale = max(abs(cost), float(moved.max()) * float(mass.max()))
@@ -569,15 +611,16 @@ def _certify(
         status = "optimal"
     elif solution.finished and gap <= _GAP_ALLOWED * scale + 2.0 * rounding:
         status = (
-            f"optimal up to rounding: costs this far apart are known to {rounding:.1e} only, and "
-            f"so is the optimum {cost:.6g}. Remove far outliers for more digits."
+            f"optimal up to rounding: costs of such different sizes have a rounding error "
+            f"of {rounding:.1e}, and so has the optimum {cost:.6g}. Remove far outliers for more "
+            "digits."
         )
     else:
         status = (
             f"not proven optimal: the cost {cost:.6g} exceeds the dual bound by {gap:.1e}. "
             "Remove outliers, rescale the features or merge points of tiny weight."
         )
-    shift = 0.5 * (float(b @ solution.g) - float(a @ solution.f))
+    shift = 0.5 * (of_cols - of_rows)
     lower = (
         dual
         - rounding
@@ -590,7 +633,8 @@ def _certify(
         potentials=(solution.f + shift, solution.g - shift),
         cost=cost,
         lower_cost=min(lower if least < 0.0 else max(lower, 0.0), cost),
-        upper_cost=max(total, cost) + _SUM_ROUNDING * float(mass @ np.abs(moved)),
+        upper_cost=max(total, cost)
+        + _SUM_ROUNDING * (cost if least >= 0.0 else float(mass @ np.abs(moved))),
         p=p,
         status=status,
         solver=solution.solver,

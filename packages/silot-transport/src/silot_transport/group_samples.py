@@ -21,7 +21,9 @@ from .two_sample import (
     TwoSampleResult,
     Verdict,
     column_names,
+    draw_by_data,
     finite_only,
+    join_copies,
     two_sample,
     untestable,
 )
@@ -32,7 +34,7 @@ _BLOCKS, _SCALED = 60, 20
 
 @dataclass(frozen=True)
 class Split:
-    """Two groups that were told apart, and what differs between them."""
+    """Two groups that a test distinguishes, and what differs between them."""
 
     first: tuple[int, ...]
     second: tuple[int, ...]
@@ -61,7 +63,7 @@ class GroupsResult:
     level
         How often samples of one distribution are more than one group.
     splits
-        The groups that were told apart, the coarsest first.
+        The groups that a test distinguishes, the coarsest first.
     detectable
         Shift of one column of one sample, in standard deviations, that would have been detected
         in 80 % of cases.
@@ -103,6 +105,11 @@ class _Source(Protocol):
         """Why they cannot be tested; empty where they can."""
         ...
 
+    @property
+    def values(self) -> Sequence[Array]:
+        """Numbers that other data do not have."""
+        ...
+
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
         """Return mean features of some of them, as observed and under the null hypothesis."""
         ...
@@ -137,6 +144,10 @@ class _Records:
     @property
     def untestable(self) -> str:
         return untestable(self.samples)
+
+    @property
+    def values(self) -> Sequence[Array]:
+        return [sample.keys for sample in self.samples]
 
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
         pooled = Pooled.of([self.samples[k] for k in members], rng, _BLOCKS)
@@ -194,6 +205,10 @@ class _Histograms:
     def untestable(self) -> str:
         return self.releases.untestable
 
+    @property
+    def values(self) -> Sequence[Array]:
+        return [self.releases.counts]
+
     def means(self, members: Sequence[int], draws: int, rng: Generator) -> _Means:
         chosen = self.releases.take(members)
         shares = chosen.pooled()
@@ -232,7 +247,7 @@ def group_samples(
     permutations: int = 199,
     seed: int = 0,
 ) -> GroupsResult:
-    """Group samples that tests do not tell apart.
+    """Group samples that tests do not distinguish.
 
     A tree of merges, the least different first, proposes groups. From its root downwards a
     permutation test of "all samples below are of one distribution" decides, at the level times
@@ -256,7 +271,7 @@ def group_samples(
     Notes
     -----
     Meinshausen, *Hierarchical testing of variable importance* (2008), for the levels; features and
-    scores are those of ``two_sample``, computed anew below every node.
+    scores are those of ``two_sample``, computed again below every node.
 
     Examples
     --------
@@ -279,7 +294,9 @@ def group_samples(
         same_dimension(a.points, b.points)
     names = column_names(columns, every[0].points.shape[1])
     sizes = tuple(len(sample.points) for sample in every)
-    source = _Records(every, names, integer(seed, "seed", "option-seed", least=0, most=2**63))
+    source = _Records(
+        join_copies(every), names, integer(seed, "seed", "option-seed", least=0, most=2**63)
+    )
     return _group(source, sizes, level, permutations, seed)
 
 
@@ -293,7 +310,7 @@ def group_histograms(
     permutations: int = 199,
     seed: int = 0,
 ) -> GroupsResult:
-    """Group releases, noisy counts of the same public cells, that tests do not tell apart.
+    """Group releases, noisy counts of the same public cells, that tests do not distinguish.
 
     As ``group_samples``, with draws as in ``two_histograms``.
 
@@ -332,7 +349,7 @@ def group_histograms(
 def _check_count(count: int) -> int:
     if count < 2:
         raise InputError(
-            f"{count} sample(s) are given; groups are of two or more.", code="holder-names"
+            f"{count} sample(s) are given; groups need two or more.", code="holder-names"
         )
     return count
 
@@ -345,7 +362,7 @@ def _group(
     count, why = len(source), source.untestable
     if why:
         return GroupsResult("cannot be tested", why, (0,) * count, 1.0, level, (), np.inf, sizes)
-    rng = np.random.default_rng([seed, 2])
+    rng = draw_by_data(source.values, seed, 2)
     groups, splits, first_p = np.zeros(count, dtype=np.int64), list[Split](), None
     waiting = [list(range(count))]
     while waiting:

@@ -59,7 +59,7 @@ def forecast(n: int, m: int, d: int = 1) -> Forecast:
     Raises
     ------
     InputError
-        Numbers that are no counts (``"option-size"``).
+        Numbers that are not counts (``"option-size"``).
 
     Examples
     --------
@@ -92,7 +92,7 @@ def require(n: int, m: int, d: int) -> None:
         need = forecast(n, m, d)
         raise MemoryShortError(
             f"costs of {n} x {m} points need {_format_size(need.peak_bytes)}, and "
-            f"{_format_size(need.available_bytes)} are free. Take fewer records, "
+            f"{_format_size(need.available_bytes)} are free. Use fewer records, "
             "silot_transport.bounded_plan (which needs no such matrix) or a larger machine; "
             "silot_transport.forecast says how much a problem needs.",
             code="memory-short",

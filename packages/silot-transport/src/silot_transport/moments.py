@@ -209,7 +209,7 @@ def mean_gap(x: Array, y: Array, a: Array, b: Array) -> float:
 
 
 def gelbrich_of_moments(x: Moments, y: Moments) -> float:
-    """Compute the bound of ``gelbrich_bound`` from moments alone."""
+    """Compute the bound of ``gelbrich_bound`` only from moments."""
     distance = gaussian_distance(x, y)
     scale = float(np.trace(x.covariance) + np.trace(y.covariance)) + distance**2
     # The root of a covariance is off by the root of its rounding, some 1e-8.

@@ -20,6 +20,8 @@ Keys = npt.NDArray[np.uint64]
 FEWEST = 10
 """Records (Kish's effective number) below which no sampling error is estimated."""
 
+# Counts of as many distinct records have a common divisor by chance once in a thousand tables.
+FEWEST_DISTINCT = 10
 # Records that are split in halves, at most, because the gap hardly changes with more.
 _MOST = 500
 # Random splits: the estimate of one of them varies with the split as much as with the records.
@@ -183,12 +185,13 @@ def _bound_farthest(parts: Array) -> tuple[float, float]:
 def distinct_records(points: Array, weights: Array, codes: Codes) -> Index:
     """Return records without their copies, where all are repeated equally often.
 
-    Repeating all data ``k`` times adds no information.
+    Repeating all data ``k`` times adds no information. Of a few distinct records, such as those of
+    a yes/no column, the counts have a common divisor by chance: then all are kept.
     """
     keys = record_keys(points, weights, codes, apart=False)
     _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
     times = int(np.gcd.reduce(counts))
-    if times == 1:
+    if times == 1 or len(counts) < FEWEST_DISTINCT:
         return np.arange(len(points))
     order = np.lexsort((weights, places))
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -197,7 +200,7 @@ def distinct_records(points: Array, weights: Array, codes: Codes) -> Index:
 
 
 def lots(points: Array, weights: Array, codes: Codes) -> Index:
-    """Sort the records into a random order that depends on their own values alone.
+    """Sort the records into a random order that depends only on their own values.
 
     Neither the order in which records come nor the other records change the lot of one.
     """

@@ -13,7 +13,16 @@ from numpy.random import Generator
 from ._check import Array, as_points, integer, interval
 from ._features import Family, build_families
 from .errors import InputError
-from .two_sample import FEWEST, Change, Decision, TwoSampleResult, column_names
+from .two_sample import (
+    FEWEST,
+    Change,
+    Decision,
+    Gap,
+    TwoSampleResult,
+    choose_columns,
+    column_names,
+    draw_by_data,
+)
 
 # Records that stand for the pooled distribution where features of it are computed.
 _RECORDS = 4000
@@ -36,7 +45,7 @@ class Releases:
         table = as_points([np.asarray(row, dtype=np.float64).ravel() for row in counts], "counts")
         if table.shape[1] != len(points):
             raise InputError(
-                f"there are {table.shape[1]} counts for {len(points)} cells. Give one each.",
+                f"there are {table.shape[1]} counts for {len(points)} cells. Give one per cell.",
                 code="measure-shape",
             )
         deviations = np.asarray(noise, dtype=np.float64)
@@ -117,7 +126,7 @@ def two_histograms(
 ) -> TwoSampleResult:
     """Test whether noisy counts of the same cells are of samples of one distribution.
 
-    No record can be divided anew. Counts are drawn from the pooled shares of the cells instead,
+    No record can be divided again. Counts are drawn from the pooled shares of the cells instead,
     noise is added, and differences of mean features are compared as in ``two_sample``: a
     parametric bootstrap.
 
@@ -153,17 +162,21 @@ def two_histograms(
     sizes = (releases.sizes[0], releases.sizes[1])
     if releases.untestable:
         return TwoSampleResult.of_untestable(releases.untestable, level, sizes)
-    rng = np.random.default_rng([integer(seed, "seed", "option-seed", least=0, most=2**63), 3])
+    seed = integer(seed, "seed", "option-seed", least=0, most=2**63)
+    rng = draw_by_data([releases.counts], seed, 3)
     shares = releases.pooled()
     drawn = releases.draw(shares, permutations, rng)
     families, records = releases.families(shares, seed)
     difference = drawn[:, 0] - drawn[:, 1]
-    gaps: dict[str, tuple[Family, Array, Array]] = {}
+    gaps: dict[str, Gap] = {}
     for name, family in families.items():
         gap = difference @ family.values
         gaps[name] = (family, gap, gap[1:].std(axis=0, ddof=1))
     decision = Decision.of(gaps, len(names), level)
-    shift = decision.find_detectable(records, sizes, rng) if detectable else np.inf
+    shift = np.inf
+    if detectable:
+        varying = choose_columns(records)
+        shift = decision.bar.find_detectable(gaps, varying, records[:, varying], sizes, rng)
     changes = _describe(releases.cells, drawn)
     return decision.result(names, [], shift, changes, sizes)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +16,11 @@ from numpy.random import Generator
 from ._check import Array, Index, as_points, as_weights, integer, interval, same_dimension
 from ._features import (
     TINY,
+    Blocks,
     Codes,
     Family,
     build_families,
+    build_families_of_columns,
     column_features,
     p_value,
     score_largest,
@@ -25,6 +29,7 @@ from ._features import (
     two_sided,
 )
 from .errors import InputError, MismatchError
+from .resampling import FEWEST_DISTINCT, record_keys
 
 Verdict = Literal["different", "not distinguishable", "cannot be tested"]
 
@@ -39,6 +44,12 @@ _SHIFTED, _DISCRETE, _RECORDS = 3, 10, 1_000
 _TIED = 0.5
 # Divisions of these records: about as many values in all, so that few records are divided oftener.
 _VALUES, _DIVISIONS = 400, (2, 10)
+# Share of records that repeat a value, from which a sample may be rounded.
+_ROUNDED = 0.5
+# Share of pairs of equal records up to which they are equal by nature, and are no copies.
+_BY_NATURE = 0.1
+# How many times as frequent as the next ones a value is that is no rounding.
+_HEAP = 5
 # Columns whose histograms are kept, and their bins.
 _DRAWN, _BINS = 6, 20
 # Shifts that are tried, in standard errors of a difference of means; and the power that is named.
@@ -46,6 +57,29 @@ _SHIFTS = np.array([0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 
 _POWER = 0.8
 
 Change = tuple[float, tuple[float, float], float]
+# A family, its differences of means in every division (B + 1, F), and their standard errors (F,).
+Gap = tuple[Family, Array, Array]
+T = TypeVar("T")
+
+
+class Deferred(Generic[T]):
+    """A field whose value may be a function, which is called when the field is first read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> T:
+        if instance is None or self._name not in vars(instance):
+            # A dataclass then takes it as a field without a default, and an instance without its
+            # fields computes them.
+            raise AttributeError(self._name)
+        value = vars(instance)[self._name]
+        if callable(value):
+            value = vars(instance)[self._name] = value()
+        return cast("T", value)
+
+    def __set__(self, instance: object, value: T | Callable[[], T]) -> None:
+        vars(instance)[self._name] = value
 
 
 @dataclass(frozen=True)
@@ -119,13 +153,19 @@ class TwoSampleResult:
     detectable
         Shift of one column, in its standard deviations, that would have been detected in 80 % of
         cases at these sizes: the median over columns. Infinite where no column varies; of columns
-        with few values, a change of the mean by records that move to the next value.
+        with few values, a change of the mean by records that move to the next value. It is
+        computed, with its own random numbers, when it is first read.
     columns
         A ``ColumnChange`` for every column.
     sizes
         Numbers of records.
     histograms
-        Of the clearest drivers, where their records were at hand.
+        Of the clearest drivers, where their records were at hand. They are counted when they are
+        first read.
+
+    Notes
+    -----
+    Until both are read the result refers to the records. A pickled result does not.
     """
 
     verdict: Verdict
@@ -135,15 +175,43 @@ class TwoSampleResult:
     drivers: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]
     classes: tuple[str, ...]
-    detectable: float
     columns: tuple[ColumnChange, ...]
     sizes: tuple[int, int]
-    histograms: tuple[Histogram, ...] = ()
+    detectable: Deferred[float] = Deferred[float]()  # noqa: RUF009 - a descriptor
+    histograms: Deferred[tuple[Histogram, ...]] = Deferred[tuple[Histogram, ...]]()  # noqa: RUF009
 
     @classmethod
     def of_untestable(cls, why: str, level: float, sizes: tuple[int, int]) -> Self:
         """Build the result of samples that cannot be tested."""
-        return cls("cannot be tested", why, 1.0, level, (), (), (), np.inf, (), sizes)
+        return cls("cannot be tested", why, 1.0, level, (), (), (), (), sizes, np.inf, ())
+
+    @classmethod
+    def later(cls, compute: Callable[[], TwoSampleResult]) -> Self:
+        """Return the result of a function that is called when a field is first read."""
+        result = object.__new__(cls)
+        vars(result)["_compute"] = compute
+        return result
+
+    def _read(self) -> Self:
+        """Return itself, its fields computed."""
+        _ = self.verdict
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Compute the fields of a result that is computed later."""
+        own = vars(self)
+        compute = cast("Callable[[], TwoSampleResult] | None", own.get("_compute"))
+        if compute is not None and not name.startswith("__"):
+            # In this order: another thread finds the function or the fields.
+            own.update(vars(compute()._read()))
+            own.pop("_compute", None)
+        if name not in own:
+            raise AttributeError(name)
+        return getattr(self, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for a copy in another process: records stay here."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def __getitem__(self, name: str) -> ColumnChange:
         """Return the change of a column."""
@@ -154,22 +222,25 @@ class TwoSampleResult:
 
         A unit says how many of the new ones each of the old is, and where the old zero is.
         """
+        if "_compute" in vars(self):
+            return type(self).later(lambda: self._read().named(columns, units))
         before = [item.name for item in self.columns]
         names = {name: name for name in before}
         for old, new in zip(before, columns, strict=False):
             names |= {old: new, _missing_name(old): _missing_name(new)}
         scales = dict.fromkeys(before, (1.0, 0.0)) | dict(zip(before, units, strict=False))
-        return replace(
-            self,
-            drivers=tuple(names[name] for name in self.drivers),
-            pairs=tuple((names[a], names[b]) for a, b in self.pairs),
-            columns=tuple(
+        renamed: dict[str, Any] = {
+            "drivers": tuple(names[name] for name in self.drivers),
+            "pairs": tuple((names[a], names[b]) for a, b in self.pairs),
+            "columns": tuple(
                 item.called(names[item.name], scales[item.name][0]) for item in self.columns
             ),
-            histograms=tuple(
+            "detectable": lambda: self.detectable,
+            "histograms": lambda: tuple(
                 item.called(names[item.name], *scales[item.name]) for item in self.histograms
             ),
-        )
+        }
+        return type(self)(**(vars(self) | renamed))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON: numbers that are not finite are ``None``."""
@@ -210,15 +281,15 @@ class Sample:
         kinds = None if labels is None else np.asarray(labels).ravel()
         if kinds is not None and len(kinds) != len(table):
             raise InputError(
-                f"{name}_labels has {len(kinds)} entries for {len(table)} records. Give one each.",
+                f"{name}_labels has {len(kinds)} entries, not {len(table)}. Give one per record.",
                 code="measure-shape",
             )
         sample = cls(table, masses, kinds)
         return sample if (masses > 0).all() else sample.take(np.flatnonzero(masses > 0))
 
-    @property
+    @cached_property
     def keys(self) -> Array:
-        """A number for each record that depends on its values alone (n,)."""
+        """A number for each record that depends only on its values (n,)."""
         rng = np.random.default_rng(len(self.points[0]))
         sums = np.zeros(len(self.points))
         for column, factor in zip(
@@ -260,6 +331,7 @@ class Pooled:
         for sample in samples:
             order = np.argsort(sample.keys)[rng.permutation(len(sample.points))[: _RATIO * least]]
             cut.append(sample.take(order[: len(order) // size * size]))
+        cut = _spread_over_cells(cut, rng)
         columns = pooled_columns(cut, incomplete)
         table = np.empty((sum(len(side.points) for side in cut), _width(cut) + len(incomplete)))
         for k, column in enumerate(columns):
@@ -274,21 +346,153 @@ class Pooled:
         """Mean weight of each block."""
         return self.weights.reshape(-1, self.size).mean(axis=1)
 
+    @property
+    def blocks(self) -> Blocks:
+        """How records are averaged."""
+        return Blocks(self.weights, self.size)
+
     def families(self, seed: int) -> dict[str, Family]:
         """Compute the features of all records."""
         return build_families(self.table, self.weights, self.codes, self.size, seed, self.gaps)
 
 
+def draw_by_data(values: Sequence[Array], *seeds: int) -> Generator:
+    """Return random numbers that depend on values, in whatever order and on whatever side they are.
+
+    Records are sorted before they are divided, so that their order does not matter. The same
+    divisions for all data would then be the same sets of ranks, and B of them do not make a test of
+    level 5 %: one that depends on the seed. Divisions of other data are others.
+    """
+    joined = np.sort(np.concatenate([part.ravel() for part in values]))
+    # Digits that do not depend on rounding, or on the unit of all values.
+    digits = np.rint(joined * (1e6 / max(float(np.abs(joined).max()), TINY)))
+    return np.random.default_rng([*seeds, crc32((digits + 0.0).tobytes())])
+
+
+def join_copies(samples: Sequence[Sample]) -> list[Sample]:
+    """Join copies of records to one of their weight, in samples where records are copied."""
+    codes, starts = _join_labels(samples)[0], np.cumsum([len(side.points) for side in samples])
+    codes = np.zeros(starts[-1], dtype=np.int64) if codes is None else codes
+    keys = [
+        record_keys(side.points, side.weights, own, apart=False)
+        for side, own in zip(samples, np.split(codes, starts[:-1]), strict=True)
+    ]
+    joined: list[Sample] = []
+    for k, (side, own) in enumerate(zip(samples, keys, strict=True)):
+        _, first, whose, counts = np.unique(
+            own, return_index=True, return_inverse=True, return_counts=True
+        )
+        others = np.concatenate([key for j, key in enumerate(keys) if j != k] or [own[:0]])
+        repeated = float((counts[whose] > 1).mean())
+        is_copied = (
+            repeated > 0
+            and len(counts) >= FEWEST_DISTINCT
+            and np.isin(others, own).mean() < _BY_NATURE * repeated
+            and _has_column_of_copies(side.points, counts)
+        )
+        joined.append(
+            replace(side.take(first), weights=np.bincount(whose.ravel(), side.weights))
+            if is_copied else side
+        )  # fmt: skip
+    return joined
+
+
+def _has_column_of_copies(points: Array, counts: Index) -> bool:
+    """Whether records (n, d) share the numbers of a column with their copies (U,) alone, nearly."""
+    pairs = float((counts * (counts - 1)).sum())
+    if points.shape[1] < 2:
+        # Of one column nobody can say: whole numbers repeat as copies do.
+        return False
+    for column in points.T:
+        repeats = np.unique(column, return_counts=True)[1]
+        if pairs >= (1.0 - _BY_NATURE) * float((repeats * (repeats - 1)).sum()):
+            return True
+    return False
+
+
+def _spread_over_cells(samples: Sequence[Sample], rng: Generator) -> list[Sample]:
+    """Spread values evenly over the cells of their own sample where samples are rounded unlike.
+
+    Whole pounds in one and kilograms with a decimal in the other have no value in common, and the
+    same distribution. Samples of one distribution are left as they are: of a sample in which a
+    share of the records repeat a value, other records have its values as often (Good, 1953).
+    """
+    points = [sample.points for sample in samples]
+    for k in np.flatnonzero(np.max([_repeats(part) for part in points], axis=0) >= _ROUNDED):
+        columns = [part[:, k] for part in points]
+        if _are_rounded_unlike([column[~np.isnan(column)] for column in columns]):
+            heaps = _heaps(columns)
+            spread = [
+                column + rng.uniform(-1.0, 1.0, len(column)) * _half_cells(column, heaps)
+                for column in columns
+            ]
+            points = [
+                np.column_stack([part[:, :k], column, part[:, k + 1 :]])
+                for part, column in zip(points, spread, strict=True)
+            ]
+    return [
+        Sample(part, sample.weights, sample.labels)
+        for part, sample in zip(points, samples, strict=True)
+    ]
+
+
+def _repeats(values: Array) -> Array:
+    """Return the share of records that have the value of another one, column by column (d,)."""
+    ordered = np.sort(values, axis=0)
+    equal = np.diff(ordered, axis=0, prepend=np.nan, append=np.nan) == 0
+    return np.mean(equal[1:] | equal[:-1], axis=0)
+
+
+def _are_rounded_unlike(columns: Sequence[Array]) -> bool:
+    """Whether a sample repeats its values, and another one has far fewer of them than it would."""
+    for column in columns:
+        repeats = float(_repeats(column))
+        if repeats < _ROUNDED:
+            continue
+        for other in columns:
+            noise = 2.0 * math.hypot(len(column) ** -0.5, max(len(other), 1) ** -0.5)
+            if np.isin(other, column).mean() < repeats - noise:
+                return True
+    return False
+
+
+def _heaps(columns: Sequence[Array]) -> Array:
+    """Return values of all samples that are no rounding: zeros of who never smoked, say.
+
+    In a sample they are far more frequent than the next values on both sides.
+    """
+    heaps: list[Array] = []
+    for column in columns:
+        values, counts = np.unique(column, return_counts=True)
+        beside = np.maximum(np.append(counts[1:], 0), np.append(0, counts[:-1]))
+        heaps.append(values[counts >= np.maximum(_HEAP * beside, _HEAP)])
+    shared = np.unique(np.concatenate(heaps))
+    return shared[np.all([np.isin(shared, column) for column in columns], axis=0)]
+
+
+def _half_cells(column: Array, heaps: Array) -> Array:
+    """Return half of the smaller distance to the next other values on both sides (n,)."""
+    values, places = np.unique(column, return_inverse=True)
+    steps = np.diff(values, prepend=np.nan, append=np.nan)
+    halves = np.nan_to_num(np.fmin(steps[1:], steps[:-1]) / 2.0, nan=0.0)
+    halves[np.isin(values, heaps)] = 0.0
+    return halves[places.ravel()]
+
+
 def pooled_columns(samples: Sequence[Sample], incomplete: Sequence[int]) -> Iterator[Array]:
     """Yield the values of each column (n,), then of each incomplete one where they are missing.
 
-    The median stands for missing values.
+    Quantiles of the values that are there, spread evenly, stand for missing ones: one value for all
+    of them would be a difference of shape where one sample has more gaps.
     """
     for k in range(_width(samples)):
         column = np.concatenate([sample.points[:, k] for sample in samples])
         gaps = np.isnan(column)
         if gaps.any():
-            column[gaps] = 0.0 if gaps.all() else np.median(column[~gaps])
+            values = np.sort(column[~gaps]) if not gaps.all() else np.zeros(1)
+            # The golden ratio: any few in a row are spread evenly.
+            places = cast("Array", (np.arange(gaps.sum()) + 0.5) * 0.6180339887498949 % 1.0)
+            column[gaps] = values[(places * len(values)).astype(np.intp)]
         yield column
     for k in incomplete:
         yield 1.0 * np.isnan(np.concatenate([sample.points[:, k] for sample in samples]))
@@ -323,7 +527,7 @@ def column_names(columns: Sequence[str] | None, count: int) -> list[str]:
         return [str(k) for k in range(count)]
     if len(columns) != count:
         raise MismatchError(
-            f"columns has {len(columns)} names for {count} columns. Give one each.",
+            f"columns has {len(columns)} names for {count} columns. Give one per column.",
             code="dimension-mismatch",
         )
     return [str(name) for name in columns]
@@ -345,7 +549,7 @@ def two_sample(
 ) -> TwoSampleResult:
     r"""Test whether two samples come from one distribution.
 
-    Records of both are pooled and divided anew B times. Every statistic is made of differences of
+    Records of both are pooled and divided again B times. Every statistic is made of differences of
     mean features :math:`\phi` that depend on the pooled records alone,
 
     .. math:: \Delta = \frac{\sum_i v_i \phi(x_i)}{\sum_i v_i}
@@ -372,7 +576,8 @@ def two_sample(
     permutations
         B, 19 or more.
     detectable
-        Whether to compute the detectable shift, which takes about as long as the test.
+        Whether the detectable shift is computed when it is read, which takes about as long as the
+        test; it is infinite otherwise.
     seed
         Of the permutations and the random waves.
 
@@ -387,6 +592,13 @@ def two_sample(
     divisions are equally likely. Records of one person on several days are not independent. Many
     records are permuted in blocks, which keeps it exact. p-values of columns hold for all columns
     together (Westfall and Young, *Resampling-Based Multiple Testing*, 1993).
+
+    Copies of a record count as one record of their joint weight. Equal records are copies where, in
+    some column, hardly any others have the same number, and the other sample has none of them;
+    records of codes and whole numbers are equal by nature.
+
+    That samples are rounded unlike (whole pounds in one, kilograms with a decimal in the other) is
+    no difference: values are spread evenly over the cells of their rounding first.
 
     Examples
     --------
@@ -403,49 +615,92 @@ def two_sample(
     level = interval(level, "level", "option-level")
     permutations = integer(permutations, "permutations", "option-permutations", least=19)
     seed = integer(seed, "seed", "option-seed", least=0, most=2**63)
-    first = Sample.of(x, x_weights, x_labels, "x")
-    second = Sample.of(y, y_weights, y_labels, "y")
+    first = Sample.of(_unchanging(x), x_weights, x_labels, "x")
+    second = Sample.of(_unchanging(y), y_weights, y_labels, "y")
     same_dimension(first.points, second.points)
     sizes = (len(first.points), len(second.points))
+    first, second = join_copies([first, second])
+    distinct = (len(first.points), len(second.points))
     names = column_names(columns, first.points.shape[1])
     reason = untestable([first, second])
     if reason:
         return TwoSampleResult.of_untestable(reason, level, sizes)
-    rng = np.random.default_rng([seed, 4])
-    # In one order of the two and of their records, whatever order they came in.
-    ordered = sorted([first, second], key=lambda side: (len(side.points), float(side.keys.sum())))
-    pooled = Pooled.of(ordered, rng)
-    families, counts, masses = pooled.families(seed), pooled.counts, pooled.masses
-    divisions = np.zeros((permutations + 1, sum(counts)))
-    divisions[:, : counts[0]] = 1.0
-    divisions[1:] = rng.permuted(divisions[1:], axis=1)
-    # A weight goes where its record goes, and both sides are normalised in every division.
-    signs = divisions / (divisions @ masses)[:, None]
-    signs -= (1.0 - divisions) / ((1.0 - divisions) @ masses)[:, None]
-    unit = np.sqrt(1.0 / counts[0] + 1.0 / counts[1])
-    gaps = {
-        name: (family, signs @ family.values, family.values.std(axis=0, ddof=1) * unit)
-        for name, family in families.items()
-    }
-    decision = Decision.of(gaps, pooled.table.shape[1], level)
-    shift = np.inf
-    if detectable:
-        numbers = pooled.table[:, : len(names)]
-        shift = decision.find_detectable(numbers, (min(sizes), max(sizes)), rng)
+    divided = _Divided.of([first, second], permutations, seed)
+    gaps = divided.gaps(divided.pooled.families(seed))
+    decision = Decision.of(gaps, divided.pooled.table.shape[1], level)
+    bar = decision.bar
     incomplete = incomplete_columns([first, second])
     names += [_missing_name(names[k]) for k in incomplete]
     changes = [
-        _describe(column[: sizes[0]], column[sizes[0] :], first.weights, second.weights)
-        for column in pooled_columns([first, second], incomplete)
+        _describe(*_of_present(column, k, first), *_of_present(column, k, second, distinct[0]))
+        for k, column in enumerate(pooled_columns([first, second], incomplete))
     ]
-    result = decision.result(names, pooled.kinds, shift, changes, sizes)
-    drawn = result.drivers[:_DRAWN]
-    by_name = zip(names, pooled_columns([first, second], incomplete), strict=True)
-    histograms = {
-        name: _count_in_bins(name, column, first, second)
-        for name, column in by_name if name in drawn
-    }  # fmt: skip
-    return replace(result, histograms=tuple(histograms[name] for name in drawn))
+
+    def find_shift() -> float:
+        # Divided anew: until somebody reads the shift, only the records are kept.
+        again = _Divided.of([first, second], permutations, seed)
+        columns = choose_columns(again.pooled.table[:, : len(first.points[0])])
+        if not len(columns):
+            return np.inf
+        values = again.pooled.table[:, columns]
+        of_few = again.gaps(build_families_of_columns(values, again.pooled.blocks)[0])
+        least_first = (min(distinct), max(distinct))
+        places = np.arange(len(columns))
+        return bar.find_detectable(of_few, places, values, least_first, again.rng)
+
+    def count_histograms(drivers: Sequence[str]) -> tuple[Histogram, ...]:
+        columns = pooled_columns([first, second], incomplete)
+        sides = {
+            name: (_of_present(column, k, first), _of_present(column, k, second, distinct[0]))
+            for k, (name, column) in enumerate(zip(names, columns, strict=True))
+            if name in drivers[:_DRAWN]
+        }
+        return tuple(_count_in_bins(name, *sides[name]) for name in drivers[:_DRAWN])
+
+    shift = find_shift if detectable else np.inf
+    return decision.result(names, divided.pooled.kinds, shift, changes, sizes, count_histograms)
+
+
+def _unchanging(points: npt.ArrayLike) -> npt.ArrayLike:
+    """Return records that stay as they are until everything is computed of them."""
+    if not isinstance(points, np.ndarray):
+        return points
+    array = cast("npt.NDArray[Any]", points)
+    return np.array(array, subok=True) if array.flags.writeable else array
+
+
+@dataclass(frozen=True, eq=False)
+class _Divided:
+    """Pooled records of two samples, and their divisions, of which the first is the observed."""
+
+    pooled: Pooled
+    signs: Array
+    """What a block counts for in a difference of means (B + 1, K)."""
+    rng: Generator
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], permutations: int, seed: int) -> Self:
+        """Pool samples and divide them, in one order whatever order they came in."""
+        rng = draw_by_data([side.keys for side in samples], seed, 4)
+        ordered = sorted(samples, key=lambda side: (len(side.points), float(side.keys.sum())))
+        pooled = Pooled.of(ordered, rng)
+        counts, masses = pooled.counts, pooled.masses
+        divisions = np.zeros((permutations + 1, sum(counts)))
+        divisions[:, : counts[0]] = 1.0
+        divisions[1:] = rng.permuted(divisions[1:], axis=1)
+        # A weight goes where its record goes, and both sides are normalised in every division.
+        loads = (divisions @ masses)[:, None]
+        others = masses.sum() - loads
+        signs = divisions * (1.0 / loads + 1.0 / others) - 1.0 / others
+        return cls(pooled, signs, rng)
+
+    def gaps(self, families: Mapping[str, Family]) -> dict[str, Gap]:
+        """Compute the differences of mean features, and their standard errors."""
+        unit = np.sqrt((1.0 / self.pooled.counts).sum())
+        return {
+            name: (family, self.signs @ family.values, family.deviations * unit)
+            for name, family in families.items()
+        }
 
 
 def untestable(samples: Sequence[Sample]) -> str:
@@ -467,7 +722,7 @@ def untestable(samples: Sequence[Sample]) -> str:
 class Decision:
     """Scores of the observed division, the first, and of all others (B + 1,)."""
 
-    gaps: Mapping[str, tuple[Family, Array, Array]]
+    gaps: Mapping[str, Gap]
     width: int
     """Columns d."""
     level: float
@@ -477,31 +732,58 @@ class Decision:
     """Largest of all families."""
     columns: Array
     """Score of each column (B + 1, d)."""
+    likeness: Mapping[str, Array]
+    """Of the largest difference of each family that has columns, see ``sidak_count``."""
 
     @classmethod
-    def of(cls, gaps: Mapping[str, tuple[Family, Array, Array]], width: int, level: float) -> Self:
+    def of(cls, gaps: Mapping[str, Gap], width: int, level: float) -> Self:
         """Score differences of mean features (B + 1, F), whose standard errors are given (F,)."""
         scores: dict[str, Array] = {}
+        largest: dict[str, Array] = {}
         columns: list[Array] = []
         for name, (family, gap, error) in gaps.items():
-            scores[name], parts = _score(family, gap, error)
-            if parts is not None:
+            if family.kind == "sum":
+                scores[name] = score_sums((gap**2).sum(axis=1)[:, None])[:, 0]
+            elif family.kind == "by column":
+                parts = score_sums(_sums(family, gap))
                 columns.append(parts[:, :width])
-        largest = np.max(list(scores.values()), axis=0)
-        return cls(gaps, width, level, scores, largest, np.max(columns, axis=0))
+                largest[name] = two_sided(parts.max(axis=1))[:, None]
+            else:
+                t = _standardise(gap, error)
+                largest[name] = t.max(axis=1, keepdims=True)
+                if family.owners is not None:
+                    parts = np.maximum.reduceat(t, _starts(family.owners), axis=1)
+                    largest[name] = np.hstack([largest[name], parts])
+        # Of each family, then of each of its columns: all at once, since calls take their time.
+        joined = np.hstack(list(largest.values()))
+        counts = sidak_count(joined)
+        scored = score_largest(joined, counts)
+        likeness, start = dict[str, Array](), 0
+        for name, values in largest.items():
+            scores[name], likeness[name] = scored[:, start], counts[start]
+            owners = gaps[name][0].owners
+            if owners is not None and values.shape[1] > 1:
+                by_column = np.full((len(scored), owners.max() + 1), -np.inf)
+                by_column[:, np.unique(owners)] = scored[:, start + 1 : start + values.shape[1]]
+                columns.append(by_column[:, :width])
+            start += values.shape[1]
+        every = np.max(list(scores.values()), axis=0)
+        return cls(gaps, width, level, scores, every, np.max(columns, axis=0), likeness)
 
-    @cached_property
-    def critical(self) -> float:
-        """The score beyond which samples are called different."""
-        return float(np.quantile(self.largest, 1.0 - self.level, method="higher"))
+    @property
+    def bar(self) -> Bar:
+        """What a difference must reach."""
+        critical = float(np.quantile(self.largest, 1.0 - self.level, method="higher"))
+        return Bar(critical, self.level, self.likeness)
 
     def result(
         self,
         names: list[str],
         kinds: list[str],
-        detectable: float,
+        detectable: float | Callable[[], float],
         changes: Sequence[Change],
         sizes: tuple[int, int],
+        histograms: Callable[[Sequence[str]], tuple[Histogram, ...]] = lambda _: (),
     ) -> TwoSampleResult:
         """Build the verdict, and name what drives it where samples differ."""
         p = p_value(self.largest)
@@ -517,12 +799,13 @@ class Decision:
         }
         order = sorted(range(len(names)), key=lambda k: (by_column[k], -self.columns[0, k]))
         drivers = [k for k in order if different and by_column[k] <= self.level]
+        by_name = tuple(names[k] for k in drivers)
         return TwoSampleResult(
             verdict="different" if different else "not distinguishable",
             why="",
             p_value=p,
             level=self.level,
-            drivers=tuple(names[k] for k in drivers),
+            drivers=by_name,
             pairs=tuple(
                 (names[int(j)], names[int(k)]) for j, k in clear["pair"]
                 if different and not {j, k} & set(drivers) and j != k
@@ -541,6 +824,7 @@ class Decision:
                 for name, chance, change in zip(names, by_column, changes, strict=True)
             ),
             sizes=sizes,
+            histograms=lambda: histograms(by_name),
         )  # fmt: skip
 
     def _decisive(self) -> list[int]:
@@ -566,23 +850,38 @@ class Decision:
         assert family.names is not None
         return family.names[clear[np.argsort(-t[0, clear])]].tolist()
 
-    def find_detectable(self, table: Array, sizes: tuple[int, int], rng: Generator) -> float:
+
+@dataclass(frozen=True, eq=False)
+class Bar:
+    """What a difference must reach to be called different."""
+
+    critical: float
+    """The score beyond which samples are called different."""
+    level: float
+    likeness: Mapping[str, Array]
+    """As of a ``Decision``."""
+
+    def find_detectable(
+        self,
+        gaps: Mapping[str, Gap],
+        columns: Index,
+        values: Array,
+        sizes: tuple[int, int],
+        rng: Generator,
+    ) -> float:
         """Find the shift of a column that is detected in 80 % of divisions.
 
-        In standard deviations of the column; the median over some columns.
+        In standard deviations of the column; the median over columns (k,) of values (n, k).
         """
-        varying = np.flatnonzero(np.ptp(table, axis=0) > 0)
-        if not len(varying):
-            return np.inf
-        places = np.linspace(0, len(varying) - 1, min(len(varying), _SHIFTED)).round()
-        columns = varying[places.astype(int)]
-        # Of samples of unlike sizes, whichever it is that shifts.
-        shifted = [_Shifted.of(table[:, columns].T, sizes, rng)]
-        if sizes[0] != sizes[1]:
-            shifted.append(_Shifted.of(table[:, columns].T, (sizes[1], sizes[0]), rng))
-        null = _ColumnNull.of(self.gaps, columns)
-        # Shifts and their power: of none at all, and of the two between which the power is reached.
         count = len(columns)
+        if not count:
+            return np.inf
+        # Of samples of unlike sizes, whichever it is that shifts.
+        shifted = [_Shifted.of(values.T, sizes, rng)]
+        if sizes[0] != sizes[1]:
+            shifted.append(_Shifted.of(values.T, (sizes[1], sizes[0]), rng))
+        null = _ColumnNull.of(gaps, columns, self.likeness)
+        # Shifts and their power: of none at all, and of the two between which the power is reached.
         low, high = np.zeros((2, count)), np.full((2, count), np.inf)
         low[1] = self.level
         at = np.full(count, -1)
@@ -613,6 +912,13 @@ class Decision:
         return float(np.median(shifts))
 
 
+def choose_columns(table: Array) -> Index:
+    """Choose columns that vary, from first to last, whose detectable shift is computed."""
+    varying = np.flatnonzero(np.ptp(table, axis=0) > 0)
+    places = np.linspace(0, len(varying) - 1, min(len(varying), _SHIFTED)).round()
+    return varying[places.astype(int)]
+
+
 class _OfFamily(NamedTuple):
     null: Array
     """Differences of the features of each column (k, B, f)."""
@@ -631,7 +937,7 @@ class _ColumnNull:
     families: Sequence[_OfFamily]
 
     @classmethod
-    def of(cls, gaps: Mapping[str, tuple[Family, Array, Array]], columns: Index) -> Self:
+    def of(cls, gaps: Mapping[str, Gap], columns: Index, likeness: Mapping[str, Array]) -> Self:
         """Pick the features of columns (k,)."""
         families: list[_OfFamily] = []
         for name in ("mean", "shape", "tails"):
@@ -639,13 +945,10 @@ class _ColumnNull:
             assert family.owners is not None
             own = np.array([np.flatnonzero(family.owners == column) for column in columns])
             null, base = np.moveaxis(gap[:, own], 0, 1), None
-            if family.kind == "largest":
-                every = _standardise(gap, error).max(axis=1)
-            else:
+            if family.kind == "by column":
                 # Sums of a column by its own divisions; then as one of as many as there are.
                 base = (null**2).sum(axis=2).T
-                every = two_sided(score_sums(_sums(family, gap)).max(axis=1))
-            families.append(_OfFamily(null[:, 1:], error[own], base, sidak_count(every)))
+            families.append(_OfFamily(null[:, 1:], error[own], base, likeness[name]))
         return cls(families)
 
     def score(self, columns: Index, effect: Array, error: Array) -> Array:
@@ -737,24 +1040,6 @@ def _differences(features: Array, second: int) -> Array:
     return features[..., second:, :].mean(axis=-2) - features[..., :second, :].mean(axis=-2)
 
 
-def _score(family: Family, gap: Array, error: Array) -> tuple[Array, Array | None]:
-    """Score a family (B,), and where its features are of columns each of these (B, k)."""
-    if family.kind == "sum":
-        return score_sums((gap**2).sum(axis=1)[:, None])[:, 0], None
-    if family.kind == "by column":
-        parts = score_sums(_sums(family, gap))
-        t = two_sided(parts.max(axis=1))
-        return score_largest(t, sidak_count(t)), parts
-    t = _standardise(gap, error)
-    by_column = None
-    if family.owners is not None:
-        parts = np.maximum.reduceat(t, _starts(family.owners), axis=1)
-        by_column = np.full((len(t), family.owners.max() + 1), -np.inf)
-        by_column[:, np.unique(family.owners)] = score_largest(parts, sidak_count(parts))
-    largest = t.max(axis=1)
-    return score_largest(largest, sidak_count(largest)), by_column
-
-
 def _standardise(gap: Array, error: Array) -> Array:
     return np.abs(gap) / np.where(error > TINY, error, np.inf)
 
@@ -770,19 +1055,32 @@ def _starts(owners: Index) -> Index:
     return np.flatnonzero(np.diff(owners, prepend=-1))
 
 
-def _describe(x: Array, y: Array, v: Array, w: Array) -> Change:
+def _of_present(column: Array, k: int, side: Sample, start: int = 0) -> tuple[Array, Array]:
+    """Return the values of a side's column that are there, and their weights; all if none is."""
+    values = column[start : start + len(side.points)]
+    # Columns beyond those of the sample say where values are missing.
+    gaps = np.isnan(side.points[:, k]) if k < len(side.points[0]) else np.zeros(len(values), bool)
+    return (values, side.weights) if gaps.all() else (values[~gaps], side.weights[~gaps])
+
+
+def _describe(x: Array, v: Array, y: Array, w: Array) -> Change:
     if len(np.unique(np.concatenate([x, y]))) <= _DISCRETE:
         sides = [_moments(values, masses) for values, masses in ((x, v), (y, w))]
     else:
         sides = [_quartiles(values, masses) for values, masses in ((x, v), (y, w))]
     (a, e, r), (b, f, s) = sides
+    if e == 0.0 or f == 0.0:
+        # A few records may be equal by chance: the spread of both sides bounds the error then.
+        both = np.concatenate([x, y]).std()
+        e, f = (max(error, both * _spread_of_mean(m)) for error, m in ((e, v), (f, w)))
     margin = 1.96 * float(np.hypot(e, f))
     return b - a, (b - a - margin, b - a + margin), s / r if r > TINY * max(abs(a), 1.0) else np.nan
 
 
-def _count_in_bins(name: str, column: Array, first: Sample, second: Sample) -> Histogram:
-    """Count the records of both sides in the same bins of a column (n + m,)."""
-    levels, cut = np.unique(column), len(first.points)
+def _count_in_bins(name: str, first: tuple[Array, Array], second: tuple[Array, Array]) -> Histogram:
+    """Count the values of both sides, each with its weight, in the same bins."""
+    column = np.concatenate([first[0], second[0]])
+    levels = np.unique(column)
     if len(levels) <= _DISCRETE:
         # A bin for each value, the ends as wide as their neighbours.
         middles = (levels[1:] + levels[:-1]) / 2.0
@@ -793,12 +1091,12 @@ def _count_in_bins(name: str, column: Array, first: Sample, second: Sample) -> H
         low, high = np.quantile(column, [0.005, 0.995])
         low, high = (low, high) if high > low else (levels[0], levels[-1])
         edges = cast("Array", np.linspace(low, high, _BINS + 1))
-    inside = np.clip(column, edges[0], edges[-1])
     shares = [
-        tuple(map(float, np.histogram(values, edges, weights=side.weights / side.weights.sum())[0]))
-        for values, side in ((inside[:cut], first), (inside[cut:], second))
+        np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=masses / masses.sum())[0]
+        for values, masses in (first, second)
     ]
-    return Histogram(name, tuple(map(float, edges)), shares[0], shares[1])
+    of_first, of_second = (tuple(map(float, counts)) for counts in shares)
+    return Histogram(name, tuple(map(float, edges)), of_first, of_second)
 
 
 def _moments(values: Array, masses: Array) -> tuple[float, float, float]:
@@ -806,7 +1104,14 @@ def _moments(values: Array, masses: Array) -> tuple[float, float, float]:
     shares = masses / masses.sum()
     mean = float(shares @ values)
     spread = float(shares @ (values - mean) ** 2) ** 0.5
-    return mean, spread * float(shares @ shares) ** 0.5, spread
+    return mean, spread * _spread_of_mean(masses), spread
+
+
+def _spread_of_mean(masses: Array) -> float:
+    """Compute the standard error of the mean of values whose standard deviation is 1."""
+    shares = masses / masses.sum()
+    # Kish's effective size: weights make a sample count for less.
+    return float(shares @ shares) ** 0.5
 
 
 def _quartiles(values: Array, masses: Array) -> tuple[float, float, float]:
@@ -814,8 +1119,7 @@ def _quartiles(values: Array, masses: Array) -> tuple[float, float, float]:
     order = np.argsort(values)
     shares = masses[order] / masses.sum()
     ranks = np.cumsum(shares) - shares / 2.0
-    # Kish's effective size: weights make a sample count for less.
-    margin = 0.98 * float(shares @ shares) ** 0.5
+    margin = 0.98 * _spread_of_mean(masses)
     low, q1, middle, q3, high = np.interp(
         [0.5 - margin, 0.25, 0.5, 0.75, 0.5 + margin], ranks, values[order]
     )

@@ -24,7 +24,7 @@ def check(
     absent, fit = read_there(source, schema, site, tell)
     problems = sorted([*absent, *(fit.problems if fit else ())], key=lambda p: not p.refused)
     counts = {name: dict(column.counts) for name, column in (fit.columns if fit else {}).items()}
-    way = SiteProposals(schema, source.names, site)
+    way = SiteProposals(schema, source.names, site, is_fixed=True)
     curable = {problem.column for problem in problems if problem.kind not in _INCURABLE} - {""}
     if is_cured and curable:
         with source.naming():
@@ -81,7 +81,9 @@ def _wider(part: Any, problem: Problem, fit: Fit) -> dict[str, Any]:
         return {"other": True}
     # A code for missing values that is far from all others was proposed as a sentinel before.
     is_beyond = kind in ("outside", "sentinel") and isinstance(part, Number)
-    if is_beyond and part.transform == "none":
+    if is_beyond and part.transform in ("none", "log"):
         ends = sorted([*part.range, *fit.columns[problem.column].strays.array[:, 0].tolist()])
+        if part.transform == "log" and ends[0] <= 0:
+            return {}
         return {"range": list(rounded_outwards(ends[0], ends[-1]))}
     return {"missing": {"missing": "indicator"}, "fraction": {"kind": "number"}}.get(kind, {})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -11,24 +12,26 @@ import numpy as np
 
 from ...errors import InputError
 from ..column_checks import find_duplicates
-from ..column_kinds import LONGEST, Feature, LeftOut
-from ..coordinates import layout
+from ..column_kinds import LONGEST, Category, Feature, LeftOut, YesNo
+from ..coordinates import category_places, layout
 from ..fit import Note
-from ..names import listing
+from ..names import canonical, listing
 from ..reading import Schema, TableSource, Tell
 from ..site import Site
 from .check import check, read_there, widened
-from .number_proposals import propose, weight_limit
+from .number_proposals import propose, rounded_outwards, weight_limit
 from .profile import ColumnProfile, TableProfile, sample_of
-from .proposals import Proposal, listed_names, note_alike, unknown_words
+from .proposals import MOST, Proposal, listed_names, note_alike, unknown_words
 from .result import Draft, SiteDraft
 from .site_proposals import SiteProposals
 
 _UNSURE = (
-    "That the first line holds names no column tells, by numbers below a text. Look whether it is "
-    "a record: a schema names columns by it, and is public."
+    "No column shows that the first line holds names (numbers below a text). Check that it is not "
+    "a record: a schema takes the names of columns from it, and is public."
 )
 _MOST_CLASSES = 100
+# Numbers beside 0 and 1 from which on they are counts, and no codes.
+_FEWEST_NUMBERS = 3
 _PAIRED = 40
 
 
@@ -51,8 +54,8 @@ class _Drafting:
         absent = [name for name in roles if name not in self.sources]
         if absent:
             raise InputError(
-                f"there is no column {absent[0]!r} among the {len(self.names)} of the table: are "
-                "they called so in its first line?",
+                f"there is no column {absent[0]!r} among the {len(self.names)} of the table: is "
+                "that how its first line writes them?",
                 code="schema-columns",
             )
         if len(set(roles)) < len(roles):
@@ -121,10 +124,10 @@ class _Drafting:
             return proposal.entries
         coordinates = {name for name, _, _ in layout(proposal.name, column)}
         if coordinates & used_names:
-            proposal.leave_out("text", "its coordinates would have names of another column's")
+            proposal.leave_out("text", "its coordinates would have names of another column")
             proposal.notes.clear()
-            proposal.note("name", "its coordinates would be called as those of another column. It "
-                          "is left out: rename it.")  # fmt: skip
+            proposal.note("name", "its coordinates would have the same names as another column's "
+                          "coordinates. It is left out: rename it.")  # fmt: skip
         used_names |= coordinates
         return proposal.entries
 
@@ -139,7 +142,8 @@ class _Drafting:
             raise InputError(
                 f"column {self.label!r} has no public classes: "
                 f"{'many' if column.many else f'{len(names):,}'} different labels, "
-                f"{len(classes)} of them of 10 records or more.",
+                f"{len(classes)} of them of 10 records or more. Name a column of few classes; "
+                "if no label column is named, this column is compared as any other.",
                 code="schema-label",
             )
         entries: dict[str, Any] = {"column": self.label, "classes": classes}
@@ -149,7 +153,7 @@ class _Drafting:
             self.read_off.append("label.other")
             proposal.note("rare", "rare labels are not listed: they are other.")
         if words:
-            proposal.note("sentinel", f"{len(words)} of its classes may say: not known.")
+            proposal.note("sentinel", f"{len(words)} of its classes may mean: not known.")
         if column.missing:
             entries |= {"classes": [*classes, "none"], "missing": "none"}
             self.read_off.append("label.missing")
@@ -173,16 +177,19 @@ class _Drafting:
 
 def draft(
     data: Any, others: Sequence[Any], *, label: str, weight: str, identifiers: Sequence[str],
-    site: Site | None, title: str, tell: Tell | None,
+    site: Site | None, title: str, tell: Tell | None, called: Sequence[str] = (),
 ) -> Draft:  # fmt: skip
-    """Draft a schema of a table, and site files of it and of others."""
+    """Draft a schema of a table, and site files of it and of others, ``called`` so or by files."""
     sources = [TableSource.of(data, site)]
     sources += [TableSource.of(other, name=f"table{k}") for k, other in enumerate(others, 2)]
+    if called:
+        pairs = zip(sources, called, strict=True)
+        sources = [replace(source, name=name) for source, name in pairs]
     names = [source.name for source in sources]
     if len(set(names)) < len(names):
         raise InputError(
-            f"two of the tables are one, or are called alike up to the first dot ({listing(names)})"
-            ", and so would be their site files. Rename one.",
+            "two of the tables are the same, or have the same name up to the first dot "
+            f"({listing(names)}), so their site files would too. Rename one.",
             code="schema-options",
         )
     first, site = sources[0], site or Site()
@@ -190,12 +197,17 @@ def draft(
         drafting = _Drafting(site, first.names, label, weight, identifiers)
         profile = TableProfile.of(first, drafting.sources, site, tell)
         result = drafting.draft(profile, first.title, title)
-    ways = [SiteProposals(result.schema, first.names, site)]
-    ways[0].propose(profile)
+    profiles: list[TableProfile] = []
     for source in sources[1:]:
         with source.naming():
+            names_of = SiteProposals(result.schema, source.names).sources
+            profiles.append(TableProfile.of(source, names_of, Site(), tell))
+    result = _with_others(result, profile, profiles, is_compared=bool(called))
+    ways = [SiteProposals(result.schema, first.names, site)]
+    ways[0].propose(profile)
+    for source, own in zip(sources[1:], profiles, strict=True):
+        with source.naming():
             way = SiteProposals(result.schema, source.names)
-            own = TableProfile.of(source, way.sources, Site(), tell)
             way.propose(own, profile, first.title)
         ways.append(way)
         result = _entered(result, way.needs, f"by its name or numbers in {source.title}")
@@ -213,6 +225,77 @@ def draft(
         for source, way in pairs
     ]  # fmt: skip
     return replace(result, sites=tuple(drafts))
+
+
+def _with_others(
+    draft: Draft, first: TableProfile, others: Sequence[TableProfile], *, is_compared: bool
+) -> Draft:
+    """Open yes/no to what others have there; to compare, leave out what no other table has.
+
+    Categories are those of all tables together: by the first table's alone, rare ones would seem
+    rarer there than elsewhere.
+    """
+    absent = [n for n in draft.schema.used if not any(n in own.columns for own in others)]
+    absent = absent if is_compared and others and len(absent) < len(draft.schema.used) else []
+    changed: dict[str, tuple[dict[str, Any], str]] = {}
+    out = {"kind": "text", "about": "no other table has it"}
+    changed |= dict.fromkeys(absent, (out, "no other table has it. It is left out."))
+    for name, part in draft.schema.used.items():
+        columns = [own.columns[name] for own in others if name in own.columns]
+        if isinstance(part, YesNo) and (entries := _opened(part, first.columns[name], columns)):
+            changed[name] = entries, f"other tables have more than two values: {entries['kind']}."
+        elif columns and isinstance(part, Category):
+            entries = _pooled(first.columns[name], columns, part.sentinels)
+            if entries["categories"] != [*part.categories]:
+                changed[name] = entries, "its categories are those of all tables together."
+    if not changed:
+        return draft
+    body, read_off = draft.schema.body(), list[str](draft.schema.read_off)
+    for name, (entries, _) in changed.items():
+        kept = {} if name in absent else body["columns"][name]
+        body["columns"][name] = kept | entries
+        read_off = [entry for entry in read_off if name not in absent or
+                    not entry.startswith(f"{name}.")]  # fmt: skip
+        read_off += [] if name in absent else [f"{name}.{key}" for key in entries]
+    body["read_off"] = [*dict.fromkeys(read_off)]
+    notes = [Note(name, "absent" if name in absent else "sites", f"Column {name!r}: {words}")
+             for name, (_, words) in changed.items()]  # fmt: skip
+    return replace(draft, schema=Schema.of(body), notes=(*draft.notes, *notes))
+
+
+def _opened(part: YesNo, first: ColumnProfile, others: Sequence[ColumnProfile]) -> dict[str, Any]:
+    """Return a kind that reads what other tables have beside yes and no; empty if they have not."""
+    accepted = category_places(part)
+    names = sorted(set(first.names) - set(unknown_words(first.names)))
+    for own in others:
+        beside = {canonical(text) for text in own.names} - {*accepted, *unknown_words(own.names)}
+        is_number = names == ["0", "1"] and own.numbers.read > MOST * own.value_count
+        if is_number and (own.many or len(own.names) > _FEWEST_NUMBERS):
+            ends = [0.0, 1.0, *(end for column in others for end in column.numbers.ends)]
+            return {"kind": "number", "range": list(rounded_outwards(min(ends), max(ends)))}
+        # Where neither is there the two are written in other ways.
+        if not own.many and 0 < len(beside) < len(own.names):
+            return {"kind": "category", "categories": names, "other": True}
+    return {}
+
+
+def _pooled(
+    first: ColumnProfile, others: Sequence[ColumnProfile], sentinels: Collection[str]
+) -> dict[str, Any]:
+    """Return the categories of tables that write most fields as the first one does."""
+    names = Counter(first.names)
+    written = {canonical(text).casefold() for text in names}
+    for own in others:
+        agreed = sum(count for text, count in own.names.items() if text in first.names)
+        if not own.many and 2 * agreed > own.value_count:
+            # Another way to write one is for a site file.
+            names.update({
+                text: count for text, count in own.names.items()
+                if text in first.names or canonical(text).casefold() not in written
+            })  # fmt: skip
+    words = {*sentinels, *unknown_words(names)}
+    listed, other = listed_names({text: names[text] for text in names if text not in words})
+    return {"categories": listed} | ({"other": True} if other else {})
 
 
 def _entered(draft: Draft, needs: Mapping[str, Mapping[str, Any]], why: str) -> Draft:

@@ -36,7 +36,7 @@ _EPOCH = date(1970, 1, 1)
 _MOST_FAR = 0.01
 # The same of numbers in another unit; of more the table would be refused whatever a site says.
 _MOST_CUT = 0.05
-_EMPTY = ("no record of the site of the draft has a value", "empty")
+_EMPTY = ("at the site of the draft no record has a value", "empty")
 
 
 def propose(name: str, profile: ColumnProfile, unit: str = "") -> Proposal:
@@ -83,7 +83,7 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
 
 
 def _form(name: str, profile: ColumnProfile) -> str | None:
-    """How the days of a column are written, where it is one of days."""
+    """Return how the days of a column are written, where it is one of days."""
     words = unknown_words(profile.numbers.texts)
     values = profile.value_count - sum(profile.numbers.texts[text] for text in words)
     # Eight digits can be read as a day, and are a number where the name says nothing of days.
@@ -108,9 +108,9 @@ def _days(name: str, profile: ColumnProfile, form: str) -> Proposal:
         proposal.enter("format", form)
     swapped = [other for other in profile.days if _swapped(form, other)]
     if any(profile.days[other].read == days.read for other in swapped):
-        proposal.note("date", "day and month may be the other way round: look at its format.")
+        proposal.note("date", "day and month may be exchanged: check its format.")
     unread = profile.value_count - days.read - sum(profile.numbers.texts[text] for text in words)
-    _unread(proposal, profile, unread, "days in the way of others")
+    _unread(proposal, profile, unread, "dates in the format of most values")
     propose_missing(proposal, profile, words)
     return proposal
 
@@ -191,8 +191,8 @@ def _notation(proposal: Proposal, profile: ColumnProfile) -> None:
     if len(ways) > 1:
         words = " or ".join(str(notation) for notation in ways[1:])
         proposal.note(
-            "notation", f"its numbers may be written in another way, {words}, and are others then: "
-            "look at its notation.", refused=True,
+            "notation", f"its numbers may be written in another way, {words}, which gives other "
+            "values: check its notation.", refused=True,
         )  # fmt: skip
     else:
         proposal.note("notation", f"its numbers are written {first}: confirm it.")
@@ -208,8 +208,8 @@ def _unread(proposal: Proposal, profile: ColumnProfile, count: int, what: str) -
         proposal.enter("unread", "missing")
         proposal.enter("missing", "indicator")
         proposal.note(
-            "unread", f"{count:,} of {profile.rows:,} fields are no {what}, and count as missing: "
-            "look whether they say more, such as a limit of detection."
+            "unread", f"{count:,} of {profile.rows:,} fields are not {what}, and count as missing: "
+                      "check whether they mean more, such as a limit of detection."
         )  # fmt: skip
 
 
@@ -295,7 +295,7 @@ def _range(
     if len(far) and np.mean(far) > most:
         return rounded_outwards(kept.ends[0], kept.ends[-1]), False
     if kept.ends[0] < limits.low or kept.ends[-1] > limits.high:
-        words = "some values are beyond what is taken for possible, and are cut to the range."
+        words = "some values are beyond the assumed possible range, and are cut to it."
         proposal.note("tail", words)
     return span, True
 
@@ -355,8 +355,8 @@ def _tail(proposal: Proposal, kept: Array, start: float) -> float:
         return start
     proposal.enter("transform", "log")
     proposal.note(
-        "tail", "a few values are many times the others: a logarithm is proposed, or they alone "
-        "would decide distances."
+        "tail", "a few values are many times the others: a logarithm is proposed, because "
+                "otherwise they alone would decide distances."
     )  # fmt: skip
     return start if start > 0 else _below(low)
 

@@ -72,7 +72,7 @@ class Proposal:
         self.notes.append(Note(self.name, kind, f"Column {self.name!r}: {sentence}", refused))
 
     def leave_out(self, kind: str, about: str, note: str = "", why: str = "") -> Proposal:
-        """The column is no feature; a note says why."""
+        """The column is not a feature; a note says why."""
         if note:
             self.note(note, f"{why} It is left out.")
         self.entries = {"kind": kind, "about": about}
@@ -88,12 +88,12 @@ def unknown_words(counts: Mapping[str, int]) -> list[str]:
 
 
 def propose_missing(proposal: Proposal, profile: ColumnProfile, words: Sequence[Any]) -> None:
-    """What becomes of records without a value."""
+    """Return how records without a value are treated."""
     if words:
         proposal.enter("sentinels", list(words))
         proposal.note(
             "sentinel",
-            "some of its values stand for missing ones: look at its sentinels.",
+            "some of its values mark missing values: check its sentinels.",
         )
     if (words or profile.missing) and "missing" not in proposal.entries:
         proposal.enter("missing", "indicator")
@@ -114,7 +114,7 @@ def propose_words(name: str, profile: ColumnProfile) -> Proposal:
     elif scale := _scale(name, names):
         proposal.enter("kind", "ordered", public=True)
         proposal.enter("categories", scale)
-        proposal.note("order", "its categories are taken for an order: look at it.")
+        proposal.note("order", "its categories are assumed to be ordered: check the order.")
     elif not _categories(proposal, names):
         return _text(proposal, profile, names)
     propose_missing(proposal, profile, words)
@@ -132,18 +132,18 @@ def _text(proposal: Proposal, profile: ColumnProfile, names: Mapping[str, int]) 
     distinct = len(set(profile.codes.tolist())) if profile.many else len(names)
     of = len(profile.codes) if profile.many else sum(names.values())
     if of >= FEW and distinct >= MOST * of and not any(" " in text.strip() for text in names):
-        words = "almost every record has another text."
+        words = "almost every record has a different text."
         return proposal.leave_out("identifier", "a text for each record", "identifier", words)
     if profile.shaped >= 0.9 * profile.value_count > 0:
         proposal.note(
-            "date", "its fields look like days that are not all written in one way. It is left "
-            "out: write them in one."
+            "date", "its fields look like dates that are written in different ways. It is left "
+                    "out: write them in one way."
         )  # fmt: skip
-        return proposal.leave_out("text", "days in several ways of writing")
+        return proposal.leave_out("text", "dates written in several ways")
     many = "many" if profile.many else f"{distinct:,}"
     proposal.note(
-        "text", f"{many} different texts, few of {FEW} records or more. It is left out. If some "
-        "matter, name them as categories, with other: true."
+        "text", f"{many} different texts, and few of them in {FEW} records or more. It is "
+        "left out. If some matter, list them as categories, with other: true."
     )  # fmt: skip
     return proposal.leave_out("text", "text of many kinds")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -10,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...render.shown import Shown
-from ..files import write_whole
+from ..files import as_file_name, write_whole
 from ..names import canonical
+from ..reported import Reported
 from ..site import Site
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from .proposals import Entry
 
 _HEAD = """\
-# A draft: proposed from the records of one site, which nobody has looked at.
+# A draft, proposed from the records of one site. Nobody has checked it yet.
 # The entries under read_off (at the end) depend on those records and may tell about them, and so
 # do the kinds. Replace them by public knowledge, then put your name in confirmed_by, and remove
 # these lines. What each entry means is in docs/schema.md.
@@ -77,6 +76,11 @@ def site_text(entries: Mapping[str, Sequence[Entry]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def site_file_of(schema: Path, site: str) -> Path:
+    """Return where the site file of a site is written, beside a drafted schema."""
+    return schema.with_name(f"{schema.stem}.{as_file_name(site)}.site.yml")
+
+
 @dataclass(frozen=True)
 class SiteDraft:
     """A site file that is proposed for a table beside that of the schema.
@@ -111,15 +115,15 @@ class SiteDraft:
 
 
 @dataclass(frozen=True)
-class Draft(Shown):
-    """A schema proposed from the records of one site, and what a person should look at.
+class Draft(Reported):
+    """A drafted schema from the records of one site, and what a person should check.
 
     Attributes
     ----------
     schema
         What is proposed; its ``read_off`` names the entries that depended on records.
     notes
-        What to look at, by column; a note that is ``refused`` keeps the table from being read.
+        What to check, by column; a note that is ``refused`` keeps the table from being read.
     records
         How many there are.
     missing
@@ -151,11 +155,16 @@ class Draft(Shown):
         head = "" if file.suffix.lower() == ".json" else _HEAD
         write_whole(file, (head + self.schema.text(path)).encode())
         sites = {site.name: site for site in self.sites if site.drafted}
-        files = {name: file.with_name(f"{file.stem}.{name}.site.yml") for name in sites}
+        files = {name: site_file_of(file, name) for name in sites}
         for name, site in sites.items():
             both = shlex.join([str(file), str(files[name])])
             write_whole(files[name], site.text(both).encode())
         return files
+
+    @property
+    def value(self) -> int:
+        """Number of things that a person should check."""
+        return len(self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
@@ -172,13 +181,9 @@ class Draft(Shown):
             },
         }
 
-    def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)
-
 
 @dataclass(frozen=True)
-class SchemaCheck(Shown):
+class SchemaCheck(Reported):
     """How well a table fits a schema, in counts, for the site that has it.
 
     Attributes
@@ -214,6 +219,11 @@ class SchemaCheck(Shown):
         """Return whether the table can be read by the schema."""
         return not any(problem.refused for problem in self.problems)
 
+    @property
+    def value(self) -> int:
+        """How many problems there are."""
+        return len(self.problems)
+
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
         return {
@@ -224,7 +234,3 @@ class SchemaCheck(Shown):
             "counts": {name: dict(kinds) for name, kinds in self.counts.items()},
             "site": self.cure,
         }
-
-    def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)

@@ -40,9 +40,9 @@ _LEXICON = tuple(
     )
 )  # fmt: skip
 _WAYS = (
-    (lambda name: canonical(name).casefold(), "but for case and blanks"),
+    (lambda name: canonical(name).casefold(), "apart from case and blanks"),
     (lambda name: " ".join(tokens(name)), "by its words"),
-    (lambda name: " ".join(sorted(split_unit(name)[0])), "but for its unit"),
+    (lambda name: " ".join(sorted(split_unit(name)[0])), "apart from its unit"),
 )
 
 
@@ -51,7 +51,8 @@ class SiteProposals:
     """What a table, of these columns, writes otherwise than a schema and a site file say.
 
     ``entries`` are proposed, by column of the schema (``""`` for the whole table), and ``needs``
-    are what the schema lacks for them: the unit of a column whose name tells none.
+    are what the schema lacks for them: the unit of a column whose name tells none. A schema that
+    ``is_fixed`` cannot be given one.
     """
 
     schema: Contract
@@ -59,6 +60,7 @@ class SiteProposals:
     site: Site = field(default_factory=Site)
     entries: dict[str, list[Entry]] = field(default_factory=dict[str, list[Entry]])
     needs: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    is_fixed: bool = False
 
     def __post_init__(self) -> None:
         roles = self.schema.roles.values()
@@ -87,13 +89,13 @@ class SiteProposals:
     @property
     def guessed(self) -> set[str]:
         """Return the columns whose codes a person must edit."""
-        return {name for name, entries in self.entries.items() if any(map(_is_guess, entries))}
+        return {name for name, entries in self.entries.items() if any(map(is_guess, entries))}
 
     @property
     def usable(self) -> Site:
         """Return the site file without guesses, to try on the table."""
         body = self.site.model_dump(by_alias=True, exclude_defaults=True)
-        sure = {n: [e for e in entries if not _is_guess(e)] for n, entries in self.entries.items()}
+        sure = {n: [e for e in entries if not is_guess(e)] for n, entries in self.entries.items()}
         return Site.of(with_entries(body, sure))
 
     def propose(self, own: TableProfile, first: TableProfile | None = None, of: str = "") -> None:
@@ -129,11 +131,12 @@ class SiteProposals:
         if new or words:
             counts = {written(value): ends.get(value, 0) for value in new}
             counts |= {text: texts[text] for text in words}
-            why = f"far from all numbers, or none ({_list(counts)})"
+            why = f"far from all numbers, or not a number ({_list(counts)})"
             self._enter(name, "sentinels", [*counts], why)
         values = own.sample[np.isfinite(own.sample)]
         values = values[~np.isin(values, [*codes, *(code for code in public if code is not None)])]
-        if len(values) >= FEW and not self.site.entry(name).unit:
+        entry = self.site.entry(name)
+        if len(values) >= FEW and not entry.unit and entry.factor is None:
             self._unit(name, part, values, notation, first, of)
 
     def _notation(self, name: str, part: Number | None, own: ColumnProfile) -> Notation | None:
@@ -174,6 +177,11 @@ class SiteProposals:
         said = said or unit_of(f"x ({notation.affix if notation else ''})")
         odd = suspect_unit(name, part, _quartiles(values), outside)
         source, goal = (odd.unit, part.unit or odd.target) if odd else ("", part.unit)
+        beside = f", {_two(part.typical[1])} in {of}" if of and part.typical else ""
+        why = f"{len(values):,} numbers looked at; median {_two(middle)} here{beside}"
+        if odd and odd.factor and not said:
+            self._enter(name, "factor", float(f"{odd.factor:.6g}"), why)
+            return
         if said and said != part.unit:
             source, goal = said, part.unit or (goal if said == source else said)
         if not source or source == goal:
@@ -189,14 +197,21 @@ class SiteProposals:
         # The name may say another unit, and the numbers not.
         if source == said and not odd and is_odd(part, factor * middle + offset, 0.0):
             return
-        if not part.unit:
-            self.needs[name] = {"unit": goal}
-            if not part.substance and substance in MOLAR_MASS:
-                self.needs[name]["substance"] = substance
-        beside = f", {_two(part.typical[1])} in {of}" if of and part.typical else ""
-        why = f"{len(values):,} numbers looked at; median {_two(middle)} here{beside}: factor "
-        why += f"{factor:.4g}{f', and {offset:.4g} added' if offset else ''}"
-        self._enter(name, "unit", source, why + ("; its name says so" if source == said else ""))
+        why += f": factor {factor:.4g}{f', and {offset:.4g} added' if offset else ''}"
+        if part.unit or self._gets_unit(name, goal, "" if part.substance else substance):
+            why += "; its name says so" if source == said else ""
+            self._enter(name, "unit", source, why)
+        elif not offset:
+            self._enter(name, "factor", float(f"{factor:.6g}"), why)
+
+    def _gets_unit(self, name: str, unit: str, substance: str) -> bool:
+        """Note the unit that the schema lacks, and return whether it can be given one."""
+        if self.is_fixed:
+            return False
+        self.needs[name] = {"unit": unit}
+        if substance in MOLAR_MASS:
+            self.needs[name]["substance"] = substance
+        return True
 
     def _days(self, name: str, part: Date, own: ColumnProfile) -> None:
         words = self._words(name, part, own.names | own.numbers.texts)
@@ -211,7 +226,7 @@ class SiteProposals:
         ends = {form: own.days[form].ends for form in best}
         inside = [f for f in best if first <= min(ends[f]) and max(ends[f]) < last + 1]
         best = inside or best
-        doubt = "" if len(best) == 1 else f"; {len(best) - 1} other ways fit as well, look at it"
+        doubt = "" if len(best) == 1 else f"; {len(best) - 1} other ways fit as well: check it"
         self._enter(name, "format", best[0], f"{most:,} of {own.value_count:,} fields{doubt}")
 
     def _words(self, name: str, part: Any, texts: Mapping[str, int]) -> list[str]:
@@ -221,7 +236,7 @@ class SiteProposals:
         words = [text for text in unknown_words(texts) if text not in agreed]
         if words:
             counts = {text: texts[text] for text in words}
-            self._enter(name, "sentinels", words, f"words for not known ({_list(counts)})")
+            self._enter(name, "sentinels", words, f"words for missing values ({_list(counts)})")
         return words
 
     def _categories(
@@ -270,7 +285,8 @@ class SiteProposals:
         self._enter(name, "codes", dict(sorted(codes.items())), why)
 
 
-def _is_guess(entry: Entry) -> bool:
+def is_guess(entry: Entry) -> bool:
+    """Return whether an entry is a guess that a person must replace."""
     return entry.key == "codes" and any(str(v).startswith(GUESS) for v in entry.value.values())
 
 

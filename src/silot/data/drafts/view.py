@@ -26,31 +26,29 @@ def draft_content(result: Draft) -> Content:
     out = sum(kind in ("text", "identifier") for kind in kinds)
     read_off = result.schema.read_off
     warning = Paragraph(
-        f"{len(read_off)} entries were read off these records and may tell about them: "
-        f"{', '.join(map(printable, read_off))}. Replace them by public knowledge, then "
-        "put a name in confirmed_by.",
+        f"{len(read_off)} entries were read off these records and may disclose something about "
+        f"them: {', '.join(map(printable, read_off))}. Replace them by public knowledge, then put "
+        "a name in confirmed_by.",
         "warning",
     )
     return [
         render.Headline(
             "A draft of a schema",
-            "Proposed from the records of one site; it stays there until a person has replaced "
-            "what was read off them.",
+            "Proposed from the records of one site; it stays there until a person has "
+            "replaced the entries that were read off them.",
         ),
         facts({
             "records": f"{result.records:,} of {printable(result.source)}",
             "columns": f"{len(kinds)}, {out} of them left out",
             "coordinates": _coordinates(result.schema),
-            "reads this table": "yes" if result.readable else "not before what is marked ! is "
-            "mended",
+            "reads this table": "yes" if result.readable else "no: correct what is marked ! first",
         }),
-        section("Columns", "columns", _columns(result.schema)),
+        section("Columns", _columns(result.schema)),
         section(
-            "What to look at",
-            "notes",
+            "What to check",
             Paragraph(""),
             Bullets([_marked(note) for note in result.notes]) if result.notes else None,
-            [Paragraph(""), warning] if read_off else None,
+            [Paragraph(""), warning] if read_off else None
         ),
         _sites(result),
     ]  # fmt: skip
@@ -67,7 +65,7 @@ def _sites(result: Draft) -> Content:
         if not site.drafted and site.title != result.source:
             lines.append(f"{title} is written as the schema says.")
         lines += [f"{title}: {_marked(problem)}" for problem in site.problems if problem.refused]
-    return section("Site files", "sites", Paragraph(""), Bullets(lines)) if lines else None
+    return section("Site files", Paragraph(""), Bullets(lines)) if lines else None
 
 
 def _coordinates(schema: Schema) -> str:
@@ -81,7 +79,7 @@ def _marked(remark: Note) -> str:
 
 def check_content(result: SchemaCheck) -> Content:
     """Declare how well a table fits: counts by column, and what to do."""
-    problems: Content = Paragraph("Nothing is to be said of it.")
+    problems: Content = Paragraph("Nothing to correct.")
     if result.problems:
         problems = Bullets([_marked(problem) for problem in result.problems])
     cures = [
@@ -100,10 +98,10 @@ def check_content(result: SchemaCheck) -> Content:
             "fits": "yes" if result.fits else "no",
             **({"warning": result.schema.warning} if result.schema.warning else {}),
         }),
-        section("By column", "columns", _counts(result)),
-        section("What to do", "problems", Paragraph(""), problems),
+        section("By column", _counts(result)),
+        section("What to do", Paragraph(""), problems),
         # A terminal gets the whole block, to paste.
-        on_page(section("To paste into a site file", "site", Bullets(cures))) if cures else None,
+        on_page(section("To paste into a site file", Bullets(cures))) if cures else None,
     ]  # fmt: skip
 
 

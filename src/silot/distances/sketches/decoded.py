@@ -1,4 +1,4 @@
-"""What decoded sketches tell: distances, a barycenter, values, groups."""
+"""What decoded sketches give: distances, a barycenter, values, groups."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class DecodedSketches:
                 )
         if a == b:
             raise InputError(
-                f"both sides are {a!r}. Give two holders: one sketch cannot tell how far apart "
-                "two samples of its law would be.",
+                f"both sides are {a!r}. Give two holders: one sketch does not show how far apart "
+                "two samples from its distribution would be.",
                 code="holder-names",
             )
         # In one order of the two, for rounding differs in the other.
@@ -170,20 +170,27 @@ class DecodedSketches:
         """What kind of number a distance is."""
         if self.nu < LEAST_NU:
             return (
-                f"noise outweighs what is to be told: nu = {self.nu:.0f}, below {LEAST_NU:.0f}. "
-                "Give more records or a larger privacy_epsilon; no bound holds"
+                f"the noise is too large for this estimate: nu = {self.nu:.0f}, below "
+                f"{LEAST_NU:.0f}. Give more records or a larger privacy_epsilon; there are no "
+                "bounds"
             )
         if self.calibration is None:
-            law = "of an assumed normal law" if self.cells.drawn else "without what could judge it"
+            law = (
+                "for an assumed normal distribution"
+                if self.cells.drawn
+                else "without records to judge it by"
+            )
             return (
-                f"estimate: nu = {self.nu:.0f}, {law}, and no interval: that takes {_JUDGED}; no "
-                "bound holds"
+                f"estimate: nu = {self.nu:.0f}, {law}, and no interval, which needs {_JUDGED}; "
+                "there are no bounds"
             )
         return (
-            f"estimate: nu = {self.nu:.0f}; the interval has the error of estimates on pairs made "
-            "of the public records, bias included, is to cover 95 %, and is not certified: it "
-            "speaks of records like the public ones, within their reach" + self.tails + "; no "
-            "bound holds, for what share of the records lies beyond is not known"
+            f"estimate: nu = {self.nu:.0f}; the interval aims to cover the distance in 95 % "
+            "of cases, by the errors of estimates on pairs of public records; it is not "
+            "certified, and is valid for records like the public ones and within their range"
+            + self.tails
+            + ". There are no bounds, because the share of records beyond that range is "
+            "not known"
         )
 
     def _draw(self, name: str) -> Drawn:
@@ -264,7 +271,7 @@ class DecodedSketches:
             status=(
                 "converged" if centre.settled else f"stopped after {len(centre.history)} rounds"
             )
-            + f": atoms of mean scatter {centre.law.scatter:.3g} around them; objective and "
+            + f": atoms with a mean scatter of {centre.law.scatter:.3g} around them; objective and "
             "distances are estimates, not certified",
             converged=centre.settled,
             seed=self.seed,
@@ -310,7 +317,7 @@ class DecodedSketches:
 
     def _add_shapley_values(self, contributions: Contributions, target: Decoded) -> Contributions:
         if len(self.names) < 2:
-            return contributions.with_note("no Shapley values: it takes two")
+            return contributions.with_note("no Shapley values: they need two holders")
         cells = {name: order_cells(self.pages[name].decoded, self.embedding) for name in self.names}
         clouds = {name: (cloud.atoms, cloud.weights) for name, cloud in cells.items()}
         own = order_cells(target, self.embedding)
@@ -336,7 +343,7 @@ class DecodedSketches:
             method="sketch",
             labels="vectors" if self.classes else "none",
             spread=spread,
-            status=self.status + "; numbers of records are estimates",
+            status=self.status + "; the numbers of records are estimated",
             converged=self.nu >= LEAST_NU,
             seed=self.seed,
             barycenter=barycenter,
@@ -388,7 +395,7 @@ _TOL = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class SketchCentre:
-    """A barycenter: atoms with classes, and the same as a law with its scatter."""
+    """A barycenter: atoms with classes, and the same as a distribution with its scatter."""
 
     atoms: Array = field(repr=False)
     weights: Array = field(repr=False)
@@ -401,7 +408,7 @@ class SketchCentre:
 def find_sketch_barycenter(
     sketches: Mapping[str, Decoded], shares: Mapping[str, float], support: int, rounds: int
 ) -> SketchCentre:
-    r"""Compute the barycenter of mixtures, with its law, its history and whether it settled.
+    r"""Compute the barycenter of mixtures, its distribution, its history, and whether it settled.
 
     .. math:: \sum_i \lambda_i (W_2^2(\text{atoms}) + \mathrm{Bures}^2)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -11,9 +10,10 @@ import numpy as np
 
 from silot_transport import GroupsResult, TwoSampleResult, group_histograms, two_histograms
 
+from ...data.reported import Reported
 from ...data.schema import Contract
 from ...errors import InputError
-from ...render.shown import Shown
+from ...federation.result import Cost
 from ..naming import name_verdict
 from ..result import Distance, fields_by_name
 from ..verdict import verdict_words
@@ -32,18 +32,18 @@ class Since:
     """Of the one before."""
     distance: Distance
     """Estimated W2 of the two."""
-    verdict: TwoSampleResult
+    test: TwoSampleResult
     """Whether they differ by more than sampling and noise make, at the level shared among all
     releases that are compared; by which columns; and what would have been detected."""
 
     @property
     def drifted(self) -> bool:
         """Whether they differ."""
-        return self.verdict.verdict == "different"
+        return self.test.verdict == "different"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Drift(Shown):
+class Drift(Reported):
     """The last release of a site against those before.
 
     Attributes
@@ -74,6 +74,26 @@ class Drift(Shown):
         """Whether any comparison shows a difference."""
         return any(item.drifted for item in self.since)
 
+    @property
+    def value(self) -> dict[str, float]:
+        """The distance of the last release to each before."""
+        return {item.period: item.distance.value for item in self.since}
+
+    @property
+    def interval(self) -> dict[str, tuple[float, float] | None]:
+        """Where each distance lies in 95 % of cases."""
+        return {item.period: item.distance.interval for item in self.since}
+
+    @property
+    def cost(self) -> Cost:
+        """What reading the releases cost."""
+        return self.sketches.cost
+
+    @property
+    def disclosure(self) -> str:
+        """The most detailed thing that the site disclosed."""
+        return self.sketches.disclosure
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
         return {
@@ -83,17 +103,13 @@ class Drift(Shown):
                     "period": item.period,
                     "drifted": item.drifted,
                     "distance": item.distance.to_dict(),
-                    "verdict": item.verdict.to_dict(),
+                    "test": item.test.to_dict(),
                 }
                 for item in self.since
             ],
             "releases": [release.to_dict() for release in self.sketches.releases],
             "seed": self.seed,
         }
-
-    def to_json(self) -> str:
-        """Return ``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False)
 
 
 def measure_drift(
@@ -112,7 +128,7 @@ def measure_drift(
     """
     if len(sketches.names) < 2:
         raise InputError(
-            "one release is given; drift is a difference of two or more. Give those of before too.",
+            "only one release is given; drift needs two or more. Give earlier releases too.",
             code="release-few",
         )
     *before, last = sketches.names
@@ -120,10 +136,8 @@ def measure_drift(
     for k, period in enumerate(before):
         # Bonferroni: the level is shared among the comparisons, so that more periods make no false
         # alarm likelier.
-        verdict = _compare(sketches, period, last, LEVEL / len(before))
-        since.append(
-            Since(period=period, distance=sketches.distance(period, last), verdict=verdict)
-        )
+        verdict = compare_two(sketches, period, last, LEVEL / len(before))
+        since.append(Since(period=period, distance=sketches.distance(period, last), test=verdict))
         if progress is not None:
             progress(k + 1, len(before))
     return Drift(
@@ -132,7 +146,8 @@ def measure_drift(
     )  # fmt: skip
 
 
-def _compare(sketches: Sketches, before: str, last: str, level: float) -> TwoSampleResult:
+def compare_two(sketches: Sketches, before: str, last: str, level: float) -> TwoSampleResult:
+    """Test whether two releases differ, or a release and the coordinator's own records."""
     # Cells are public: both releases counted in the same ones.
     cells, columns = _cells(sketches)
     counts, noise = zip(*(_counts(sketches.book, name) for name in (before, last)), strict=True)
@@ -190,12 +205,12 @@ def _describe_drift(since: Sequence[Since]) -> str:
     drifted = [item for item in since if item.drifted]
     # What was not seen is named with what would have been.
     if not drifted:
-        return f"no drift: {verdict_words(since[-1].verdict)}"
+        return f"no drift: {verdict_words(since[-1].test)}"
     # The columns of all periods, those of the earliest first.
-    columns = dict.fromkeys(name for item in drifted for name in item.verdict.drivers)
+    columns = dict.fromkeys(name for item in drifted for name in item.test.drivers)
     periods = ", ".join(item.period for item in drifted)
     named = f", driven by {', '.join(list(columns)[:5])}" if columns else ", by no single column"
     return (
-        f"drift since {periods}{named}; why, no release can say: other people, other habits or "
-        "other units"
+        f"drift since {periods}{named}; a release does not show whether other people, "
+        "other habits or other units are the cause"
     )

@@ -166,7 +166,7 @@ class SketchPeriod(SketchRecords):
     """The same of a period, such as a month, which has a public name.
 
     A question that was answered once gets that answer for ever, also of newer data. With another
-    period it is another one, drawn anew and charged.
+    period it is another one, drawn again and charged.
     """
 
     kind: ClassVar[str] = "sketch-period"
@@ -176,7 +176,7 @@ class SketchPeriod(SketchRecords):
     def _check(self) -> None:
         super()._check()
         if not is_period(self.period):
-            raise WireError("the period is no short text.", code="question-fields")
+            raise WireError("the period is not a short text.", code="question-fields")
 
 
 def is_period(text: object) -> bool:
@@ -204,7 +204,7 @@ class SketchTree(ByMass):
             raise MismatchError("a quadtree needs two features.", code="dimension-mismatch")
         shaped = self.low.shape == self.high.shape == (2,)
         if not shaped or not np.isfinite(self.low).all() or not np.isfinite(self.high).all():
-            raise WireError("the box has no two corners.", code="question-fields")
+            raise WireError("the box needs two corners.", code="question-fields")
         if not (self.low < self.high).all() or not 1 <= self.depth <= DEEPEST:
             raise WireError("the box or its depth is out of range.", code="question-fields")
 
@@ -243,12 +243,12 @@ class SummarizeRecords(ByMass):
     """Sizes, random features and the distance to a target, in one release.
 
     All fields are public. A block that a command does not need is left out, and costs nothing;
-    sizes are always told, because the others are read as ratios to them.
+    sizes are always sent, because the others are read as ratios to them.
 
     Attributes
     ----------
     classes
-        Public classes, whose sizes are told; all others count together.
+        Public classes, whose sizes are sent; all others count together.
     features, scale, bandwidth, draw
         How many random features, by what columns are divided (d,), for which kernel, and the seed
         of their draw; none with 0.
@@ -279,7 +279,7 @@ class SummarizeRecords(ByMass):
 
     @cached_property
     def layout(self) -> Summary:
-        """What is told, block by block; raises where the fields do not fit one another."""
+        """What is sent, block by block; raises where the fields do not fit one another."""
         self.check_masses()
         classes = len(decode_classes(self.classes)) if self.classes else 0
         _require(classes <= _MOST_CLASSES, "there are too many classes")

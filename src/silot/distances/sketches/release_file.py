@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...data.measure import Measure
 from ...data.reading import Schema
+from ...data.reported import Reported
 from ...errors import FileError, InputError, MismatchError, SilotError
 from ...federation.answer import CHARGED, Answer, decode_reply
 from ...federation.question import decode_question
@@ -20,7 +21,6 @@ from ...federation.recorded import Recorded
 from ...federation.sealed import Sealed
 from ...privacy.accounting import epsilon_of
 from ...privacy.cells import public_points
-from ...render.shown import Shown
 from ..questions import decode_classes
 from .questions import SketchPeriod, SketchRecords, read_integers
 from .release_options import Releasing
@@ -69,7 +69,7 @@ class Terms(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReleaseFile(Shown):
+class ReleaseFile(Reported):
     """One differentially private sketch of one site, as a file that it can send by any means.
 
     Attributes
@@ -190,13 +190,23 @@ class ReleaseFile(Shown):
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using it."""
         if self.schema is None:
-            return ("no schema vouches for the columns: units, order and categories of two sites "
-                    "may differ without notice.",)  # fmt: skip
+            return ("no schema describes the columns, so units, order and categories of two "
+                    "sites may differ unnoticed.",)  # fmt: skip
         return (self.schema.warning,) if self.schema.warning else ()
 
     def recorded(self, name: str) -> Recorded:
         """Return the release as a party of a run."""
-        return Recorded(name, self.sealed.answers, self.sealed.reply)
+        return Recorded(name, self.sealed.answers, bytes(self.sealed.reply))
+
+    @property
+    def value(self) -> float:
+        """What it spends, as epsilon."""
+        return self.epsilon
+
+    @property
+    def disclosure(self) -> str:
+        """A release with noise."""
+        return "private"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
@@ -227,7 +237,7 @@ def _read_terms(sealed: Sealed) -> Terms:
         return Terms.model_validate(dict(sealed.facts))
     except ValidationError as error:
         names = dict.fromkeys(str(item["loc"][0])[:64] for item in error.errors())
-        raise _build_error(sealed.file, f"what it says of {', '.join(names)!r} cannot be") from None
+        raise _build_error(sealed.file, f"its {', '.join(names)!r} is not possible") from None
 
 
 def _read_schema(sealed: Sealed) -> Schema | None:
@@ -246,13 +256,13 @@ def _read_question(sealed: Sealed) -> SketchRecords:
             return question
     except SilotError:
         pass
-    raise _build_error(sealed.file, "its question is none about a sketch")
+    raise _build_error(sealed.file, "its question is not about a sketch")
 
 
 def _build_error(file: str, why: str) -> FileError:
     return FileError(
-        f"{file} is signed, and says what does not fit together: {why.rstrip('.')}. Ask its author "
-        "to write it anew with the same silot.",
+        f"{file} is signed, but its parts do not match: {why.rstrip('.')}. Ask its author "
+        "to write it again with the same silot.",
         code="release-format",
     )
 
@@ -306,7 +316,7 @@ def _check_schemas(first: ReleaseFile, other: ReleaseFile) -> None:
     if one is not None and two is not None and one.hash != two.hash:
         names = ", ".join(map(repr, one.differing(two)))
         raise MismatchError(
-            f"{first.file} and {other.file} were read by other schemas; they differ in {names}. "
-            "Agree on one schema.",
+            f"{first.file} and {other.file} were read by different schemas, which differ in "
+            f"{names}. Agree on one schema.",
             code="schema-mismatch",
         )

@@ -24,17 +24,20 @@ class Private(Options):
     """Options of what one record may change in the answers of holders."""
 
     privacy_epsilon: float = option(
-        "Privacy budget of each holder. What one record may change in this run.",
+        "Privacy budget of each holder. It limits what one record may change in this run.",
         number(),
         default=1.0,
         code="option-privacy",
     )
     privacy_delta: float = option(
-        "Chance that the privacy budget is exceeded.", number(), default=1e-5, code="option-privacy"
+        "Probability that the privacy budget is exceeded.",
+        number(),
+        default=1e-5,
+        code="option-privacy",
     )
     mass_limit: float | None = option(
-        "Of weighted records: the largest weight, public. A record of weight w counts as "
-        "``min(w, mass_limit) / mass_limit`` of one.",
+        "For weighted records: the largest weight of a record, which is public. A "
+        "record of weight w counts as ``min(w, mass_limit) / mass_limit`` of one.",
         none_or(number(above=0)),
         default=None,
     )
@@ -60,16 +63,17 @@ class Releasing(Private):
     """Options of the release of a sketch."""
 
     public: Public | None = option(
-        "Public records (m, d), of the law the holders' records come from, and of no holder: 400 "
-        "or more; from 100 on distances have intervals. With labels a ``Measure`` whose classes "
-        "are public.",
+        "Public records (m, d) that belong to no holder and are distributed as the "
+        "holders' records: 400 or more; from 100, distances have intervals. With "
+        "labels a ``Measure`` whose classes are public.",
         anything("records (m, d), or None"),
         default=None,
     )
     public_mean: npt.ArrayLike | None = option(
-        "Without a sample: public mean of every feature, a vector at least one of mean and scale. "
-        "Cells are then those of a normal law, or with two features the squares of a quadtree "
-        "four standard deviations each way; errors are larger, and distances have no interval.",
+        "Instead of public records: public mean of every feature; mean or scale must "
+        "be a vector. Cells then follow a normal distribution, or are squares of a "
+        "quadtree for two features, up to four standard deviations in each "
+        "direction. Errors are larger, and distances have no interval.",
         anything("numbers, or None"),
         default=None,
     )
@@ -79,23 +83,27 @@ class Releasing(Private):
         default=None,
     )
     classes: Sequence[object] | None = option(
-        "Public class names, else those of ``public``. Records of other classes count together.",
+        "Public class names. Default: those of ``public``. Records of all other "
+        "classes count as one class.",
         anything("names, or None"),
         default=None,
     )
     size: int | None = option(
-        "Records of the smallest holder, where that is public. Otherwise 2 % of the budget ask.",
+        "Number of records of the smallest holder, if it is public. Otherwise 2 % of "
+        "the budget is spent to estimate it.",
         none_or(count()),
         default=None,
     )
     cells: int | None = option(
-        "Cells that records are counted in. At most a third of the public records. Default: "
-        "``nu / 6``, from 8 to 128 and at most an eighth of the public records, with nu the "
-        "records times the spent ``mu``.",
+        "Number of cells in which records are counted. At most a third of the number of public "
+        "records. Default: ``nu / 6``, from 8 to 128 and at most an eighth of the public records, "
+        "where nu is the number of records times the spent ``mu``.",
         none_or(count(2, 4096)),
         default=None,
     )
-    seed: int = seed_option("Of the public cells, and of the draws distances are estimated by.")
+    seed: int = seed_option(
+        "Seed of the public cells, and of the simulations that estimate distances."
+    )
 
     def fit(self) -> None:
         _ = self.sample
@@ -103,13 +111,13 @@ class Releasing(Private):
 
     @cached_property
     def sample(self) -> Array:
-        """Public records, or a draw from the public law."""
+        """Public records, or a draw from the public distribution."""
         if self.public is None:
             # The same cells for all holders: they follow from public numbers and the seed alone.
             return draw_sample(self.public_mean, self.public_scale, self.seed)
         if self.public_mean is not None or self.public_scale is not None:
             raise InputError(
-                "public= tells mean and scale already. Leave public_mean and public_scale out.",
+                "public= has mean and scale already. Leave public_mean and public_scale out.",
                 code="option-public",
             )
         return read_public_points(self.public)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -13,7 +12,7 @@ from silot_transport import GroupsResult
 from ...data.measure import Measure
 from ...errors import InputError
 from ...federation.protocol import COORDINATOR
-from ...federation.result import Billed, Preflighted
+from ...federation.result import Cost, Preflighted, RunResult
 from ..naming import Columns
 from ..result import Distance, DistanceMatrix, summarize
 from ..worth.result import Barycenter, Contributions
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     from .release_file import ReleaseFile
 
 
-B = TypeVar("B", bound=Billed)
+B = TypeVar("B", bound=RunResult)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sketches(Billed):
+class Sketches(RunResult):
     """Differentially private sketches of every holder.
 
     The privacy budget was spent when they were made. Everything here is computed from them, as
@@ -39,7 +38,7 @@ class Sketches(Billed):
     names
         Holders, in the order they were given.
     measures
-        By holder, what its sketch tells: one atom a cell (and class), a ``Measure``. Records
+        By holder, what its sketch contains: one atom a cell (and class), a ``Measure``. Records
         scatter around the atoms by ``scatter``.
     records
         By holder, the estimated number of records.
@@ -93,7 +92,7 @@ class Sketches(Billed):
         return distance.with_preflight(self.preflight)
 
     def matrix(self, *, own: bool = False, why: bool = False) -> DistanceMatrix:
-        """Compute the distances between all pairs of holders. The bill is that of the one run.
+        """Compute the distances between all pairs of holders. The cost is that of the one run.
 
         With ``own`` the coordinator's own measure, ``"coordinator"``, is one of them; ``why`` as
         for ``distance``.
@@ -106,7 +105,7 @@ class Sketches(Billed):
         names = (*self.names, COORDINATOR) if own else self.names
         self.book.compute(combinations(names, 2))
         pairs = {pair: self.distance(*pair, why=why) for pair in combinations(names, 2)}
-        return DistanceMatrix(names=names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill)
+        return DistanceMatrix(names=names, pairs=pairs, method="sketch", p=2, shared_cost=self.cost)
 
     def barycenter(
         self,
@@ -126,7 +125,7 @@ class Sketches(Billed):
         rounds
             Most rounds.
         """
-        return self._add_bill(self.book.barycenter(weights, support, rounds))
+        return self._add_cost(self.book.barycenter(weights, support, rounds))
 
     def values(
         self,
@@ -152,18 +151,23 @@ class Sketches(Billed):
             Shapley values too, of mixtures of the cells.
         """
         chosen = target or ("validation" if self.book.owned else "barycenter")
-        values = self._add_bill(self.book.values(chosen, why=why, shapley=shapley))
+        values = self._add_cost(self.book.values(chosen, why=why, shapley=shapley))
         values = values.named(self.columns)
         if not map:
             return values
         if len(self.names) < 2:
-            return values.with_note("no map of holders: it takes two")
+            return values.with_note("no map of holders: a map needs two")
         # Distances to a barycenter are estimated in another way, on a scale of their own.
         return replace(values, between=self.matrix(own=chosen == "validation"))
 
-    def _add_bill(self, result: B) -> B:
-        """Add the bill of the run that made the sketches."""
+    def _add_cost(self, result: B) -> B:
+        """Add the cost of the run that made the sketches."""
         return result.with_run(self)
+
+    @property
+    def value(self) -> float:
+        """What each holder spent, as epsilon."""
+        return self.privacy_epsilon
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -176,7 +180,7 @@ class Sketches(Billed):
             "status": self.status,
             "records": dict(self.records),
             "scatter": dict(self.scatter),
-            **self._bill_dict(),
+            **self._cost_dict(),
             "seed": self.seed,
         }
 
@@ -196,7 +200,7 @@ class Combined(Preflighted):
     values: Contributions = field(repr=False)
     """What each site is worth, with the distances between them in ``between`` and the barycenter,
     where that is the target, in ``barycenter``."""
-    verdict: GroupsResult | None = field(repr=False)
+    test: GroupsResult | None = field(repr=False)
     """Which sites differ, in the order of their names; ``None`` of one site, and where records
     were not counted in cells."""
 
@@ -206,19 +210,39 @@ class Combined(Preflighted):
         return self.sketches.preflight
 
     @classmethod
-    def of(cls, sketches: Sketches, verdict: GroupsResult | None) -> Combined:
-        """Compute everything that follows from sketches, beside the ``verdict`` on them."""
-        return cls(sketches=sketches, values=sketches.values(map=True), verdict=verdict)
+    def of(cls, sketches: Sketches, test: GroupsResult | None) -> Combined:
+        """Compute everything that follows from sketches, beside the ``test`` of them."""
+        return cls(sketches=sketches, values=sketches.values(map=True), test=test)
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """Sites by group; all sites as one where nothing was tested."""
         names = sorted(self.sketches.names)
-        codes = self.verdict.groups if self.verdict else (0,) * len(names)
+        codes = self.test.groups if self.test else (0,) * len(names)
         return tuple(
             tuple(name for name, code in zip(names, codes, strict=True) if code == group)
             for group in dict.fromkeys(codes)
         )
+
+    @property
+    def value(self) -> dict[str, float]:
+        """What each site is worth: its distance to the target."""
+        return self.values.value
+
+    @property
+    def interval(self) -> dict[str, tuple[float, float] | None]:
+        """Where each distance lies in 95 % of cases."""
+        return self.values.interval
+
+    @property
+    def cost(self) -> Cost:
+        """What reading the releases cost."""
+        return self.sketches.cost
+
+    @property
+    def disclosure(self) -> str:
+        """The most detailed thing that a site disclosed."""
+        return self.sketches.disclosure
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
@@ -230,9 +254,5 @@ class Combined(Preflighted):
             "values": self.values.to_dict(),
             "barycenter": None if barycenter is None else barycenter.to_dict(),
             "groups": [list(group) for group in self.groups],
-            "verdict": None if self.verdict is None else self.verdict.to_dict(),
+            "test": None if self.test is None else self.test.to_dict(),
         }
-
-    def to_json(self) -> str:
-        """Return ``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False)

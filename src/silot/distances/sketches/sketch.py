@@ -19,7 +19,7 @@ from ...privacy.cells import Cells, nearest
 from ...privacy.compare import Rate, rate_of
 from ...privacy.quadtree import DEEPEST, Tree, tree_cells
 from ...privacy.sketch import Array, Codes, Reading, decode
-from ..methods import Joint, Pairwise
+from ..methods import Joint, Pairwise, build_joint, build_pair
 from ..questions import LabelledRecords
 from ..result import Distance
 from ..shared_options import embedding_option, switch
@@ -74,7 +74,7 @@ class Sketching(Releasing, Joint[Sketches]):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation
+    >>> from silot.federation import LocalFederation
     >>> rng = np.random.default_rng(0)
     >>> public, x = rng.normal(size=(150, 2)), rng.normal(size=(3000, 2))
     >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:] + [3.0, 0.0]})
@@ -88,12 +88,12 @@ class Sketching(Releasing, Joint[Sketches]):
 
     labels: bool = switch("Sketch class by class, and compare OTDD vectors.", flag=False)
     embedding: Embedding = embedding_option(
-        "Label coordinates that distances compare, of the sketched classes."
+        "Label coordinates of the sketched classes that distances compare."
     )
 
     period: str | Mapping[str, str] | None = option(
-        'Public name of the time that records are of, such as ``"2026-10"``; or one for each '
-        "holder. Without one, a holder that was asked before gives the answer of then.",
+        'Public name of the period of the records, such as ``"2026-10"``; or one for '
+        "each holder. Without one, a holder that has answered before repeats its earlier answer.",
         none_or(anything("a text, or texts by holder")),
         default=None,
         flag=False,
@@ -104,7 +104,7 @@ class Sketching(Releasing, Joint[Sketches]):
         named = [self.period] if isinstance(self.period, str) else (self.period or {}).values()
         if not all(map(is_period, named)):
             raise InputError(
-                "a period is no short text. Give a name such as '2026-10', of 64 signs at most.",
+                "a period is not a short text. Give a name such as '2026-10', of 64 signs at most.",
                 code="option-period",
             )
 
@@ -133,7 +133,7 @@ class Sketching(Releasing, Joint[Sketches]):
         return dict.fromkeys(holders, self.period) if isinstance(self.period, str) else self.period
 
 
-sketches = Sketching.build
+sketches = build_joint(Sketching)
 
 
 class Sketch(Releasing, Pairwise):
@@ -156,7 +156,7 @@ class Sketch(Releasing, Pairwise):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation
+    >>> from silot.federation import LocalFederation
     >>> x = np.random.default_rng(0).normal(size=(3150, 2))
     >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:3000] + [3.0, 0.0]})
     >>> result = fed.run(Sketch(public=x[3000:], privacy_epsilon=4.0).between("a", "b"))
@@ -168,23 +168,23 @@ class Sketch(Releasing, Pairwise):
     disclosure = Disclosure.PRIVATE
     sends = "noisy counts of records in public cells, their clipped mean offset and scatter"
     needs = (
-        "public records or a public mean and scale; 200 records at least at privacy_epsilon 1, "
-        "2000 for good; one or two rounds; the extra named privacy"
+        "public records or a public mean and scale; at least 200 records at "
+        "privacy_epsilon 1, better 2000; one or two rounds; the extra named privacy"
     )
-    guarantees = "an estimate, with public= and an interval of its error; no certified bound"
+    guarantees = "an estimate and, with public=, an interval of its error; no certified bound"
     privacy = (
         "(privacy_epsilon, privacy_delta)-differential privacy of each record, charged to the "
         "holder's ledger"
     )
 
     why: bool = switch(
-        "What distances are made of, by column and class. From the sketches, so nothing more is "
-        "asked."
+        "What distances are made of, by column and class. They follow from the sketches, without "
+        "another question."
     )
 
     def fit(self) -> None:
         if self.p != 2:
-            raise InputError(f"p is {self.p!r}; sketches tell W2 only. Give p=2.", code="option-p")
+            raise InputError(f"p is {self.p!r}; sketches give W2 only. Give p=2.", code="option-p")
         super().fit()
 
     def release(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Sketches]:
@@ -210,7 +210,7 @@ class Sketch(Releasing, Pairwise):
         )
 
 
-sketch = Sketch.build
+sketch = build_pair(Sketch)
 
 
 # Part of the squared budget that goes to the number of records, when it is not public.
@@ -314,7 +314,7 @@ class _Run:
         other = f", or privacy_epsilon of {enough:.2g} or more" if enough < 50 else ""
         raise InputError(
             f"the smallest holder has about {records} records: too few for a sketch at "
-            f"privacy_epsilon {epsilon:g}. About {needed} records would do{other}.{charge}",
+            f"privacy_epsilon {epsilon:g}. About {needed} records would be enough{other}.{charge}",
             code="sketch-small",
         )
 

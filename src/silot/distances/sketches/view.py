@@ -6,32 +6,31 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ... import render
-from ...federation.view import bill_rows, cost_content
+from ...federation.view import cost_content, cost_rows
 from ...privacy.sketch import parts
 from ...render.words import count, format_bytes, number, printable
 from ..verdict import changes_table, group_rows, pairs_of_groups, verdict_rows
-from ..worth.view import value_content, worth_sections
-from .drift import Drift
+from ..view import distances_chart
+from ..worth.view import worth_sections
+from .drift import Drift, Since
 from .release_file import ReleaseFile
 from .result import Combined, Sketches
 
 
 def sketches_content(result: Sketches) -> render.Content:
-    """Declare how many records the sketches of holders tell, the guarantee and the bill."""
+    """Declare how many records the sketches of holders tell, the guarantee and the cost."""
     holders = count(len(result.names), "holder")
     rows = [(name, result.records[name]) for name in result.names]
     return [
         render.Headline(
             "Sketches of the holders",
             f"{holders}, each in one differentially private release: counts of records in "
-            f"{count(result.cells, 'cell')}. What is computed from them spends nothing more.",
+            f"{count(result.cells, 'cell')}. Results computed from them spend no more budget.",
         ),
         render.section(
             "Records of the holders",
-            "records",
             render.plain_table([render.names(), render.counts("records, about")], rows),
-            render.facts(sketch_rows(result), terminal=bill_rows(result)),
-            link="Records",
+            render.facts(sketch_rows(result), terminal=cost_rows(result)),
         ),
         cost_content(result),
     ]
@@ -50,65 +49,49 @@ def sketch_rows(result: Sketches) -> Mapping[str, str]:
 _COLUMNS = 40
 _LACKS = (
     "No record, and no value of a record.",
-    "No exact count: how many records there are is told with noise alone.",
-    "No column, category or class that the public schema and the options do not name.",
-    "Nothing of the ledger: what else the site released, and what it has left.",
+    "No exact count: the number of records is sent only with noise.",
+    "No column, category or class beyond those that the public schema and the options name.",
+    "Nothing about the ledger: neither other releases nor the remaining budget.",
 )
 _STALE = (
-    "this is the answer that the site's ledger had stored: of the records of then, not of "
-    "today. A release of newer records takes another period."
+    "this is an answer that the site's ledger had stored, about earlier records. "
+    "A release of newer records needs another period."
 )
 
 
 def release_content(result: ReleaseFile) -> render.Content:
     """Declare what is inside a release, in facts and sentences."""
-    who, what, guarantee = _who(result), _what(result), _guarantee(result)
-    numbers = _numbers(result)
-    blank, columns = render.Paragraph(""), None if result.schema is None else _columns(result)
+    blank = render.Paragraph("")
     return [
         render.Headline(
             f"What is in {printable(result.file)}", printable(result.sealed.discloses, 1000)
         ),
         [*warned([result]), *([] if result.fresh else [render.Paragraph(_STALE, "alert")])],
-        render.on_terminal(
-            render.facts({**who, **what, **guarantee}),
-            [blank, numbers],
-            [blank, columns] if columns else None,
-            [blank, render.Paragraph("What it does not contain:"), render.Bullets(_LACKS)],
-            [blank, render.Paragraph(_meaning(result)), render.Paragraph(_verify(result))],
+        render.section(
+            "Who wrote it", render.facts(_who(result)), render.Paragraph(_verify(result)), blank
         ),
-        render.on_page(
-            render.section(
-                "Who wrote it",
-                "who",
-                render.facts(who),
-                render.Paragraph(_verify(result), "small"),
-                link="Who",
-            ),
-            render.section(
-                "What it protects",
-                "guarantee",
-                render.Paragraph(_meaning(result)),
-                render.facts(guarantee),
-                link="Guarantee",
-            ),
-            render.section(
-                "Which numbers travel", "numbers", render.facts(what), numbers, link="Numbers"
-            ),
-            render.section("What it does not contain", "not", render.Bullets(_LACKS)),
-            render.section(
-                "The schema",
-                "schema",
-                render.Paragraph(
-                    "The public contract by which the table was read; it is in the file, word for "
-                    "word."
-                ),
-                columns,
-                link="Schema",
-            )
-            if columns
-            else None,
+        render.section(
+            "What it protects", render.facts(_guarantee(result)), render.Paragraph(_meaning(result))
         ),
+        render.section(
+            "Which numbers travel", blank, render.facts(_what(result)), blank, _numbers(result)
+        ),
+        render.section(
+            "What it does not contain",
+            render.on_terminal(blank, render.Paragraph("What it does not contain:")),
+            render.Bullets(_LACKS),
+        ),
+        render.section(
+            "The schema",
+            render.Paragraph(
+                "The public contract by which the table was read, word for word as in the file.",
+                "small",
+            ),
+            blank,
+            _columns(result),
+        )
+        if result.schema
+        else None,
     ]
 
 
@@ -116,17 +99,16 @@ def combined_content(result: Combined) -> render.Content:
     """Declare who released what, what the sites are worth, and how far apart they are."""
     sketches = result.sketches
     names = sorted(sketches.names)
-    groups = {} if result.verdict is None else group_rows(result.verdict, names)
+    groups = {} if result.test is None else group_rows(result.test, names)
     return [
         render.Headline(
-            "What the releases tell together",
-            f"{count(len(sketches.names), 'site')}, each by one file: a differentially private "
-            "sketch that it wrote alone. Nobody asked it anything more.",
+            "Results of all releases together",
+            f"{count(len(sketches.names), 'site')}, each by one file with a differentially "
+            "private sketch. The sites received no other question.",
         ),
         warned(sketches.releases),
         render.section(
             "Releases",
-            "releases",
             _releases(sketches.releases),
             render.on_page(
                 render.facts(
@@ -141,18 +123,12 @@ def combined_content(result: Combined) -> render.Content:
             ),
         ),
         render.section(
-            "Groups",
-            "groups",
-            render.facts(groups),
-            render.on_page(pairs_of_groups(result.verdict, names)),
+            "Groups", render.facts(groups), render.on_page(pairs_of_groups(result.test, names))
         )
-        if result.verdict is not None
+        if result.test is not None
         else None,
-        render.on_terminal(
-            render.Paragraph(""),
-            value_content(result.values),
-        ),
-        render.on_page(worth_sections(result.values)),
+        render.Paragraph(""),
+        worth_sections(result.values),
         cost_content(sketches),
     ]
 
@@ -179,15 +155,15 @@ def _releases(releases: Sequence[ReleaseFile]) -> render.Table:
         render.texts("trusted as"),
     ]
     caption = "" if is_trusted else (
-        "Signatures hold: the files are as they were written. By whom, keys alone can say: compare "
-        "fingerprints, or give --keys."
+        "The signatures are valid: the files were not changed. Only keys show who "
+        "wrote them: compare fingerprints, or give --keys."
     )  # fmt: skip
     return render.Table(caption, columns, rows, filled=True)
 
 
 def _who(result: ReleaseFile) -> dict[str, str]:
     trusted = f"a trusted key of {result.trusted}" if result.trusted else (
-        "valid: not a byte was changed since; whose key it is, a signature cannot say"
+        "valid: nothing was changed; a signature does not show whose key it is"
     )  # fmt: skip
     return {
         "written by": printable(result.name),
@@ -210,8 +186,10 @@ def _what(result: ReleaseFile) -> dict[str, str]:
     return {
         "schema": named,
         "columns": str(result.question.centres.shape[1]),
-        "classes": classes or "none: labels were not looked at",
-        "public records": public if terms.public else "none: an assumed normal law stands for them",
+        "classes": classes or "none: labels were not used",
+        "public records": public
+        if terms.public
+        else "none: an assumed normal distribution stands for them",
         "question": result.sealed.answers[:16],
     }
 
@@ -219,7 +197,7 @@ def _what(result: ReleaseFile) -> dict[str, str]:
 def _guarantee(result: ReleaseFile) -> dict[str, str]:
     question = result.question
     return {
-        "mechanism": f"{question.mechanism}: noise on every number, drawn anew, without a seed",
+        "mechanism": f"{question.mechanism}: new random noise on every number, without a seed",
         "epsilon": f"{result.epsilon:.4g} (mu {result.mu:.4g}; releases of a site add in squares)",
         "delta": f"{result.terms.privacy_delta:g}",
         "sensitivity": f"{question.sensitivity:.4g} units of the grid for one record; noise of "
@@ -268,7 +246,7 @@ def _columns(result: ReleaseFile) -> render.Table:
     more = len(schema.columns) - _COLUMNS
     caption = f"{count(more, 'column')} more are left out here." if more > 0 else ""
     columns = [render.names("column", 40)]
-    columns += map(render.texts, ("kind", "range or categories", "where that is from"))
+    columns += map(render.texts, ("kind", "range or categories", "origin"))
     return render.Table(caption, columns, rows, fold=_COLUMNS)
 
 
@@ -289,22 +267,19 @@ def _meaning(result: ReleaseFile) -> str:
     epsilon = result.epsilon
     most = math.exp(epsilon) / (1.0 + math.exp(epsilon)) if epsilon < 50 else 1.0
     return (
-        f"What epsilon {epsilon:.3g} means: somebody who knows everything but whether one person's "
-        f"record is in the data, and holds that for even odds, is at most {100 * most:.0f} % sure "
-        f"after reading the file (but for a chance of {result.terms.privacy_delta:g}). Whoever has "
+        f"What epsilon {epsilon:.3g} means: somebody who knows everything else, and gives even "
+        f"odds to one person's record being in the data, is at most {100 * most:.0f} % sure after "
+        f"reading the file (except with probability {result.terms.privacy_delta:g}). Whoever has "
         "several records in the data, or is in several releases, is protected less."
     )
 
 
 def _verify(result: ReleaseFile) -> str:
     return (
-        "To verify: read the fingerprint of the key to the site by telephone, or put its NAME.pub "
-        "into a folder and give that to silot release show --keys FOLDER."
-        + ("" if result.trusted else " Until then the name is only what the file says of itself.")
+        "To verify the key: compare its fingerprint with the site by telephone, or "
+        "put its NAME.pub into a folder for silot release show --keys FOLDER."
+        + ("" if result.trusted else " Until then, the name is only a claim of the file.")
     )
-
-
-_MOST = 8
 
 
 def warned(releases: Sequence[ReleaseFile]) -> list[render.Paragraph]:
@@ -316,36 +291,36 @@ def warned(releases: Sequence[ReleaseFile]) -> list[render.Paragraph]:
 def drift_content(result: Drift) -> render.Content:
     """Declare the verdict since each period, the columns that changed, and what follows."""
     title = f"{printable(result.name)}, {printable(result.period)}"
-    last = result.since[-1]
     return [
         render.Headline(title, f"{printable(result.status[:1].upper() + result.status[1:], 600)}."),
         warned(result.sketches.releases),
-        render.section("Since each release", "since", _periods(result, title), link="Since"),
+        render.section(
+            "Since each release",
+            distances_chart(
+                "Distance to each earlier release",
+                {since.period: since.distance for since in result.since},
+            ),
+            _periods(result, title),
+        ),
         render.Paragraph(
-            "The p-value is of the whole difference, of all columns and cells; an alarm takes 5 % "
-            "or less, shared among the releases before.",
+            "The p-value is for the difference in all columns and cells together. There "
+            "is an alarm at 5 % or less, divided by the number of earlier releases.",
             "small",
         ),
-        render.on_terminal(
-            render.Paragraph(""),
-            render.facts(verdict_rows(last.verdict)),
-            changes_table(last.verdict, _MOST),
-        ),
-        render.on_page(
-            [
-                render.section(
-                    f"Since {printable(since.period)}",
-                    f"columns-{k}",
-                    render.facts(verdict_rows(since.verdict)),
-                    changes_table(since.verdict),
-                    link=f"Since {printable(since.period)}",
-                )
-                for k, since in enumerate(result.since)
-            ]
-        ),
+        render.on_page([_since(since) for since in result.since[:-1]]),
+        _since(result.since[-1]),
         render.on_terminal(render.facts({"status": result.status})),
         cost_content(result.sketches),
     ]
+
+
+def _since(since: Since) -> render.Content:
+    return render.section(
+        f"Since {printable(since.period)}",
+        render.Paragraph(""),
+        render.facts(verdict_rows(since.test)),
+        changes_table(since.test),
+    )
 
 
 def _periods(result: Drift, title: str) -> render.Table:
@@ -353,8 +328,8 @@ def _periods(result: Drift, title: str) -> render.Table:
         (
             since.period,
             since.distance.value,
-            since.verdict.p_value,
-            render.Cell("drift" if since.drifted else since.verdict.verdict, warn=since.drifted),
+            since.test.p_value,
+            render.Cell("drift" if since.drifted else since.test.verdict, warn=since.drifted),
         )
         for since in result.since
     ]

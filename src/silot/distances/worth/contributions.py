@@ -18,7 +18,7 @@ from ...federation.question import Answerer, Question
 from ...options import anything, number, option, word
 from ..cost_parts import Parts
 from ..direct import Cloud, compute_exact_distance, read_cloud
-from ..methods import Joint, Pairwise, find_comparison
+from ..methods import Joint, Pairwise, build_joint, find_comparison
 from ..private import PrivateDistance, calibrate
 from ..questions import ClassSizes, Describe, Records
 from ..result import Distance, DistanceMatrix
@@ -68,7 +68,8 @@ class Valuation(Private, Joint[Contributions]):
     Examples
     --------
     >>> import numpy as np
-    >>> from silot import LocalFederation, Measure, Own
+    >>> from silot import Measure
+    >>> from silot.federation import LocalFederation, Own
     >>> x = np.random.default_rng(0).normal(size=(60, 2))
     >>> fed = LocalFederation({"good": x[:30], "bad": x[:30] + 3.0})
     >>> found = fed.run(Valuation().among(["good", "bad"], Own(Measure(x[30:]))))
@@ -79,11 +80,11 @@ class Valuation(Private, Joint[Contributions]):
     name = "contributions"
 
     method: str = option(
-        'How a holder is compared with validation data. ``"target"`` shows the validation '
-        'records to the holders, and each tells one exact number. ``"fedbary"`` (FedWaD with the '
-        'coordinator), ``"trianglewad"``, ``"direct"`` and other distance methods are asked of '
-        "each holder and ``own``; those three disclose every record of the holder. Ignored without "
-        "``own``.",
+        'How a holder is compared with validation data. ``"target"`` shows the '
+        "validation records to the holders, and each sends one exact number. "
+        '``"fedbary"`` (FedWaD with the coordinator), ``"trianglewad"``, '
+        '``"direct"`` and other distance methods are computed between each holder '
+        "and ``own``; those three disclose every record of the holder. Ignored without ``own``.",
         anything("name of a method"),
         default="target",
     )
@@ -100,30 +101,33 @@ class Valuation(Private, Joint[Contributions]):
         "Weight of the label distance.", number(least=0), default=1.0, flag=False
     )
     class_tolerance: float = option(
-        "Standard errors by which a holder's class proportions may differ from the target's "
-        "without being charged: the target is reweighted to the holder's proportions within them. "
-        '0 compares with the target as it is. Needs labels, validation data and ``"target"``.',
+        "Differences of class proportions that are ignored, in standard errors: "
+        "within them, the target is reweighted to the holder's proportions. 0 "
+        "compares with the target without reweighting. Needs labels, validation data "
+        'and ``"target"``.',
         number(least=0),
         default=3.0,
-        brief="Standard errors of class proportions that are not charged.",
+        brief="Ignore differences of class proportions up to this number of standard errors.",
     )
     support: int = support_option("Atoms of the barycenter, or of the method.")
     rounds: int = rounds_option("Most rounds of the barycenter, or of the method.")
-    tol: float = tolerance_option("Of the barycenter, or of the method.")
+    tol: float = tolerance_option("Stopping tolerance of the barycenter, or of the method.")
     seed: int = seed_option("Seed of references.")
     quorum: int | None = quorum_option("Fewest holders that must answer; ``None`` means all.")
-    weights: Mapping[str, float] | None = numbers_by_holder("Of holders in the barycenter.")
+    weights: Mapping[str, float] | None = numbers_by_holder(
+        "Weights of the holders in the barycenter."
+    )
     why: bool = switch(
         "Ask every holder once more, for what its squared distance is made of, by column and by "
-        "class: one number a column and two a class about data the asker chose. Holders that "
+        "class: one number for each column and two for each class. Holders that "
         'refuse only leave it out. For ``"target"`` and ``"direct"``, and for the barycenter.',
-        brief="What distances are made of, by column and class: it discloses that.",
+        brief="What distances are made of, by column and class. Holders disclose these shares.",
     )
     map: Map | None = option(
-        '``"direct"``: ask every holder for its records too, and compute the exact distances '
-        "between holders, and to the target, that a map needs. It discloses every record. Labels "
-        "are then compared as vectors. A holder that refuses leaves the map out, and the status "
-        "says so.",
+        '``"direct"``: also request the records of every holder, and compute the '
+        "exact distances of a map between holders, and to the target. It discloses "
+        "every record. Labels are then compared as vectors. If a holder refuses, "
+        "there is no map, and the status says so.",
         anything("'direct', or None"),
         default=None,
     )
@@ -131,14 +135,14 @@ class Valuation(Private, Joint[Contributions]):
         "Shapley values too, where a coalition is worth the part of the target that the best "
         "mixture of its members explains (``silot.distances.worth.mixtures``). Like a map it asks "
         "for every record and compares labels as vectors.",
-        brief="Shapley shares too: they disclose records, but with -m sketch.",
+        brief="Add Shapley values; they disclose records, except with -m sketch.",
     )
     intervals: bool = switch(
-        "Ask holders for the error of their distance too, five more exact numbers each: without "
-        "the bias of few records, the margin of its interval, how sure that is, and a verdict. A "
-        'holder that refuses sends the distance alone. Needs ``"target"`` or the barycenter.',
+        "Also ask holders for the error of their distance, five more exact numbers each: the "
+        "distance without the bias of few records, the margin of its interval, how certain this "
+        'margin is, and a verdict. A holder may refuse this. Needs ``"target"`` or the barycenter.',
         default=True,
-        brief="The error of every distance too: five more exact numbers a holder.",
+        brief="Also estimate errors of distances, from five more exact numbers of each holder.",
     )
 
     def fit(self) -> None:
@@ -204,7 +208,7 @@ class Valuation(Private, Joint[Contributions]):
             )
         if self.why and self.between and "why" not in self.between.options:
             raise InputError(
-                f"method {self.method!r} tells no parts of its distances. Give method 'target', "
+                f"method {self.method!r} cannot take distances apart. Give method 'target', "
                 "'direct' or 'sketch', or leave why out.",
                 code="option-why",
             )
@@ -218,7 +222,7 @@ class Valuation(Private, Joint[Contributions]):
         return Disclosure.STATISTICS
 
 
-contributions = Valuation.build
+contributions = build_joint(Valuation)
 
 
 @dataclass(frozen=True)
@@ -360,7 +364,7 @@ class _Run:
             return contributions
         names = contributions.names
         if len(names) < 2:
-            return self._note_absence(contributions, "it takes two")
+            return self._note_absence(contributions, "two holders are needed")
         embedding: Embedding = "none"
         if self.options.labels != "none":
             embedding = self.options.covariance
@@ -434,8 +438,8 @@ class _Run:
             text += "; every holder saw the validation records"
         if isinstance(self.options.between, PrivateDistance) and self.own is not None:
             text += (
-                f"; intervals are of the noise at epsilon {self.options.privacy_epsilon:g}, and "
-                "ranks that it leaves open are ranges"
+                f"; intervals cover the noise at epsilon {self.options.privacy_epsilon:g}; a "
+                "rank is a range if the noise leaves it open"
             )
         return text
 
@@ -456,7 +460,7 @@ def add_parts(result: Contributions, answers: Mapping[str, Parts | Failure]) -> 
     result = replace(result, holders=items)
     if not refused:
         return result
-    return result.with_note(f"what distances are made of was not told by {', '.join(refused)}")
+    return result.with_note(f"no parts of distances from {', '.join(refused)}")
 
 
 # Names that a status lists one by one.
@@ -495,7 +499,7 @@ class Notes:
             self.unknown_errors[name] = reason
 
     def describe(self, items: tuple[Contribution, ...]) -> str:
-        """Describe who cannot be told from the target, has other classes, or sent no error."""
+        """Describe who is like the target, has other classes, or sent no error."""
         same = [item.holder for item in items if item.distance.indistinct]
         # A holder that failed later has sent its classes, and is in no result.
         present = {item.holder for item in items}
@@ -506,7 +510,7 @@ class Notes:
         ]
         text = f"; not distinguishable from the target: {_join(same)}" if same else ""
         if odd:
-            text += f"; of classes that the target lacks: {', '.join(odd)} of their records"
+            text += f"; share of records in classes that the target lacks: {', '.join(odd)}"
         rough = [item.holder for item in items if item.is_approximate]
         if rough:
             text += f"; approximate intervals, for heavy tails or few records: {_join(rough)}"

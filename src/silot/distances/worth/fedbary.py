@@ -15,7 +15,7 @@ from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Answers, Protocol, Steps, failure_error, required
 from ...federation.question import Answerer, Question
 from ...options import anything, number, option, part, share
-from ..methods import Joint, Turns, normalize_shares, resolve_quorum
+from ..methods import Joint, Turns, build_joint, normalize_shares, resolve_quorum
 from ..questions import (
     ClassSizes,
     Codes,
@@ -84,7 +84,7 @@ class FedBary(Joint[Barycenter]):
 
     Examples
     --------
-    >>> from silot import LocalFederation
+    >>> from silot.federation import LocalFederation
     >>> fed = LocalFederation({"a": [[0.0], [1.0]], "b": [[4.0], [5.0]]})
     >>> result = fed.run(FedBary(support=2).among(["a", "b"]))
     >>> round(result.objective, 3)
@@ -99,12 +99,13 @@ class FedBary(Joint[Barycenter]):
     support: int = support_option("Atoms S of the barycenter.")
     rounds: int = rounds_option()
     active: int | None = active_option(
-        "Holders asked a round: so many, and all of them in turn, in an order that is drawn anew "
-        "every turn. What a holder told before counts until it is asked again. ``None`` asks all."
+        "Number of holders that receive a question in each round. All take turns, in "
+        "a random order that changes every turn. A holder's earlier answer counts "
+        "until its next one. ``None``: all holders in every round."
     )
     tol: float = tolerance_option(
-        "Stop when a round, or a turn of all holders, lowers the objective by less than this "
-        "share, with references at the barycenter itself."
+        "Stop when a round, or one turn of all holders, lowers the objective by less "
+        "than this share while references are at the barycenter itself."
     )
     seed: int = seed_option("Seed of the first atoms.")
     t: float = option(
@@ -114,8 +115,8 @@ class FedBary(Joint[Barycenter]):
         flag=False,
     )
     place: float = option(
-        "Where the holders' references lie at first: 0 at the barycenter itself, towards 1 near "
-        "each holder's records. It is halved whenever a round gains too little, to 0 in the end, "
+        "Where the holders' references start: 0 at the barycenter itself, close to 1 near each "
+        "holder's records. The value is halved whenever a round gains too little, and ends at 0, "
         "where couplings are optimal. 0 needs by far the fewest rounds.",
         part("number"),
         default=0.0,
@@ -193,7 +194,7 @@ class FedBary(Joint[Barycenter]):
         return Rounds(self, names, normalize_shares(self.weights, names), needed)
 
 
-fedbary = FedBary.build
+fedbary = build_joint(FedBary)
 
 
 @dataclass(frozen=True)
@@ -351,8 +352,9 @@ class Rounds:
         # distances may bound it better.
         objective = centre.objective
         if not classes and not refusing:
-            exact = [share * distances[name].upper ** 2 for name, share in centre.shares.items()]
-            objective = min(objective, sum(exact))
+            # A product, because a power of a Python float that overflows raises.
+            bounds = ((share, distances[name].upper) for name, share in centre.shares.items())
+            objective = min(objective, sum(share * (upper * upper) for share, upper in bounds))
         return Barycenter(
             points=centre.atoms,
             weights=centre.weights,
@@ -373,7 +375,7 @@ class Rounds:
         if barycenter.settled:
             text = (
                 f"converged: a {turn} lowered the objective by less than {self.options.tol:g}; "
-                "other first atoms (seed) or more support may still find a lower one"
+                "other first atoms (seed) or more support may find a lower one"
             )
         else:
             text = (
@@ -390,7 +392,7 @@ def _keeps_distance(answer: Answer | Failure | None) -> bool:
 
 
 def _describe_refusals(refusing: Sequence[str]) -> str:
-    return f"; {', '.join(refusing)} told no distance to it" if refusing else ""
+    return f"; {', '.join(refusing)} sent no distance to it" if refusing else ""
 
 
 @dataclass(frozen=True)
@@ -445,7 +447,7 @@ def _check(moved: Array, atoms: Array, scatter: Array, masses: Array, classes: i
     # The sum may be below one, where a holder has classes that nobody else has and that are too
     # small to tell of; above one only rounding can bring it.
     if not fits or masses.min() < 0 or masses.sum() > 1 + 1e-6 or scatter.min() < 0:
-        raise build_misfit_error("atoms it was asked about")
+        raise build_misfit_error("atoms of the question")
 
 
 @dataclass

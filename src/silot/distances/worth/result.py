@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...data.measure import Measure
-from ...federation.result import Array, Billed, Run, axes_of, finite
+from ...federation.result import Array, Run, RunResult, finite
+from ...render.figure import axes_of
 from ..naming import Columns
 from ..result import Distance, DistanceMatrix, fields_by_name, summarize
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Barycenter(Billed):
+class Barycenter(RunResult):
     r"""A measure between several holders.
 
     Attributes
@@ -36,7 +37,7 @@ class Barycenter(Billed):
     lower
         Certified lower bound of the objective of *every* measure ``Q``.
     distances
-        ``Distance`` of every holder that took part to the barycenter, and told it.
+        ``Distance`` of every holder that took part, to the barycenter.
     shares
         The :math:`\lambda_i` that were used, by holder; they sum to 1.
     history
@@ -66,6 +67,11 @@ class Barycenter(Billed):
         """The atoms, their masses and labels as a measure."""
         return Measure(self.points, self.weights, self.labels)
 
+    @property
+    def value(self) -> float:
+        """The weighted sum of squared distances."""
+        return self.objective
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "objective": finite(self.objective),
@@ -75,7 +81,7 @@ class Barycenter(Billed):
             "status": self.status,
             "converged": self.converged,
             "missing": dict(self.missing),
-            **self._bill_dict(),
+            **self._cost_dict(),
             "seed": self.seed,
             "history": [dict(entry) for entry in self.history],
             "points": self.points.tolist(),
@@ -122,7 +128,7 @@ class Contribution:
     distance: Distance
     """``Distance`` of its records to the target: the value as it is, with certified bounds. It has
     the bias of a finite sample, larger for fewer records. Its ``verdict`` says whether the holder's
-    records can be told from the target's."""
+    records can be distinguished from the target's."""
     share: float
     """Its part (0..1) of the sum of positive utilities over holders (equal parts when none is
     positive); without utilities of the sum of ``1 / corrected``, where the error of a distance
@@ -136,10 +142,10 @@ class Contribution:
     """1 for the holder of the largest utility, or without utilities of the smallest corrected
     distance, where holders of about the same size share one correction; equal ones share a rank."""
     records: int
-    """Records of positive weight it told of."""
+    """Records of positive weight that it reported."""
     corrected: float | None = None
     """Estimate of the distance of the distribution behind the records: the one that infinitely
-    many of them would have to the same target. ``None`` where the holder did not tell it; then
+    many of them would have to the same target. ``None`` where the holder did not report it; then
     ``distance.value`` stands for it."""
     interval: tuple[float, float] | None = None
     """Where that distance lies in 95 % of cases."""
@@ -147,7 +153,7 @@ class Contribution:
     """Whether that interval may cover less: heavy tails, or fewer than 100 records."""
     ranks: tuple[int, int] | None = None
     """Smallest and largest rank that sampling and noise leave open: holders whose ranges overlap
-    are tied. ``None`` where no holder told an interval."""
+    are tied. ``None`` where no holder reported an interval."""
     share_interval: tuple[float, float] | None = None
     """Where ``share`` lies in 95 % of cases; ``None`` likewise."""
     utility: Utility | None = None
@@ -176,7 +182,7 @@ class Contribution:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Contributions(Billed):
+class Contributions(RunResult):
     """What every holder's data are worth for a target.
 
     Attributes
@@ -194,7 +200,7 @@ class Contributions(Billed):
         Holders that were dropped, and the code of why.
     between
         Distances between holders, and from each to the target, which is called
-        ``"coordinator"`` there: all by one method, for a map. ``None`` when none was asked for
+        ``"coordinator"`` there: all by one method, for a map. ``None`` when none was requested
         or a holder refused. Labels are compared as vectors.
     """
 
@@ -212,11 +218,11 @@ class Contributions(Billed):
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     between: DistanceMatrix | None = field(default=None, repr=False)
 
-    def with_run(self, run: Run | Billed) -> Self:
+    def with_run(self, run: Run | RunResult) -> Self:
         result = super().with_run(run)
         if self.between is None:
             return result
-        return replace(result, between=replace(self.between, shared_bill=result.bill))
+        return replace(result, between=replace(self.between, shared_cost=result.cost))
 
     def __getitem__(self, name: str) -> Contribution:
         """Return the contribution of a holder."""
@@ -246,6 +252,19 @@ class Contributions(Billed):
         """Contributions, the most valuable first."""
         return tuple(sorted(self.holders, key=lambda item: (item.rank, item.holder)))
 
+    @property
+    def value(self) -> dict[str, float]:
+        """The distance of each holder to the target, without sampling noise where that is known."""
+        return {
+            item.holder: item.distance.value if item.corrected is None else item.corrected
+            for item in self.holders
+        }
+
+    @property
+    def interval(self) -> dict[str, tuple[float, float] | None]:
+        """Where each distance lies in 95 % of cases; ``None`` where that is not known."""
+        return {item.holder: item.interval or item.distance.interval for item in self.holders}
+
     def to_dict(self) -> dict[str, Any]:
         return {
             **fields_by_name(self, "target", "method", "labels", "spread", "status", "converged"),
@@ -253,7 +272,7 @@ class Contributions(Billed):
             "holders": [item.to_dict() for item in self.holders],
             "between": None if self.between is None else self.between.to_dict(),
             "barycenter": None if self.barycenter is None else self.barycenter.to_dict(),
-            **self._bill_dict(),
+            **self._cost_dict(),
             "seed": self.seed,
         }
 

@@ -236,7 +236,7 @@ class Sampled:
     high: float
     is_approximate: bool = False
     size: float = 1.0
-    """How many records it is of, as far as they count alike and are no copies."""
+    """How many records it is of, as far as they count alike and are not copies."""
 
     @classmethod
     def of(cls, answer: Answer) -> Sampled | None:
@@ -353,7 +353,7 @@ def rank_by_utility(worth: Contributions, utilities: Mapping[str, Utility]) -> C
     values = np.array([utilities[name].value for name in worth.names])
     errors = _MARGIN * np.array([utilities[name].error for name in worth.names])
     if (values <= errors).all():
-        note = "no utility is clear of 0: ranks and shares are by distance"
+        note = "no utility is clearly above 0: ranks and shares are by distance"
         return replace(worth, holders=tuple(items)).with_note(note)
     # As if they were squared distances: the most useful holder is at zero.
     behind = Margins(values.max() - values, errors, errors)

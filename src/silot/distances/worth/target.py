@@ -178,7 +178,7 @@ def read_class_masses(answer: Answer, classes: int) -> Array:
     """Read the masses of classes: parts of a holder's mass, all zero where it has none."""
     masses = answer.array("masses", ndim=1)
     if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + 1e-6:
-        raise build_malformed_error("masses that are not those of the classes asked about")
+        raise build_malformed_error("weights that do not match the requested classes")
     return masses
 
 
@@ -204,7 +204,7 @@ def read_distance(answer: Answer, name: str, target: str, seed: int) -> Distance
         p=2,
         seed=seed,
         # The holder tested its records with the target: no record came here.
-        verdict=read_verdict(answer),
+        test=read_verdict(answer),
     )
 
 
@@ -257,7 +257,7 @@ def _read_parts(answer: Answer, target: Target, distance: Distance, embedding: E
     # Parts are those of the squared distance, and are compared with the squares of its bounds.
     low, high = distance.lower**2 * (1.0 - slack), distance.upper**2 * (1.0 + slack)
     if columns.min() < 0 or not low <= cost <= high or labels * (not labelled):
-        raise build_malformed_error("parts that do not sum to the distance it told")
+        raise build_malformed_error("parts that do not sum to the distance it sent")
     if not target.classes:
         return Parts.of_costs(columns, labels if labelled else None)
     costs, masses = _read_class_parts(answer, len(target.classes) + 1, cost)
@@ -277,5 +277,5 @@ def _read_class_parts(answer: Answer, size: int, cost: float) -> tuple[Array, Ar
     off = abs(float(masses.sum()) - 1.0) > ROUNDING
     off = off or abs(float(costs.sum()) - cost) > ROUNDING * cost
     if costs.min() < 0 or masses.min() < 0 or off:
-        raise build_malformed_error("parts of classes that do not sum to the distance it told")
+        raise build_malformed_error("parts of classes that do not sum to the distance it sent")
     return costs, masses

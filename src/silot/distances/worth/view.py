@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import render
 from ...data.preflight import Preflight
-from ...federation.view import Run, bill_rows, cost_content, missing_section
+from ...federation.view import Run, cost_content, cost_rows, missing_section
 from ...render.figure import TARGET
 from ...render.heat_map import heat_map
 from ...render.words import (
@@ -27,40 +27,38 @@ from ...render.words import (
 from ..cost_parts import Parts
 from ..figures import holder_map
 from ..result import Distance, DistanceMatrix
-from ..view import pairs_table, parts_content, square_table
-from .figures import objective_figure, ranking_figure
+from ..view import distances_chart, pairs_table, parts_content
 from .result import Barycenter, Contribution, Contributions
 
 # On a terminal; all are in JSON and in the report.
 _MOST_PAIRS = 36
 _WORDS = (
-    "Rank: by utility where labels were judged, else by the corrected distance; a range where "
-    "sampling and noise leave the order open.",
-    "p: how often samples of the target's distribution, of these sizes, would differ as clearly; "
-    "above .05 a holder cannot be told from the target.",
+    "Rank: by utility if labels were judged, otherwise by the corrected "
+    "distance; a range if sampling and noise leave the order open.",
+    "p: how often samples of the same sizes from the target's distribution would differ as "
+    "clearly; above .05 a holder cannot be distinguished from the target.",
     "Corrected: the distance that infinitely many records of the holder's distribution would have, "
-    "with its 95 % interval; the bounds are those of the distance of the records as they are.",
-    "Share: part of the sum of positive utilities, or without them of inverse corrected distances. "
-    "FedBary share: part of the sum of inverse distances, as published. Explained: part of the "
-    "spread of the target that the holder's data explain.",
+    "with its 95 % interval; the bounds are for the distance of the records themselves.",
+    "Share: part of the sum of positive utilities or, without utilities, of inverse corrected "
+    "distances. FedBary share: part of the sum of inverse distances, as published. Explained: part "
+    "of the spread of the target that the holder's data explain.",
 )
 _UTILITY = (
-    "Utility: how much likelier (nats, on average) the holder's records make the right labels of "
-    "validation records than the frequencies of the classes do, from models of its records and "
-    "its share of faulty records, with its 95 % interval. Wrong labels, faulty: estimated "
-    "shares of records with a wrong label, and of faulty ones in all."
+    "Utility: how much better than the frequencies of the classes the holder's records predict "
+    "the labels of validation records (nats, on average), from models of its records and its "
+    "share of faulty records, with its 95 % interval. Wrong labels, faulty: estimated shares of "
+    "records with a wrong label, and of all faulty records."
 )
 # A utility lies within so many standard errors in 95 % of cases.
 _WITHIN = 1.959964
 _SHAPLEY = (
     "Shapley: what the holder adds to the part of the target that the best mixture of others "
-    "explains, on average over the orders in which holders may join, of distances as they are. "
-    "Shapley share: part of the sum of these."
+    "explains, on average over the orders in which holders may join. Distances are not "
+    "corrected. Shapley share: part of the sum of Shapley values."
 )
-_STATUSES = 8
 _PROOF = "The bounds prove that no other holder is closer."
 # Of data that nobody here looked at.
-_UNSEEN = "By the bounds no other holder is closer, in the numbers as the holders have them."
+_UNSEEN = "By the bounds no other holder is closer, in the numbers without a schema."
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class Beside:
 
 
 def value_content(result: Contributions, beside: Beside | None = None) -> render.Content:
-    """Declare what holders are worth, the bill, what distances are made of, and those of a map."""
+    """Declare what holders are worth, the cost, what distances are made of, and those of a map."""
     beside = beside or Beside()
     sentences = closest(result) if result.holders else []
     if result.missing:
@@ -89,40 +87,25 @@ def value_content(result: Contributions, beside: Beside | None = None) -> render
             render.not_converged(result, several=True),
         ),
         beside.warning,
-        render.on_terminal(lambda: _terminal(result)),
-        render.on_page(lambda: worth_sections(result)),
+        worth_sections(result),
         beside.sections,
         missing_section(
-            result.missing, title="Missing holders",
-            note="Nothing in this report says anything about their data.",
+            result.missing, note="This report says nothing about their data."
         ),
         cost_content([*runs, *beside.runs]),
     ]  # fmt: skip
 
 
-def _terminal(result: Contributions) -> render.Content:
-    same = [item.holder for item in result.ranking if item.distance.indistinct]
-    between = result.between
-    return [
-        worth_table(result),
-        render.facts({"target": result.target, "status": result.status, **bill_rows(result)}),
-        parts_content(_parts(result), "", same),
-        None
-        if between is None
-        else pairs_table(between, {TARGET_NAME: "the target"})
-        if len(between.pairs) <= _MOST_PAIRS
-        else render.Paragraph(
-            f"distances of {len(between.pairs)} pairs: --json or --report shows them"
-        ),
-    ]
-
-
 def worth_sections(result: Contributions) -> render.Content:
-    """Return ranking, parts and map of the holders, on a page."""
-    if not result.holders:
-        return None
-    aim = target_in_words(result.target)
-    return [_ranking(result), parts_content(_parts(result), aim), between_sections(result)]
+    """Return ranking, parts and map of the holders."""
+    same = [item.holder for item in result.ranking if item.distance.indistinct]
+    more = {"target": result.target, "status": result.status, **cost_rows(result)}
+    return [
+        _ranking(result) if result.holders else None,
+        render.facts({}, terminal=more),
+        parts_content(_parts(result), target_in_words(result.target), same),
+        None if result.between is None else between_sections(result, result.between),
+    ]
 
 
 def _parts(result: Contributions) -> dict[str, Parts]:
@@ -147,13 +130,13 @@ def closest(result: Contributions) -> list[str]:
         first = f"Of {count(len(ranked), 'holder')}, {leading} is closest to {target}"
     last = ranked[-1]
     if result.preflight is not None and result.preflight.flags:
-        first = f"In the numbers as they were given, {first[:1].lower()}{first[1:]}"
+        first = f"In the numbers without a schema, {first[:1].lower()}{first[1:]}"
     sentences = [f"{first}, {at}.", _proof(leaders, ranked[len(leaders) :], result.preflight)]
     if last.rank != ranked[0].rank:
         sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
     same = [item for item in ranked if item.distance.indistinct]
     if same:
-        sentences.append(f"{_listed(same)} cannot be told from {target}.")
+        sentences.append(f"{_listed(same)} cannot be distinguished from {target}.")
     return sentences
 
 
@@ -166,9 +149,30 @@ def _most_useful(ranked: Sequence[Contribution], target: str) -> list[str]:
     return [
         f"Of {count(len(ranked), 'holder')}, the records of {printable(first.holder)} are most "
         f"useful to predict labels of {target}, and those of {printable(last.holder)} least.",
-        open_to if rivals else "No other holder's are as useful, by the 95 % intervals.",
+        open_to if rivals else "No other holder's records are as useful, by the 95 % intervals.",
         f"{printable(near.holder)} is closest, {_certified(near.distance)}.",
     ]
+
+
+def _chart(ranked: Sequence[Contribution], target: str) -> render.Intervals | None:
+    """Return the chart of utilities where labels were judged, else of distances to the target."""
+    if any(item.utility for item in ranked):
+        rows = [
+            (item.holder, one.value, (one.value - room, one.value + room), None)
+            for item in ranked
+            if (one := item.utility)
+            for room in (_WITHIN * one.error,)
+        ]
+        what = (
+            f"Utility to predict labels of {target}, with 95 % intervals. Records help if it "
+            "is above 0."
+        )
+        return render.chart(what, rows, unit="nats", write="{:.3f}".format)
+    if all(item.corrected is not None for item in ranked):
+        rows = [(item.holder, item.corrected, item.interval, None) for item in ranked]
+        what = f"Distance to {target} without sampling noise, with 95 % intervals."
+        return render.chart(what, rows)
+    return distances_chart(f"Distance to {target}", {item.holder: item.distance for item in ranked})
 
 
 def _listed(items: Sequence[Contribution]) -> str:
@@ -191,8 +195,8 @@ def _proof(
     """Return whether another holder may be closer than those in front."""
     if preflight is not None and preflight.flags:
         return (
-            "The bounds hold for the numbers as they were given, and do not settle who is "
-            f"closest: look at {printable(preflight.where, 200)} first."
+            "The bounds hold for the numbers without a schema, and do not decide who is "
+            f"closest: check {printable(preflight.where, 200)} first."
         )
     if leaders[0].ranks is None:
         reach = max(item.distance.upper for item in leaders)
@@ -218,22 +222,22 @@ def _ranking(result: Contributions) -> render.Content:
         *([_UTILITY] if any(item.utility for item in ranked) else []),
         *([_SHAPLEY] if any(item.shapley_share for item in ranked) else []),
     ]
-    terms: list[tuple[str, render.Text]] = [
-        (
-            "distance",
-            f"Wasserstein distance of the holder's records to {target}; smaller is better. The "
-            "exact distance lies within the bounds whenever every party followed the protocol.",
-        ),
-        *_statuses(ranked),
-    ]
+    distance = (
+        f"Wasserstein distance of the holder's records to {target}; smaller is better. The exact "
+        "distance lies within the bounds whenever every party followed the protocol."
+    )
     return render.section(
         "Ranking of the holders",
-        "ranking",
+        _chart(ranked, target),
         worth_table(result),
-        ranking_figure(sorted(ranked, key=lambda item: item.distance.value), target),
-        render.Facts(terms),
-        [render.Paragraph(line, "small") for line in lines],
-        link="Ranking",
+        render.Details(
+            "What the columns mean, and how they were computed",
+            [
+                render.Facts([("distance", distance)]),
+                _statuses(ranked),
+                *(render.Paragraph(line, "small") for line in lines),
+            ],
+        ),
     )
 
 
@@ -249,12 +253,17 @@ def worth_table(result: Contributions) -> render.Table:
             item.holder,
             item.distance.value,
             item.distance.bounds,
-            None if item.distance.verdict is None else item.distance.verdict.p_value,
+            (item.distance.value, item.distance.interval or item.distance.bounds),
+            None if item.distance.test is None else item.distance.test.p_value,
             item.corrected,
             item.interval,
+            None if item.corrected is None else (item.corrected, item.interval),
             item.records,
-            *_utility(item),
+            _utility(item)[0],
+            _share(item.share, item.share_interval, share)[0],
+            *_utility(item)[1:],
             *_share(item.share, item.share_interval, share),
+            render.Cell(item.distance.status, warn=not item.distance.converged),
             render.Cell(item.fedbary_share, item.fedbary_share / published),
             render.Cell(item.explained, item.explained),
             item.shapley,
@@ -263,20 +272,22 @@ def worth_table(result: Contributions) -> render.Table:
                 None if item.shapley_share is None else item.shapley_share / added,
             ),
             item.records,
-            render.Cell(item.distance.status, warn=not item.distance.converged),
         )
         for item in ranked
     ]
     columns = [
-        render.Column("rank"), render.names(), render.numbers("distance"),
-        render.intervals(terminal=lambda ends: known_bounds(*ends)), render.digits("p", 3),
-        render.numbers("corrected"), render.intervals("95 %"),
-        render.counts("records", on="terminal"),
+        render.Column("rank"), render.names(), render.numbers("distance", on="terminal"),
+        render.intervals(terminal=lambda ends: known_bounds(*ends), on="terminal"),
+        render.estimates("distance", on="page"), render.digits("p", 3, on="terminal"),
+        render.numbers("corrected", on="terminal"), render.intervals("95 %", on="terminal"),
+        render.estimates("corrected", on="page"), render.counts("records", on="terminal"),
         render.Column("utility", terminal=_with_room, page=_with_room),
-        *_share_columns("wrong labels"), *_share_columns("faulty"), *_share_columns("share"),
+        _share_columns("share", "page")[0], *_share_columns("wrong labels"),
+        *_share_columns("faulty"), *_share_columns("share", "terminal"),
+        render.texts("status", page=short_status, on="page"),
         render.shares("FedBary share"), render.shares("explained"),
         render.shares("Shapley value", full="Shapley"), render.shares("Shapley share"),
-        render.counts("records", on="page"), render.texts("status", page=short_status, on="page"),
+        render.counts("records", on="page"),
     ]  # fmt: skip
     return render.Table(
         f"What holders are worth for {target_in_words(result.target)}, by rank.",
@@ -289,7 +300,7 @@ def worth_table(result: Contributions) -> render.Table:
         filled=True,
         # A terminal has no room for all that a holder is worth.
         keys=2,
-        breaks=(8, 13, 17),
+        breaks=(10, 16, 21),
     )
 
 
@@ -314,7 +325,9 @@ def _with_room(utility: tuple[float, float]) -> str:
     return f"{utility[0]:.3f} ± {utility[1]:.3f}"
 
 
-def _share_columns(title: str) -> tuple[render.Column, render.Column]:
+def _share_columns(
+    title: str, on: render.Medium | None = None
+) -> tuple[render.Column, render.Column]:
     """Return the columns of a share and of its interval, which share a cell on a page."""
 
     def with_interval(value: tuple[float, tuple[float, float] | None]) -> str:
@@ -324,7 +337,7 @@ def _share_columns(title: str) -> tuple[render.Column, render.Column]:
         return f"{percent(share)} [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
 
     return (
-        render.Column(title, terminal=lambda value: percent(value[0]), page=with_interval),
+        render.Column(title, terminal=lambda value: percent(value[0]), page=with_interval, on=on),
         render.Column(
             "95 %",
             terminal=lambda ends: f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %",
@@ -338,32 +351,25 @@ def _largest(values: Iterable[float | None]) -> float:
     return max((value or 0.0 for value in values), default=0.0) or 1.0
 
 
-def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, render.Text]]:
+def _statuses(ranked: Sequence[Contribution]) -> render.Table:
     """Return what the distances say of themselves, and which of them say it."""
     holders: dict[str, list[str]] = {}
     for item in ranked:
         holders.setdefault(item.distance.status, []).append(printable(item.holder))
-    lines: list[render.Text] = [
-        (
-            render.Name(printable(status, 400)),
-            f" ({'all holders' if len(members) == len(ranked) else listed(members)})",
-        )
-        for status, members in list(holders.items())[:_STATUSES]
-    ]
-    if len(holders) > _STATUSES:
-        lines.append(f"… ({len(holders) - _STATUSES} more statuses are left out here)")
-    return [("" if k else "status", line) for k, line in enumerate(lines)]
+    rows = [(status, listed(members, 8)) for status, members in holders.items()]
+    columns = [render.names("status of the distance", 400), render.texts("holders")]
+    return render.Table("Status of the distances.", columns, rows)
 
 
 def barycenter_content(result: Barycenter) -> render.Content:
-    """Declare how far every holder is from the barycenter, the objective and the bill.
+    """Declare how far every holder is from the barycenter, the objective and the cost.
 
     The atoms are not shown.
     """
     lead = (
         f"A measure of {count(len(result.weights), 'atom')} between "
         f"{count(len(result.distances), 'holder')}: the weighted sum of its squared distances is "
-        f"{number(result.objective)}, and that of no measure is less than {number(result.lower)}."
+        f"{number(result.objective)}, and no measure can have a sum below {number(result.lower)}."
     )
     rows = {
         "objective": objective_text(result),
@@ -381,7 +387,7 @@ def objective_text(result: Barycenter) -> str:
 def distances_content(
     result: Barycenter, title: str, lead: str, what: str, rows: Mapping[str, str]
 ) -> render.Content:
-    """Declare distances of holders to what stands for them, other facts, and the bill."""
+    """Declare distances of holders to what stands for them, other facts, and the cost."""
     cells = [
         (
             name,
@@ -403,20 +409,17 @@ def distances_content(
         render.Headline(title, lead, render.not_converged(result)),
         render.section(
             f"Distances to the {what}",
-            "distances",
+            distances_chart(f"Distance to the {what}", result.distances),
             render.Table(f"Holders by their distance to the {what}.", columns, cells, filter=True),
-            render.facts(rows, terminal=bill_rows(result)),
-            objective_figure(result) if result.history else None,
-            link="Distances",
+            render.facts(rows, terminal=cost_rows(result)),
         ),
-        missing_section(result.missing, title="Missing holders"),
+        missing_section(result.missing),
         cost_content(result),
     ]
 
 
 # What the target is called in a matrix: no holder may be called so.
 TARGET_NAME = "coordinator"
-_TABLED = 12
 _KINDS = {
     "direct": "Exact, computed from the records of all holders",
     "sketch": "Estimated from one differentially private sketch of each holder",
@@ -424,34 +427,37 @@ _KINDS = {
 }
 
 
-def between_sections(result: Contributions) -> render.Content:
-    """Return the heat map and the map of the holders, in the order of the ranking."""
-    matrix = result.between
-    if matrix is None or len(result.holders) < 2:
+def between_sections(result: Contributions, matrix: DistanceMatrix) -> render.Content:
+    """Return the pairs, and on a page their heat map and the map of holders, by rank."""
+    words = f"distances of {len(matrix.pairs)} pairs: --json or --report shows them"
+    is_short = len(matrix.pairs) <= _MOST_PAIRS
+    pairs = (
+        pairs_table(matrix, {TARGET_NAME: "the target"}) if is_short else render.Paragraph(words)
+    )
+    return [render.on_terminal(pairs), render.on_page(lambda: _maps(result, matrix))]
+
+
+def _maps(result: Contributions, matrix: DistanceMatrix) -> render.Content:
+    if len(result.holders) < 2:
         return None
     ranked = [item for item in result.ranking if item.holder in matrix.names]
     holders = [item.holder for item in ranked]
     order = [matrix.names.index(name) for name in holders]
     values, target = matrix.values[np.ix_(order, order)], None
-    every, heads = holders, holders
     if TARGET_NAME in matrix.names:
         target = matrix.values[order, matrix.names.index(TARGET_NAME)]
-        every, heads = [*holders, TARGET_NAME], [*holders, TARGET]
-    is_short = len(holders) <= _TABLED
-    square = square_table(holders, every, heads, matrix) if is_short else None
     return [
         render.section(
             "Distances between holders",
-            "between",
             _sentences(result, matrix),
             heat_map(holders, values, target),
-            render.Details("All distances with their bounds", [square]) if square else None,
+            render.Details(
+                "All distances with their bounds", [pairs_table(matrix, {TARGET_NAME: TARGET})]
+            ),
         ),
         render.section(
             "Map of the holders",
-            "map",
-            lambda: holder_map(holders, [item.rank for item in ranked], values, target),
-            link="Map",
+            holder_map(holders, [item.rank for item in ranked], values, target),
         ),
     ]
 
@@ -464,16 +470,16 @@ def _sentences(result: Contributions, matrix: DistanceMatrix) -> render.Content:
         first = f"{kind}: distances between holders, and to {aim}, on one scale."
         if matrix.method != result.method and not _has_same_distances(result, matrix):
             lines.append(
-                f"The ranking has distances to {aim} of another kind; the two differ by that."
+                f"The ranking uses another kind of distance to {aim}, so the numbers differ."
             )
     else:
         first = f"{kind}: distances between holders. Without {aim}."
     if result.labels == "classes":
         lines.append(
-            "Labels are compared as vectors here and by the records of their classes in the "
-            "ranking: wrong labels show less here."
+            "Labels are compared as vectors here, but by the records of their classes in "
+            "the ranking, so wrong labels have less effect here."
         )
-    lines.append(f"Disclosed for it: {matrix.disclosure}. {level_in_words(matrix.disclosure)}")
+    lines.append(f"Level of this map: {matrix.disclosure}. {level_in_words(matrix.disclosure)}")
     if not matrix.converged:
         lines.append(f"Not everything converged: {printable(matrix.status, 400)}")
     return [render.Paragraph(first), [render.Paragraph(line, "small") for line in lines]]

@@ -42,7 +42,7 @@ class JudgeRecords(ScreenRecords):
         screened = self.screened(points, weights, labels)
         screen = self.screen()
         if screen.experts is None:
-            raise WireError("the models know no classes.", code="question-fields")
+            raise WireError("the models have no classes.", code="question-fields")
         codes, listed, _ = encode_labels(labels, self.classes, len(points))
         used = (weights > 0) & (codes < listed)
         shares = log_shares(screen, points[used], codes[used], weights[used], self.seed)

@@ -95,7 +95,7 @@ class ScreenModels(Question):
         return len(self.points)
 
     def screen(self) -> Screen:
-        """Unpack the models; what is no model is a ``WireError``."""
+        """Unpack the models; what is not a model is a ``WireError``."""
         experts = None
         if self.classes:
             forest = Forest(self.feature, self.right, self.threshold, self.leaves, self.roots)
@@ -118,7 +118,7 @@ class ScreenModels(Question):
 
 def _rows(table: Array) -> tuple[Array, Array]:
     if table.ndim != 2 or len(table) != 2:
-        raise WireError("the weights of the parts are none.", code="question-fields")
+        raise WireError("the weights of the parts are not valid.", code="question-fields")
     return table[0], table[1]
 
 
@@ -136,10 +136,10 @@ class ScreenRecords(ScreenModels):
     seed: int
 
     def screened(self, points: Array, weights: Array, labels: Names | None) -> Screened:
-        """What is found of records."""
+        """Return what is found of records."""
         screen = self.screen()
         if not 0.0 <= self.fdr < 1.0:
-            raise WireError("fdr is no share.", code="question-fields")
+            raise WireError("fdr is not a share.", code="question-fields")
         if screen.points.shape[1] != points.shape[1]:
             raise MismatchError(
                 "the validation records have another number of features than the records.",
@@ -160,7 +160,7 @@ class ScreenRecords(ScreenModels):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRecords(Question):
-    """Debiased potentials of every record against a target: one number a record."""
+    """Debiased potentials of every record against a target: one number for each record."""
 
     kind: ClassVar[str] = "score-records"
     level: ClassVar[Disclosure] = Disclosure.RECORD
@@ -176,7 +176,7 @@ class ScoreRecords(Question):
                 code="dimension-mismatch",
             )
         if not np.isfinite(self.epsilon) or self.epsilon <= 0:
-            raise WireError("epsilon is no positive number.", code="question-fields")
+            raise WireError("epsilon is not a positive number.", code="question-fields")
         potential = debiased_potential(
             points, self.target, weights, self.target_weights, epsilon=self.epsilon
         )

@@ -27,7 +27,7 @@ _DEEPEST = 256
 class CountSuspects(ScreenModels, ByMass):
     r"""How many records lie in public bins of how suspect their label and features are.
 
-    The models it brings must be fitted on public records alone; how these are weighted may come
+    The models it brings must be fitted only on public records ; how these are weighted may come
     from a differentially private release, as whatever is computed from one. With ``classes``, a
     public list, labels are judged, and records of any other class are counted together.
 
@@ -106,7 +106,7 @@ class CountSuspects(ScreenModels, ByMass):
             raise WireError("the models know other classes.", code="question-fields")
 
     def _try(self, screen: Screen) -> None:
-        """Whether models work at all: only the question decides, and nothing was charged."""
+        """Return whether models work at all: only the question decides, and nothing was charged."""
         try:
             points, codes = screen.first()
             used = np.ones(1, dtype=np.bool_)

@@ -23,7 +23,7 @@ class Part:
     stages: tuple[Stage, ...]
     """From hot to cold."""
     temperature: float | None = None
-    """First epsilon over the cost of the independent coupling, of a kernel that is made anew;
+    """First epsilon over the cost of the independent coupling, of a kernel that is made again;
     ``None`` to continue with the last one. It is high, because the range of a new kernel must hold
     the corrections that potentials of far clusters still need."""
 

@@ -31,9 +31,9 @@ Array = npt.NDArray[np.float64]
 PARTIES = {"aby3": 3, "cheetah": 2}
 # Protocols of spu that are refused, because one party could open every share, or might.
 _UNTRUSTWORTHY = {
-    "semi2k": "its first party deals the randomness and could open every share",
-    "ref2k": "it computes in the clear",
-    "securenn": "its third party helps without a share, and was not examined for this use",
+    "semi2k": "its first party creates the randomness and could reconstruct every share",
+    "ref2k": "it computes on unencrypted numbers",
+    "securenn": "its third party helps without a share, which was not examined for this use",
 }
 # Most bits after the point that 64-bit numbers are used with: above, products overflow too soon.
 _NARROW = 24
@@ -59,7 +59,7 @@ def missing_spu() -> ExtraError:
     """Return the error for where spu is not installed."""
     words = "a secure distance needs spu (about 1 GB, with numpy 1.26), "
     if sys.version_info >= _FIRST_WITHOUT:
-        words += "which has wheels for Python 3.11 alone. Use Python 3.11 for it"
+        words += "which has wheels for Python 3.11 only. Use Python 3.11"
     else:
         words += "which is not installed. Run: pip install 'silot[secure]'"
     return ExtraError(f"{words}.", code="extra-secure")
@@ -99,8 +99,8 @@ def check_protocol(protocol: str) -> None:
     if protocol not in PARTIES:
         why = _UNTRUSTWORTHY.get(str(protocol).lower(), "it was not examined for this use")
         raise InputError(
-            f"protocol {protocol!r} is refused: {why}. Use 'aby3' (three parties of which no two "
-            "collude) or 'cheetah' (the two holders alone).",
+            f"protocol {protocol!r} is refused: {why}. Use 'aby3' (three parties, no two of "
+            "whom collude) or 'cheetah' (the two holders alone).",
             code="secure-trust",
         )
 
@@ -327,7 +327,7 @@ def _decode(message: bytes) -> list[Any]:
 
     parts = unpack(message, fail)
     if not isinstance(parts, list):
-        raise fail("it is no list")
+        raise fail("it is not a list")
     return cast("list[Any]", parts)
 
 

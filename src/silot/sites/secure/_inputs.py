@@ -52,8 +52,8 @@ class SecureInputs(Question):
             # Equal weights may differ by what rounding their sum left.
             if np.ptp(mass) > 1e-12 * mass.max():
                 raise InputError(
-                    "the records have weights, and noise is for records that count alike. Leave "
-                    "the weights or privacy_epsilon out.",
+                    "the records have weights, but noise needs equal weights. Leave the weights "
+                    "or privacy_epsilon out.",
                     code="secure-weights",
                 )
         if mass.min() < self.lightest:
@@ -89,8 +89,8 @@ def laplace(scale: float) -> int:
     """
     if not scale <= _LARGEST_NOISE:
         raise InputError(
-            "the noise asked for exceeds what can be represented. Give a larger privacy_epsilon "
-            "or a larger scale.",
+            "the requested noise exceeds what can be represented. Give a larger "
+            "privacy_epsilon or a larger scale.",
             code="option-privacy-epsilon",
         )
     try:

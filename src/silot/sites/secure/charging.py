@@ -104,7 +104,7 @@ def _charge(
         return 0.0
     if policy.questions is not None and SecureDistance.kind not in policy.questions:
         raise RefusedError(
-            "the policy names the questions it allows, and a secure distance is none of them.",
+            "the policy lists the questions it allows, and a secure distance is not among them.",
             code="policy-question",
         )
     if policy.level == "record":
@@ -115,8 +115,8 @@ def _charge(
         return 0.0
     if ledger is None:
         raise RefusedError(
-            f"the policy allows level {policy.level} only, and there is no ledger to remember "
-            "this run by. Give the ledger.",
+            f"the policy allows level {policy.level} only, and there is no ledger that "
+            "records this run. Give the ledger.",
             code="secure-ledger",
         )
     if request.epsilon is None:

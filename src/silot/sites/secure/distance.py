@@ -68,7 +68,7 @@ class Joint(Protocol):
     def run_secure(
         self, simulation: Simulation, tell: Callable[[Forecast], None] | None
     ) -> tuple[Distance, Run]:
-        """Compute the distance that a simulation is of, and return it with its bill."""
+        """Compute the distance that a simulation is of, and return it with its cost."""
         ...
 
 
@@ -78,9 +78,9 @@ class Simulation:
 
     All computing parties are threads of this process, so that nothing is protected from it; the
     shares, the arithmetic and the number opened are those of a run between machines
-    (``silot secure``). It computes bounds :math:`L \le W_2^2 \le U` by Sinkhorn's algorithm on
-    secret shares, and opens :math:`L + 0.15 (U - L)` (0.05 after the first part) with a grade of
-    the gap, or :math:`L` where the bounds are further apart than half of it.
+    (``silot distance secure``). It computes bounds :math:`L \le W_2^2 \le U` by Sinkhorn's
+    algorithm on secret shares, and opens :math:`L + 0.15 (U - L)` (0.05 after the first part) with
+    a grade of the gap, or :math:`L` where the bounds are further apart than half of it.
     """
 
     first: tuple[str, ...]
@@ -103,7 +103,7 @@ class Simulation:
             With certified bounds where nothing was added to the number; ``history`` has what each
             computing party sent, in no order.
         Run
-            Its bill and transcript.
+            Its cost and transcript.
 
         Raises
         ------
@@ -151,10 +151,10 @@ class Simulation:
 
 
 def no_questions() -> InputError:
-    """Return the error for holders that are asked for what takes an engine of its own."""
+    """Return the error for holders that are requested what takes an engine of its own."""
     return InputError(
-        "method 'secure' has an engine of its own and asks no questions. Use "
-        "silot.distance(x, y, method='secure'), sites of a project, or `silot secure`.",
+        "method 'secure' has its own engine and sends no questions. Use silot.distance(x, y, "
+        "method='secure'), sites of a project, or `silot distance secure`.",
         code="method-secure",
     )
 
@@ -174,7 +174,7 @@ _Reading = tuple[float, float, float, tuple[float, float] | None, str]
 
 @dataclass(frozen=True)
 class Opened:
-    """What a run opened, of which result, bill and transcript are built."""
+    """What a run opened, of which result, cost and transcript are built."""
 
     numbers: Sequence[float]
     """The number and its grade."""
@@ -202,11 +202,11 @@ class Opened:
             self._read_noisy() if is_noisy else self._read_certified()
         )
         if not is_noisy and self.parts > 1:
-            words += f"; {self.parts} parts were computed, which all parties know"
+            words += f"; {self.parts} parts were computed, as all parties know"
         trust = (
             f"by {options.protocol.upper()} on secret shares: parties follow the protocol "
             f"(semi-honest), {_TRUST[options.protocol]}; opened to {_RECEIVERS[options.receiver]} "
-            f"alone{', which told it to who asked' if passed_on else ''}"
+            f"alone{', which sent it to the asker' if passed_on else ''}"
         )
         history = tuple(
             {
@@ -229,8 +229,8 @@ class Opened:
         options, number, grade = self.options, self.numbers[0], round(self.numbers[1])
         if grade < 0:
             raise SolverError(
-                f"numbers left their range under the public scale {options.scale:g}. Agree on a "
-                "scale near the spread of the data, and look for records far from all others.",
+                f"numbers exceeded their range under the public scale {options.scale:g}. Agree on "
+                "a scale near the spread of the data, and look for records far from all others.",
                 code="secure-range",
             )
         bounds = bounds_of(number, grade, self.parts)
@@ -239,8 +239,8 @@ class Opened:
         if grade == 0:
             words = (
                 "only a lower bound: the upper bound is too far away to certify it, as for "
-                "measures that nearly coincide, records far from all others, or a distance tiny "
-                "against the public scale"
+                "measures that nearly coincide, records far from all others, or a distance that "
+                "is tiny compared with the public scale"
             )
             if options.accuracy == "fast":
                 words += "; accuracy 'normal' comes closer"
@@ -253,7 +253,7 @@ class Opened:
         if gap <= CLOSE:
             words += f"; usually within {2 if options.accuracy == 'fast' else 0.5} % of W2"
         else:
-            words += "; not close, and the value may be as far off as they are"
+            words += "; the bounds are far apart, and the error of the value may be as large"
         return value, low, high, None, words
 
     def _read_noisy(self) -> _Reading:
@@ -265,8 +265,8 @@ class Opened:
         # Half way between the constant that stands for failure and the largest number.
         if opened < 0.5 * (noise.failed - noise.largest):
             raise SolverError(
-                "the bounds of the distance were too far apart for the noise to be enough, so "
-                "nothing but that was opened. Give a diameter that is no larger than the data.",
+                "the bounds of the distance are too far apart for the noise to be sufficient, so "
+                "only that fact was revealed. Give a diameter that is no larger than the data.",
                 code="secure-accuracy",
             )
         unit = options.scale**2
@@ -279,9 +279,9 @@ class Opened:
         high = math.sqrt(max(opened * unit + room, 0.0))
         words = (
             f"noisy: {options.privacy_epsilon:g}-differentially private for replacing one record "
-            "of records clipped to the public ball, towards everybody but the holders who add "
-            "noise: each of those knows its own part, and the other's alone is enough; proven as "
-            "long as the bounds are close for neighbouring data too"
+            "of records clipped to the public ball, towards everybody except the holders "
+            "who add noise: each knows its own part of the noise, and the other part alone "
+            "is sufficient; proven if the bounds are also close for neighbouring data"
         )
         value = min(math.sqrt(max(opened, 0.0)) * options.scale, largest)
         return value, 0.0, math.inf, (min(low, largest), min(high, largest)), words
@@ -294,7 +294,7 @@ class Opened:
         preflight: Preflight | None,
         in_memory: bool,
     ) -> Run:
-        """Return the bill and the transcript of a run between holders of these names."""
+        """Return the cost and the transcript of a run between holders of these names."""
         return Run(
             rounds=1,
             bytes_sent=sum(item.sent for item in traffic),

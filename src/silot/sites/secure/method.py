@@ -23,25 +23,25 @@ class Secure(SecureFields, Pairwise):
     -------
     Distance
         With bounds proven inside the computation. Its parties compute with one another:
-        ``silot.distance(x, y, Secure(...))`` simulates them, ``silot secure`` and sites of a
-        project link them.
+        ``silot.distance(x, y, Secure(...))`` simulates them, ``silot distance secure`` and sites
+        of a project link them.
     """
 
     name = "secure"
     disclosure = Disclosure.STATISTICS
     asks = False
-    sends = "secret shares to three computing parties, of which one learns one number"
+    sends = "secret shares to three computing parties, one of which receives one number"
     needs = (
         "the extra silot[secure]; a public scale; the two holders and a third party that "
         "colludes with neither, or two_party for the holders alone (slower, about 100 records)"
     )
     guarantees = (
-        "bounds proven inside the computation and told in steps, usually within 3 % of the "
-        "square; the value usually within 0.5 % of W2 (fast: 2 %); or a lower bound that says so"
+        "bounds proven inside the computation and revealed in steps, usually within 3 % of the "
+        "square; the value usually within 0.5 % of W2 (fast: 2 %); or a lower bound, named as such"
     )
     privacy = (
-        "towards parties that follow the protocol: sizes, dimension, scale and the number are "
-        "all that is told; privacy_epsilon adds noise to the number too"
+        "towards parties that follow the protocol: only sizes, dimension, scale and "
+        "the number are revealed; privacy_epsilon adds noise to the number too"
     )
 
     def fit(self) -> None:

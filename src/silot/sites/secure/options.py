@@ -24,16 +24,16 @@ ROLES: tuple[Role, ...] = ("a", "b", "third")
 class SecureFields(Options):
     """The options of a secure distance, as a user gives them."""
 
-    scale: float = option("Public length that fits the data.", number(), default=1.0)
+    scale: float = option("Public length of about the spread of the data.", number(), default=1.0)
     two_party: bool = switch("Compute without any third party. Slower, for about 100 records.")
     protocol: str = option(
-        "Kind of sharing; ``two_party`` chooses it.",
+        "Protocol of secret sharing; ``two_party`` chooses it.",
         anything("'aby3' or 'cheetah'"),
         default="",
         flag=False,
     )
     receiver: str = option(
-        "Who is told the number. The coordinator by default.",
+        "The party that receives the number. The coordinator by default.",
         anything("'a', 'b' or 'third'"),
         default="",
         flag=False,
@@ -48,7 +48,7 @@ class SecureFields(Options):
     )
     embedding: Embedding = embedding_option()
     accuracy: Accuracy = option(
-        "How close the value comes: fast is usually within 2 %, normal 0.5 %.",
+        "How accurate the value is: fast is usually within 2 %, normal within 0.5 %.",
         word(*get_args(Accuracy)),
         default="normal",
     )

@@ -7,10 +7,10 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, cast
 
+from ... import __version__
 from ...data.measure import Measure
 from ...distances.questions import Describe
 from ...distances.result import Distance
@@ -92,7 +92,7 @@ def play(
     measure
         This party's data; ``None`` for a third party without.
     timeout
-        Most seconds from start to end. By default 120 to meet the others, and then 120 or ten
+        Most seconds for the whole run. By default 120 to meet the others, and then 120 or ten
         times the forecast, whichever is more.
     policy, ledger
         The holder's rules, and what it charges the run to: see ``silot.sites.secure.charging``.
@@ -115,7 +115,7 @@ def play(
     HolderError
         A peer that is not there (``"secure-unreachable"``), has a wrong certificate
         (``"secure-certificate"``), stopped (``"secure-stopped"``), is gone (``"secure-lost"``) or
-        does not go on (``"secure-timeout"``).
+        does not continue (``"secure-timeout"``).
     SolverError
         The engine failed (``"secure-engine"``).
     ExtraError
@@ -126,7 +126,7 @@ def play(
     if role not in ROLES[: options.parties]:
         raise InputError(
             f"{options.protocol} is computed by {', '.join(ROLES[: options.parties])}; "
-            f"{role!r} has no part in it.",
+            f"{role!r} is not among them.",
             code="option-role",
         )
     if find_spec("spu") is None:
@@ -261,7 +261,7 @@ class _Party:
         """Exchange what is public, and raise where parties differ."""
         own: dict[str, Any] = {
             "role": self.role,
-            "silot": _read_version(),
+            "silot": __version__,
             "engine": self._await_engine("engine")["engine"],
             "options": self.options.public(),
             "digest": self.options.digest(),
@@ -300,8 +300,8 @@ class _Party:
             return report
         self._await_cause()
         raise SolverError(
-            f"the engine stopped ({report.get('failed', 'without a word')}). Use fewer records or "
-            "features, or see what the other parties say.",
+            f"the engine stopped ({report.get('failed', 'without a word')}). Use fewer "
+            "records or features, or read what the other parties report.",
             code="secure-engine",
         )
 
@@ -320,7 +320,8 @@ class _Party:
             words, name = self.tunnel.heard[peer], self.tunnel.names[peer]
             if words and "stopped" in words[0]:
                 raise HolderError(
-                    f"{name!r} cannot take part, or cannot go on. Its owner sees why there.",
+                    f"{name!r} cannot take part, or cannot continue. Its owner finds the reason in "
+                    "its log.",
                     code="secure-stopped",
                 )
             if not words and peer in self.tunnel.lost:
@@ -332,8 +333,8 @@ class _Party:
             self.worker.reports.append({"failed": "without a word"})
         if time.monotonic() > self.until:
             raise self.tunnel.find_unreachable() or HolderError(
-                f"time is up after {time.monotonic() - self.began:.0f} s. Raise the timeout, use "
-                "fewer records, or see what the other parties say.",
+                f"the time limit passed after {time.monotonic() - self.began:.0f} s. Raise the "
+                "timeout, use fewer records, or read what the other parties report.",
                 code="secure-timeout",
             )
 
@@ -344,8 +345,8 @@ def check_agreement(statements: dict[str, Any], own: dict[str, Any]) -> dict[str
     for peer, other in checked.items():
         if other["role"] != peer:
             raise MismatchError(
-                f"the party at the address of {peer!r} says it is another one. Give every party "
-                "its role and the same peers.yml.",
+                f"the party at the address of {peer!r} has another role. Give every party its "
+                "role and the same peers.yml.",
                 code="secure-role",
             )
         for name in ("silot", "engine"):
@@ -376,7 +377,8 @@ def _check_statement(statement: Any) -> dict[str, Any]:
     words = cast("dict[str, Any]", statement) if isinstance(statement, dict) else {}
     if not all(isinstance(words.get(name), kind) for name, kind in expected.items()):
         raise HolderError(
-            "a party said something that is not silot's. Install the same version everywhere.",
+            "a party sent something that is not a message of silot. Install the same "
+            "version everywhere.",
             code="secure-version",
         )
     return words
@@ -400,11 +402,3 @@ def build_program(
         )
     sizes = tuple(int(statements[role]["records"]) for role in owners)
     return options.program(sizes, len(owners) - 1, widths.pop()), cast("tuple[Role, ...]", owners)
-
-
-def _read_version() -> str:
-    """Return the version of silot, which all parties must share."""
-    try:
-        return version("silot")
-    except PackageNotFoundError:
-        return "0"

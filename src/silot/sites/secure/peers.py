@@ -129,7 +129,8 @@ class Peers(BaseModel):
         for path in (ca, certificate, key):
             if not path.is_file():
                 raise FileError(
-                    f"{path} does not exist. `silot secure-keys` makes certificates for a trial.",
+                    f"{path} does not exist. `silot distance secure-keys` makes certificates for a "
+                    "trial.",
                     code="file-missing",
                 )
         return ca, certificate, key
@@ -168,7 +169,7 @@ def make_keys(folder: str | Path, *, first_port: int = 9310) -> list[Path]:
         ) from None
     if not is_empty:
         raise FileError(
-            f"{place} has files in it. Give a new folder: keys are never written over.",
+            f"{place} is not empty. Give a new folder: silot never overwrites keys.",
             code="file-exists",
         )
     authority = f"silot trial {os.urandom(4).hex()}"

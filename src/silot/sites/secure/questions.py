@@ -53,7 +53,7 @@ class SecureDistance(Question):
 
     @property
     def options(self) -> SecureOptions:
-        """The public options; a value that is none of them is an ``InputError``."""
+        """The public options; a value that is not one of them is an ``InputError``."""
         return SecureOptions(
             scale=self.scale, protocol=self.protocol, receiver=self.receiver,
             accuracy=cast("Accuracy", self.accuracy), embedding=self.embedding,
@@ -76,7 +76,8 @@ class SecureDistance(Question):
 
     def check_fields(self) -> None:
         raise InputError(
-            "this holder has no links to other parties: it is no site of a project.",
+            "this holder has no connection to other parties, because it is not a site of "
+            "a project.",
             code="secure-addresses",
         )
 

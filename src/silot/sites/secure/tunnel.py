@@ -235,7 +235,7 @@ class Tunnel:
     def _mistrusted(self, peer: str) -> SilotError:
         return HolderError(
             f"{self.names[peer]!r} at {self.addresses[peer]} has no certificate of this authority "
-            "for its role, or refuses this party's. Give all parties certificates of one "
+            "for its role, or refuses the one of this party. Give all parties certificates of one "
             "authority.",
             code="secure-certificate",
         )
@@ -320,8 +320,8 @@ def build_context(files: Files, *, server: bool, verified: bool = True) -> ssl.S
         context.load_cert_chain(certificate, key)
     except (OSError, ValueError):
         raise InputError(
-            f"{ca.name}, {certificate.name} and {key.name} are no authority, certificate and key "
-            "that fit together. Make them anew.",
+            f"{ca.name}, {certificate.name} and {key.name} are not a matching authority, "
+            "certificate and key. Make new ones.",
             code="secure-certificate",
         ) from None
     return context

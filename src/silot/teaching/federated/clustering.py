@@ -1,30 +1,31 @@
-"""Groups of holders: as many as tests tell apart, or a number that a user chose."""
+"""Groups of holders: as many as tests distinguish, or a number that a user chose."""
 
 from __future__ import annotations
 
-import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from silot_transport import GroupsResult
 
 from ...distances.direct import read_cloud, read_labels
 from ...distances.methods import Comparing, Joint
 from ...distances.questions import Records
-from ...distances.result import DistanceMatrix
+from ...distances.result import DistanceMatrix, fields_by_name
+from ...distances.shared_options import seed_option
 from ...distances.verdict import compare_several, describe_groups
 from ...errors import InputError
 from ...federation.disclosure import Disclosure
 from ...federation.protocol import Protocol, Steps, required
 from ...federation.question import Answerer
-from ...federation.result import Bill, Billed, Preflighted, in_doubt
-from ...options import option, share
-from .groups import Codes, Grouping, numbered, spectral
+from ...federation.result import Array, Cost, Preflighted, Run, RunResult, in_doubt
+from ...options import Options, count, option, share, word, word_or
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,42 +33,73 @@ if TYPE_CHECKING:
     from ...data.preflight import Preflight
 
 
+Codes = npt.NDArray[np.int64]
+Affinity = Literal["rescaled", "neighbours"]
+
+
+class Grouping(Options):
+    """How holders are grouped."""
+
+    name = "cluster"
+
+    k: int | Literal["auto"] = option(
+        "Number of groups, found by spectral clustering of the distances; or "
+        "``auto``: as many as the tests between holders distinguish.",
+        word_or("auto", count()),
+        default="auto",
+        code="option-clusters",
+    )
+    level: float = option(
+        "With ``auto``: false-alarm rate of the test of groups.",
+        share(),
+        default=0.05,
+    )
+    affinity: Affinity = option(
+        "Similarities that spectral clustering uses. ``rescaled``: distances turned into "
+        "similarities from 0 to 1; ``neighbours``: a graph of the nearest holders.",
+        word("rescaled", "neighbours"),
+        default="rescaled",
+    )
+    neighbours: int = option(
+        "Number of nearest holders in the graph, the holder itself included.", count(2), default=3
+    )
+    seed: int = seed_option("Seed of everything random.")
+
+    def check_size(self, holders: int) -> None:
+        """Raise where more groups are requested than there are holders."""
+        if self.k != "auto" and self.k > holders:
+            raise InputError(
+                f"k is {self.k} for {holders} holders. Give a number from 1 to {holders}, or "
+                "'auto'.",
+                code="option-clusters",
+            )
+
+
 @dataclass(frozen=True, kw_only=True)
-class GroupTest(Billed):
-    """The test between all holders, and its bill."""
+class GroupTest(RunResult):
+    """The test between all holders, and its cost."""
 
     result: GroupsResult
     status: str
 
+    @property
+    def value(self) -> int:
+        """How many groups there are."""
+        return self.result.k
+
     def to_dict(self) -> dict[str, Any]:
-        return {"status": self.status, **self._bill_dict(), **self.result.to_dict()}
+        return {"status": self.status, **self._cost_dict(), **self.result.to_dict()}
 
 
 class TestGroups(Comparing, Joint[GroupTest]):
-    """Test which holders' records differ in distribution, from the records of all.
-
-    Returns
-    -------
-    Protocol[GroupTest]
-        Discloses every record.
-
-    Examples
-    --------
-    >>> from silot import LocalFederation
-    >>> draw = np.random.default_rng(0).normal
-    >>> fed = LocalFederation({"a": draw(size=(60, 2)), "b": draw(size=(60, 2)) + 2.0})
-    >>> fed.run(TestGroups().among(["a", "b"])).result.groups
-    (0, 1)
-    """
+    """Test which holders' records differ in distribution, from the records of all."""
 
     # pytest takes a class of this name for tests.
     __test__ = False
     name = "test-groups"
     disclosure: ClassVar[Disclosure] = Disclosure.RECORD
 
-    level: float = option(
-        "How often holders of one distribution are told apart.", share(), default=0.05
-    )
+    level: float = option("How often holders of one distribution are split.", share(), default=0.05)
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[GroupTest]:
         names = tuple(holders)
@@ -103,7 +135,7 @@ class Clustering(Preflighted):
         How many groups.
     requested
         How many were requested, or ``"auto"``.
-    verdict
+    test
         The test between all holders, in the order of their names: which are one group, which pairs
         differ, by what, and what would have been detected; ``None`` where a number of groups was
         requested of a method that keeps the records apart.
@@ -111,8 +143,8 @@ class Clustering(Preflighted):
         In words: what decided.
     matrix
         The distances.
-    test
-        The run that asked for the records to test; ``None`` where nobody was asked.
+    test_run
+        The run that asked for the records to test; ``None`` where no holder was asked.
     """
 
     view: ClassVar = "view:clustering"
@@ -122,11 +154,11 @@ class Clustering(Preflighted):
     k: int
     requested: int | Literal["auto"]
     affinity: str
-    verdict: GroupsResult | None
+    test: GroupsResult | None
     status: str
     seed: int
     matrix: DistanceMatrix = field(repr=False)
-    test: GroupTest | None = field(default=None, repr=False)
+    test_run: GroupTest | None = field(default=None, repr=False)
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -142,18 +174,18 @@ class Clustering(Preflighted):
         return self.matrix.method
 
     @property
-    def bill(self) -> Bill:
+    def cost(self) -> Cost:
         """That of the distances, and of the test."""
-        return self.matrix.bill if self.test is None else self.matrix.bill + self.test.bill
+        return self.matrix.cost if self.test_run is None else self.matrix.cost + self.test_run.cost
 
     @property
     def disclosure(self) -> str:
-        """Finest thing disclosed."""
-        return finest(self.matrix, *([] if self.test is None else [self.test]))
+        """Most detailed thing disclosed."""
+        return finest(self.matrix, *([] if self.test_run is None else [self.test_run]))
 
     @property
     def preflight(self) -> Preflight | None:
-        """What was seen of the tables of all holders."""
+        """Checks of the tables of all holders."""
         return self.matrix.preflight
 
     @property
@@ -161,28 +193,18 @@ class Clustering(Preflighted):
         """Whether every distance converged."""
         return self.matrix.converged
 
+    @property
+    def value(self) -> int:
+        """How many groups there are."""
+        return self.k
+
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
-        return {
-            "names": list(self.names),
-            "assignment": dict(self.assignment),
-            "groups": [list(group) for group in self.groups],
-            "k": self.k,
-            "requested": self.requested,
-            "affinity": self.affinity,
-            "verdict": None if self.verdict is None else self.verdict.to_dict(),
-            "status": self.status,
-            "converged": self.converged,
-            "seed": self.seed,
-            **vars(self.bill),
-            "disclosure": self.disclosure,
-            "preflight": None if self.preflight is None else self.preflight.to_dict(),
-            "matrix": self.matrix.to_dict(),
-        }
-
-    def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False)
+        names = (
+            "names", "assignment", "groups", "k", "requested", "affinity", "test", "status",
+            "converged", "seed", "disclosure", "preflight", "matrix",
+        )  # fmt: skip
+        return {**fields_by_name(self, *names), **vars(self.cost)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the distances as a heat map, in the order of the groups."""
@@ -194,7 +216,7 @@ class Clustering(Preflighted):
         return replace(self.matrix, names=tuple(name for group in self.groups for name in group))
 
 
-def finest(*runs: Clustering | Billed | DistanceMatrix) -> str:
+def finest(*runs: Clustering | RunResult | DistanceMatrix | Run) -> str:
     """Name the most detailed level that any of some runs disclosed; empty where none did."""
     levels = [Disclosure[run.disclosure.upper()] for run in runs if run.disclosure]
     return str(max(levels)) if levels else ""
@@ -203,26 +225,20 @@ def finest(*runs: Clustering | Billed | DistanceMatrix) -> str:
 def clustering_of(
     matrix: DistanceMatrix,
     options: Grouping,
-    verdict: GroupsResult | None = None,
-    test: GroupTest | None = None,
+    test: GroupsResult | None = None,
+    test_run: GroupTest | None = None,
 ) -> Clustering:
     """Group the holders of a matrix of distances.
 
-    ``verdict`` is the test between them, in the order of their names, and ``test`` the run that
+    ``test`` is the test between them, in the order of their names, and ``test_run`` the run that
     asked for it.
-
-    Raises
-    ------
-    InputError
-        ``option-clusters``: more groups than holders, or ``auto`` without a test.
-        ``distances-absent``: a pair without a distance, or with one that is no number.
     """
     # In one order, whatever order holders were given in.
     names = sorted(matrix.names)
     options.check_size(len(names))
     _check_complete(matrix)
     ordered = replace(matrix, names=tuple(names))
-    codes = _choose(ordered, options, verdict)
+    codes = _choose(ordered, options, test)
     by_name = dict(zip(names, codes.tolist(), strict=True))
     k = int(codes.max()) + 1
     return Clustering(
@@ -231,11 +247,11 @@ def clustering_of(
         k=k,
         requested=options.k,
         affinity=options.affinity,
-        verdict=verdict,
-        status=in_doubt(_status(k, names, options, verdict, matrix), matrix.preflight),
+        test=test,
+        status=in_doubt(_status(k, names, options, test, matrix), matrix.preflight),
         seed=options.seed,
         matrix=matrix,
-        test=test,
+        test_run=test_run,
     )
 
 
@@ -261,9 +277,8 @@ def _tells_apart(verdict: GroupsResult | None, k: int) -> TypeGuard[GroupsResult
 def untested(method: str) -> InputError:
     """Build the error of a method whose distances alone do not say how many groups there are."""
     return InputError(
-        "how many groups there are takes a test of records or of releases, and distances by "
-        f"method {method!r} have neither. Give a number of groups, or method 'direct' or "
-        "'sketch'.",
+        "choosing the number of groups needs a test of records or releases, but distances by "
+        f"method {method!r} have neither. Give a number of groups, or method 'direct' or 'sketch'.",
         code="option-clusters",
     )
 
@@ -273,8 +288,8 @@ def _check_complete(matrix: DistanceMatrix) -> None:
         is_measured = (a, b) in matrix.pairs or (b, a) in matrix.pairs
         if not is_measured or not 0 <= matrix[a, b].value < math.inf:
             raise InputError(
-                f"there is no distance of {a!r} and {b!r}, or it is no number. Measure all pairs, "
-                "or leave one of the two out.",
+                f"there is no distance of {a!r} and {b!r}, or it is not a number. Compute all "
+                "pairs, or exclude one of the two.",
                 code="distances-absent",
             )
 
@@ -290,9 +305,44 @@ def _status(
     if options.k != "auto":
         way = "by spectral clustering of distances"
         if _tells_apart(verdict, options.k):
-            way = "the coarsest that tests tell apart"
+            way = "the coarsest that the tests distinguish"
         kind = f"{k} group(s), the number that was requested, {way}"
         if k < options.k:
             kind += f" ({options.k} were requested: the others are empty)"
         text = f"{kind}; tested: {text}" if text else f"{kind}; whether they differ was not tested"
     return text if matrix.converged else f"{text}; {matrix.status}"
+
+
+def spectral(distances: Array, k: int, options: Grouping) -> Codes:
+    """Spectral clustering into at most ``k`` groups, numbered by their first members.
+
+    ``rescaled`` takes ``1 - distances / max(distances)`` for the affinity, ``neighbours`` the
+    binary graph of nearest holders.
+    """
+    size = len(distances)
+    if k == 1:
+        return np.zeros(size, dtype=np.int64)
+    if k == size:
+        return np.arange(size)
+    # Slow to import.
+    from sklearn.cluster import SpectralClustering
+
+    if options.affinity == "rescaled":
+        largest = float(distances.max())
+        kind, matrix = "precomputed", 1.0 - distances / (largest if largest > 0 else 1.0)
+    else:
+        kind, matrix = "precomputed_nearest_neighbors", distances
+    with warnings.catch_warnings():
+        # Groups that nothing joins are what is looked for.
+        warnings.filterwarnings("ignore", message="Graph is not fully connected")
+        codes = SpectralClustering(
+            k, affinity=kind, n_neighbors=min(options.neighbours, size), assign_labels="cluster_qr",
+            random_state=0,
+        ).fit_predict(matrix)  # fmt: skip
+    return numbered(np.asarray(codes, dtype=np.int64))
+
+
+def numbered(codes: Codes) -> Codes:
+    """Groups by other numbers: 0 is that of the first holder, and so on."""
+    order = {int(code): k for k, code in enumerate(dict.fromkeys(codes.tolist()))}
+    return np.array([order[int(code)] for code in codes], dtype=np.int64)

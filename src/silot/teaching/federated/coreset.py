@@ -98,7 +98,7 @@ class Coreset(Barycenter):
             return tested
         other = NearestNeighbour.of(public).accuracy(records)
         note = f"the labelled public records alone classify {percent(other)} of the test records"
-        cure = f", the coreset {percent(accuracy)}: where their labels can be trusted, use them"
+        cure = f", the coreset {percent(accuracy)}: use them if their labels are reliable"
         note += cure * (other >= accuracy)
         return replace(tested, public_accuracy=other, status=f"{self.status}; {note}")
 
@@ -112,39 +112,14 @@ class Coreset(Barycenter):
 
 
 class Condensing(Joint[Coreset]):
-    r"""Federated Wasserstein coreset: K free points near the records of all holders.
+    """Federated Wasserstein coreset: K free points near the records of all holders.
 
-    .. math:: \min_{q_1, \dots, q_K} \sum_i \lambda_i
-        W_2^2\Big(P_i, \frac{1}{K} \sum_k \delta_{q_k}\Big)
-
-    by the rounds of ``FedBary``: a holder tells for each point the mean of the records that an
-    optimal plan brings there, and each point moves to the weighted mean of those means, which is
-    the gradient step that is exact for these plans. With ``active`` only some holders are asked a
-    round; what the others told before stays a coupling with the points, so that the objective
-    never rises.
-
-    Returns
-    -------
-    Protocol[Coreset]
-        A stationary point, which depends on the first points. Discloses every record, and its
-        points are means of records: one that stands for a single record is that record.
-
-    Raises
-    ------
-    InputError, MismatchError
-        Options out of range, fewer points than classes, weights of other holders.
-
-    Notes
-    -----
-    Rakotomamonjy, Nadjahi and Ralaivola, *Federated Wasserstein Distance*, 2024, sec. 4.2. There a
-    holder's part in the gradient is lost when it is not asked again; here it is kept.
-
-    Examples
-    --------
-    >>> from silot import LocalFederation
-    >>> fed = LocalFederation({"a": [[0.0], [1.0]], "b": [[4.0], [5.0]]})
-    >>> fed.run(Condensing(size=1).among(["a", "b"])).points.round(6)
-    array([[2.5]])
+    The rounds are those of ``FedBary``: a holder answers with the mean of the records that an
+    optimal plan brings to each point, and each point moves to the weighted mean of those means,
+    which is the gradient step that is exact for these plans. With ``active`` only some holders are
+    asked a round; what the others answered before stays a coupling with the points, so that the
+    objective never rises. In FedWaD (sec. 4.2) a holder's part in the gradient is lost when it is
+    not asked again.
     """
 
     name = "coreset"
@@ -153,22 +128,26 @@ class Condensing(Joint[Coreset]):
         "The :math:`\\lambda_i` by holder, any positive numbers; equal by default."
     )
     size: int = option(
-        "Points K of the coreset. With labels one for each class at least; more than there are "
-        "records stand for parts of them.",
+        "Points K of the coreset. With labels at least one for each class; if there "
+        "are more points than records, points represent parts of records.",
         count(most=5_000),
         default=100,
         brief="Points of the coreset.",
     )
     rounds: int = rounds_option()
     active: int | None = active_option(
-        "Holders asked a round, all of them in turn. ``None`` asks all every round."
+        "Number of holders that receive a question in each round; all take turns. "
+        "``None``: all in every round."
     )
     tol: float = tolerance_option(
-        "Stop when a round, or a turn of all holders, lowers the objective by less than this share."
+        "Stop when a round, or one turn of all holders, lowers the objective by less "
+        "than this share."
     )
-    seed: int = seed_option("Seed of the first points, and of who is asked when.")
+    seed: int = seed_option(
+        "Seed of the first points, and of the order in which holders receive questions."
+    )
     labels: bool = switch(
-        "Find the points of each class apart, in proportion to its mass, one at least.", flag=False
+        "Find points class by class, in proportion to class masses, at least one each.", flag=False
     )
     quorum: int | None = quorum_option()
 
@@ -208,8 +187,8 @@ def released(sketches: Sketches) -> dict[str, Measure]:
         public = np.isin(measure.names, sketches.book.classes)
         if measure.weights[public].sum() < _NOISE:
             raise MismatchError(
-                f"the sketch of {name!r} has hardly a record of a public class. Write labels "
-                "alike on both sides, or leave the holder out.",
+                f"the sketch of {name!r} has almost no records of a public class. Write labels "
+                "in the same way on both sides, or exclude the holder.",
                 code="labels-disjoint",
             )
         # Records of all other classes were counted together: they are no class.
@@ -228,7 +207,7 @@ def _left_out(sketches: Sketches, shares: Mapping[str, float]) -> str:
     )
     if other < _NOISE:
         return ""
-    return f"; about {100 * other:.0f} % of the records are of no public class, and left out"
+    return f"; about {100 * other:.0f} % of the records belong to no public class, and are left out"
 
 
 def of_released(coreset: Coreset, sketches: Sketches) -> Coreset:
@@ -241,7 +220,9 @@ def of_released(coreset: Coreset, sketches: Sketches) -> Coreset:
     distances = {k: _estimated(item, through[k]) for k, item in coreset.distances.items()}
     scatter = sum(coreset.shares[name] * square for name, square in through.items())
     loud = sketches.nu < LEAST_NU
-    noise = "noise outweighs what is to be told: give more records or a larger privacy_epsilon; "
+    noise = (
+        "the noise is too large for this estimate: give more records or a larger privacy_epsilon;  "
+    )
     return replace(
         coreset,
         method="sketch",
@@ -249,8 +230,8 @@ def of_released(coreset: Coreset, sketches: Sketches) -> Coreset:
         lower=0.0,
         distances=distances,
         status=(
-            f"{noise * loud}{coreset.status}; of what was released: objective and distances are "
-            f"estimates, not certified{_left_out(sketches, coreset.shares)}"
+            f"{noise * loud}{coreset.status}; computed from the releases: objective and "
+            f"distances are estimates, not certified{_left_out(sketches, coreset.shares)}"
         ),
         converged=coreset.converged and not loud,
         seed=sketches.seed,
@@ -264,6 +245,6 @@ def _estimated(distance: Distance, scatter: float) -> Distance:
         lower=0.0,
         upper=math.inf,
         method="sketch",
-        status="estimate: through what was released, not certified",
-        verdict=None,
+        status="estimate: computed from the releases, not certified",
+        test=None,
     )

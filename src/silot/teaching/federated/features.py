@@ -15,37 +15,14 @@ _ROWS = 4096
 
 
 def random_features(points: Array, *, features: int, bandwidth: float, seed: int) -> Array:
-    r"""Random Fourier features: :math:`\phi(x)^\top \phi(y) \approx e^{-|x - y|^2 / 2 h^2}`.
+    r"""Compute random Fourier features of a Gaussian kernel, (n, D).
 
-    .. math::
+    .. math:: \phi(x)^\top \phi(y) \approx e^{-|x - y|^2 / 2 h^2}, \quad
         \phi(x) = \sqrt{2 / D}\,[\cos(\omega_k^\top x), \sin(\omega_k^\top x)]_{k \le D / 2},
         \quad \omega_k \sim N(0, h^{-2} I)
 
-    Parameters
-    ----------
-    points
-        Records, shape (n, d).
-    features
-        D, even.
-    bandwidth
-        h > 0, in the units of the records.
-    seed
-        Seed of the frequencies.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (n, D); every row has norm 1.
-
-    Notes
-    -----
-    Rahimi and Recht, *Random features for large-scale kernel machines*, 2007.
-
-    Examples
-    --------
-    >>> lifted = random_features(np.zeros((1, 3)), features=4, bandwidth=1.0, seed=0)
-    >>> lifted @ lifted.T
-    array([[1.]])
+    ``features`` is D, an even number, and ``bandwidth`` h, in the units of the records. Every row
+    has norm 1. (Rahimi and Recht, *Random features for large-scale kernel machines*, 2007.)
     """
     half, odd = divmod(integer(features, "features", "option-features", most=1 << 16), 2)
     if odd or not real(bandwidth, "bandwidth", "option-bandwidth") > 0:
@@ -65,13 +42,7 @@ def random_features(points: Array, *, features: int, bandwidth: float, seed: int
 
 
 def in_units(points: Array, scale: Array) -> Array:
-    """Divide each column of records by its scale; an empty scale changes nothing.
-
-    Raises
-    ------
-    InputError, MismatchError
-        A scale that is not positive and finite, or of another number of columns.
-    """
+    """Divide each column of records by its scale; an empty scale changes nothing."""
     if not scale.size:
         return points
     if scale.shape != points.shape[1:]:

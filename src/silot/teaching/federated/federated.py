@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -23,10 +23,9 @@ from ...errors import HolderError, InputError, MismatchError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Protocol, Steps
 from ...federation.question import Answerer
-from ...options import anything, count, number, option, part, word
+from ...options import anything, count, none_or, number, option, part, word
 from .federated_result import FederatedModels
 from .modelling import (
-    LARGEST_PARAMETER,
     Devices,
     Modelling,
     ask_columns,
@@ -34,10 +33,10 @@ from .modelling import (
     codes_of,
     count_labelled,
 )
-from .questions import TrainAlone, TrainRound, described
+from .questions import TrainAlone, TrainRound, described, singles
 from .shared import Algorithm, InRound, check_head, shared_size
 from .spec import ModelSpec
-from .training import initial
+from .training import LARGEST_PARAMETER, initial
 
 Codes = npt.NDArray[np.int64]
 
@@ -49,14 +48,41 @@ class _Report:
     records: int
     right: int
     tests: int
+    loss: float
+    personal: int | None
     parameters: Array = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Progression:
+    """How far a training has come: what it takes to continue after ``len(history)`` rounds."""
+
+    shared: Mapping[int, Array] = field(repr=False)
+    best: Mapping[int, Array] = field(repr=False)  # of the round of highest accuracy
+    history: tuple[Mapping[str, Any], ...] = ()
+    alone: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def best_round(history: Sequence[Mapping[str, Any]]) -> int:
+    """Return the round before which accuracy was highest, the first of equals."""
+    return int(np.argmax([entry["accuracy"] for entry in history]))
+
+
+Keep = Callable[[Progression], None]
 
 
 class Averaging:
     """One federated training between some holders."""
 
-    def __init__(self, options: FederatedTraining, holders: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        options: FederatedTraining,
+        holders: tuple[str, ...],
+        begun: Progression | None = None,
+        keep: Keep | None = None,
+    ) -> None:
         self.options = options
+        self.begun, self.keep = begun, keep
         self.holders = holders
         self.quorum = resolve_quorum(options.quorum, holders)
         self.groups = _groups(options.groups, holders)
@@ -89,45 +115,104 @@ class Averaging:
             "split": options.seed,
             **options.values("batch", "rate", "momentum", "held_out"),
         }
-        alone: dict[str, _Report] = {}
-        if options.alone and options.held_out > 0:
-            questions = {
-                name: TrainAlone(
-                    **fixed,
-                    **self._flags_of(name),
-                    passes=options.passes * options.rounds,
-                    seed=_seed(options.seed, -1, name),
-                )
-                for name in devices.names
-            }
-            alone = yield from self._ask(devices, questions, 0)
+        alone = yield from self._alone(devices, fixed)
         first = initial(spec, options.seed)[: shared_size(spec, options.algorithm)]
-        shared = dict.fromkeys(set(self.groups.values()), first)
+        shared: Mapping[int, Array] = dict.fromkeys(set(self.groups.values()), first)
         fixed |= options.values("algorithm", "head_passes")
-        history: list[dict[str, float]] = []
-        reports: dict[str, _Report] = {}
+        state = self.begun or Progression(shared, shared, (), alone)
+        if any(len(values) != len(first) for values in state.shared.values()):
+            raise MismatchError(
+                "the checkpoint has a model of another size. Give the earlier options, or "
+                "another file.",
+                code="checkpoint-mismatch",
+            )
         turns = {group: Turns(options.active, options.seed) for group in shared}
-        for k in range(options.rounds + 1):
-            last = k == options.rounds
-            names = devices.names if last else self._following(devices, turns)
-            questions = {
-                name: TrainRound(
-                    **fixed,
-                    **self._flags_of(name),
-                    start=shared[self.groups[name]],
-                    passes=0.0 if last else options.passes,
-                    seed=_seed(options.seed, k, name),
-                )
-                for name in names
-            }
-            reports = yield from self._ask(devices, questions, 0 if last else len(first))
-            tests = sum(item.tests for item in reports.values())
-            if tests:
-                right = sum(item.right for item in reports.values())
-                history.append({"round": k, "accuracy": right / tests})
-            if not last:
-                shared = self._averages(shared, reports)
-        return self._result(devices, classes, spec, shared, reports, alone, history)
+        for _ in state.history:
+            self._following(devices, turns)
+        for k in range(len(state.history), options.rounds):
+            names = self._following(devices, turns)
+            questions = self._round(names, fixed, state.shared, k, passes=options.passes)
+            reports = yield from self._ask(devices, questions, len(first))
+            state = self._after(state, reports)
+            if self.keep is not None:
+                self.keep(state)
+            if self._is_over(state):
+                break
+        reports = yield from self._evaluate(devices, fixed, state.shared)
+        history = (*state.history, *_entry(len(state.history), reports))
+        chosen, last = len(state.history), state.shared
+        if options.patience is not None and history:
+            chosen = best_round(history)
+            if chosen < len(state.history):
+                last = state.best
+                reports = yield from self._evaluate(devices, fixed, last)
+        return self._result(devices, classes, spec, last, reports, state.alone, history, chosen)
+
+    def _evaluate(
+        self, devices: Devices, fixed: Mapping[str, Any], shared: Mapping[int, Array]
+    ) -> Steps[dict[str, _Report]]:
+        """Ask everybody how good the models are."""
+        questions = self._round(
+            devices.names, fixed, shared, self.options.rounds, passes=0.0,
+            personal_passes=self.options.personal_passes,
+        )  # fmt: skip
+        return (yield from self._ask(devices, questions, 0))
+
+    def _alone(self, devices: Devices, fixed: Mapping[str, Any]) -> Steps[dict[str, int]]:
+        """Ask for models that holders train alone, as long; return what these get right."""
+        options = self.options
+        if self.begun is not None or not options.alone or options.held_out == 0:
+            return {}
+        questions = {
+            name: TrainAlone(
+                **fixed,
+                **self._flags_of(name),
+                passes=options.passes * options.rounds,
+                seed=_seed(options.seed, -1, name),
+            )
+            for name in devices.names
+        }
+        reports = yield from self._ask(devices, questions, 0)
+        return {name: report.right for name, report in reports.items()}
+
+    def _round(
+        self,
+        names: Sequence[str],
+        fixed: Mapping[str, Any],
+        shared: Mapping[int, Array],
+        k: int,
+        *,
+        passes: float,
+        personal_passes: float = 0.0,
+    ) -> dict[str, TrainRound]:
+        return {
+            name: TrainRound(
+                **fixed,
+                **self._flags_of(name),
+                passes=passes,
+                personal_passes=personal_passes,
+                start=singles(shared[self.groups[name]]),
+                seed=_seed(self.options.seed, k, name),
+            )
+            for name in names
+        }
+
+    def _after(self, state: Progression, reports: Mapping[str, _Report]) -> Progression:
+        """Return how far training has come after the reports of one more round."""
+        history = (*state.history, *_entry(len(state.history), reports))
+        is_best = bool(history) and best_round(history) == len(state.history)
+        return replace(
+            state,
+            history=history,
+            best=state.shared if is_best else state.best,
+            shared=self._averages(state.shared, reports),
+        )
+
+    def _is_over(self, state: Progression) -> bool:
+        """Return whether accuracy has not risen for as many rounds as ``patience`` allows."""
+        patience = self.options.patience
+        history = state.history
+        return patience is not None and len(history) - 1 - best_round(history) >= patience
 
     def _following(self, devices: Devices, turns: Mapping[int, Turns]) -> list[str]:
         """Choose the holders of every group that take part in the next round."""
@@ -152,8 +237,8 @@ class Averaging:
             members = [name for name in present if self.groups[name] == group]
             if not sum(self.weights[name] for name in members) > 0:
                 raise InputError(
-                    f"all of {', '.join(map(repr, members))} have weight 0, and are a group. Give "
-                    "one of them a weight, or other groups.",
+                    f"all of {', '.join(map(repr, members))} have weight 0 but form a group. Give "
+                    "one of them a weight, or use other groups.",
                     code="option-weights",
                 )
 
@@ -186,8 +271,9 @@ class Averaging:
         spec: ModelSpec,
         shared: Mapping[int, Array],
         reports: Mapping[str, _Report],
-        alone: Mapping[str, _Report],
-        history: Sequence[Mapping[str, float]],
+        alone: Mapping[str, int],
+        history: Sequence[Mapping[str, Any]],
+        chosen: int,
     ) -> FederatedModels:
         options, missing = self.options, codes_of(devices.missing)
         names = tuple(name for name in self.holders if name in reports)
@@ -197,13 +283,16 @@ class Averaging:
         # The same share of flagged records was held out as of the others.
         part = 1.0 - options.held_out
         others = [name for name in names if part * flags[name] > reports[name].records]
-        notes = [f"trained: {options.rounds} rounds of {options.algorithm}"]
+        notes = [f"trained: {chosen} rounds of {options.algorithm}"]
+        if options.patience is not None:
+            notes[0] += f", of {len(history) - 1} the best on the records held out"
         notes[0] += f" in {groups} groups" if groups > 1 else ""
         if without:
             notes.append(f"without {without}")
         if others:
             notes.append(
-                f"most records of {', '.join(others)} are flagged: of another distribution?"
+                f"most records of {', '.join(others)} are flagged: do they have another "
+                "distribution?"
             )
         return FederatedModels(
             names=names,
@@ -218,7 +307,11 @@ class Averaging:
             weights=None if self.weights is None else {n: self.weights[n] for n in names},
             tests={name: reports[name].tests for name in names},
             right={name: reports[name].right for name in names},
-            alone={name: alone[name].right for name in names if name in alone},
+            alone={name: alone[name] for name in names if name in alone},
+            personal={
+                name: right for name in names if (right := reports[name].personal) is not None
+            },
+            personal_passes=options.personal_passes,
             history=tuple(history),
             missing=missing,
             status="; ".join(notes),
@@ -231,14 +324,28 @@ def _read(answer: Answer, size: int) -> _Report:
     numbers = [answer.number(name) for name in ("records", "right", "tests")]
     records, right, tests = map(int, numbers)
     sound = numbers == [records, right, tests] and records > 0 and right <= tests
-    parameters = answer.array("parameters", ndim=1) if size else np.zeros(0)
+    personal = answer.optional_number("personal")
+    sound &= personal is None or (personal == int(personal) and personal <= tests)
+    parameters = answer.array("parameters", ndim=1, single=True) if size else np.zeros(0)
     if (
         not sound
         or parameters.shape != (size,)
         or np.abs(parameters).max(initial=0.0) > LARGEST_PARAMETER
     ):
-        raise HolderError("a model that is none.", code="answer-malformed")
-    return _Report(records, right, tests, parameters)
+        raise HolderError("a model that is not valid.", code="answer-malformed")
+    own = None if personal is None else int(personal)
+    return _Report(records, right, tests, answer.number("loss"), own, parameters)
+
+
+def _entry(k: int, reports: Mapping[str, _Report]) -> list[dict[str, Any]]:
+    """Return what is known of the models before a round; nothing where no record was held out."""
+    tests = sum(item.tests for item in reports.values())
+    if not tests:
+        return []
+    right = sum(item.right for item in reports.values())
+    loss = sum(item.loss for item in reports.values())
+    by_holder = {name: item.right / item.tests for name, item in reports.items() if item.tests}
+    return [{"round": k, "accuracy": right / tests, "loss": loss / tests, "holders": by_holder}]
 
 
 def _seed(seed: int, round_: int, name: str) -> int:
@@ -254,7 +361,7 @@ def _by_holder(option: object, holders: Sequence[str], what: str, code: str) -> 
     values = cast("Mapping[str, Any]", option)
     strange = [str(name) for name in values if name not in holders]
     if strange:
-        raise MismatchError(f"{what} name {min(strange)!r}, which is no holder here.", code=code)
+        raise MismatchError(f"{what} name {min(strange)!r}, which is not a holder here.", code=code)
     return dict(values)
 
 
@@ -303,51 +410,16 @@ def _flagged(option: Mapping[str, Any] | None, holders: Sequence[str]) -> dict[s
 
 
 class FederatedTraining(Modelling, Joint[FederatedModels]):
-    r"""Federated training: a model of all holders, or of each group of them.
+    """Federated training: a model of all holders, or of each group of them.
 
-    .. math:: \theta_g^{t+1} = \sum_{i \in g} \frac{w_i}{\sum_{j \in g} w_j}\,
-        \mathrm{SGD}_i(\theta_g^t)
-
-    In each round every holder trains what its group shares on its own records and returns it;
-    the coordinator takes the weighted mean. FedAvg shares all layers. FedPer and FedRep share all
-    but the last, the head, which is a holder's own and never travels: FedPer trains both together,
-    FedRep the shared layers with the head as it is fitted.
+    In each round every holder trains what its group shares on its own records and returns it; the
+    coordinator takes the weighted mean. FedAvg shares all layers. FedPer and FedRep share all but
+    the last, the head, which is a holder's own and never travels: FedPer trains both together,
+    FedRep the shared layers with the head as it is fitted. A head is fitted to the shared layers
+    again in every round, from 0, where the papers keep it: holders then need no memory.
 
     Every holder holds out the part ``held_out`` of its records; accuracies are on those, of the
     shared model with, but for FedAvg, the holder's own head.
-
-    Returns
-    -------
-    Protocol[FederatedModels]
-        Discloses at level record: parameters trained on a holder's records.
-
-    Raises
-    ------
-    InputError, MismatchError
-        Options out of range; groups, weights or flags of other holders; in the run fewer than two
-        classes, or records that do not fit the model.
-    ExtraError
-        In the run, where torch is not installed.
-
-    Notes
-    -----
-    McMahan et al., *Communication-efficient learning of deep networks from decentralized data*,
-    2017 (FedAvg); Arivazhagan et al., *Federated learning with personalization layers*, 2019
-    (FedPer); Collins et al., *Exploiting shared representations for personalized federated
-    learning*, 2021 (FedRep). By groups: FedWaD, section 4.4. A head is fitted to the shared layers
-    anew in every round, from 0, where the papers keep it: holders then need no memory.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from silot import LocalFederation, Measure
-    >>> x = np.random.default_rng(0).normal(size=(300, 2))
-    >>> y = np.where(x[:, 0] > 0, "right", "left")
-    >>> parts = {"a": slice(0, 100), "b": slice(100, 300)}
-    >>> fed = LocalFederation({k: Measure(x[v], labels=y[v]) for k, v in parts.items()})
-    >>> models = fed.run(FederatedTraining(model="logistic", rounds=5).among(["a", "b"]))
-    >>> models.tests, models.accuracy > 0.8
-    ({'a': 20, 'b': 40}, True)
     """
 
     name = "train"
@@ -356,26 +428,26 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
         "``fedavg`` shares all layers, ``fedper`` and ``fedrep`` all but the last.",
         word(*get_args(Algorithm)),
         default="fedavg",
-        brief="What is shared: all layers, or all but the last.",
+        brief="Which layers holders share: all, or all but the last.",
     )
     rounds: int = option("Averagings.", count(1, 10_000), default=20)
     active: int | None = active_option(
-        "Holders of each group asked a round: so many, and all of them in turn, in an order that "
-        "is drawn anew every turn. ``None`` asks all.",
+        "Number of holders of each group that receive a question in each round. All take turns, in "
+        "a random order that changes every turn. ``None``: all in every round.",
         who="Holders of each group",
     )
-    passes: float = option("Over a holder's records, in a round.", number(above=0), default=1.0)
+    passes: float = option(
+        "Passes over a holder's records in each round.", number(above=0), default=1.0
+    )
     head_passes: float = option(
-        "Over a holder's records, to fit its head in a round.",
+        "Passes over a holder's records to fit its last layer in each round.",
         number(above=0),
         default=5.0,
         flag=False,
     )
-    batch: int = option("Of stochastic gradient descent.", count(), default=10)
-    rate: float = option("Of stochastic gradient descent.", number(above=0), default=0.01)
-    momentum: float = training_option(
-        "Of stochastic gradient descent.", part("number"), default=0.9
-    )
+    batch: int = option("Records in a step of gradient descent.", count(), default=10)
+    rate: float = option("Learning rate of gradient descent.", number(above=0), default=0.01)
+    momentum: float = training_option("Momentum of gradient descent.", part("number"), default=0.9)
     held_out: float = option(
         "Part of a holder's labelled records that accuracies are measured on, and no model is "
         "trained on.",
@@ -384,7 +456,7 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
         brief="Part of each holder's records to measure accuracies on.",
     )
     alone: bool = switch(
-        "Also train a model at every holder alone, as long, to compare with: its accuracy is told.",
+        "Also train a model at every holder alone, as long, to compare with.",
         default=True,
         flag=False,
     )
@@ -401,11 +473,29 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
         anything("arrays by holder, or None"),
         default=None,
     )
+    patience: int | None = option(
+        "Stop when the accuracy on held-out records has not risen for this many "
+        "rounds, and keep the models of the best round. ``None``: all rounds.",
+        none_or(count()),
+        default=None,
+    )
+    personal_passes: float = option(
+        "Passes in which each holder finally trains on its own records, to estimate "
+        "how good a personal model is; that model stays with the holder.",
+        number(least=0),
+        default=0.0,
+    )
     quorum: int | None = quorum_option()
 
     def fit(self) -> None:
         super().fit()
-        if self.algorithm != "fedavg" and self.model == "logistic":
+        if self.patience is not None and self.held_out == 0:
+            raise InputError(
+                "patience needs accuracies, but no records are held out. Give held_out, or "
+                "leave patience out.",
+                code="option-patience",
+            )
+        if self.algorithm != "fedavg" and isinstance(self.model, str) and self.model == "logistic":
             check_head(ModelSpec("logistic", (1,), 2), self.algorithm)
 
     @property
@@ -415,17 +505,22 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
         return InRound(**training)
 
     def among(
-        self, holders: Sequence[str], own: Answerer | None = None
+        self,
+        holders: Sequence[str],
+        own: Answerer | None = None,
+        *,
+        begun: Progression | None = None,
+        keep: Keep | None = None,
     ) -> Protocol[FederatedModels]:
-        run = Averaging(self, tuple(holders))
-        model = self.model
+        """Return the protocol; ``keep`` is called after every round, ``begun`` is what it kept."""
+        run = Averaging(self, tuple(holders), begun, keep)
         return Protocol(
             self.name,
             run.holders,
             self.disclosure,
             run.steps,
             {
-                "model": model if isinstance(model, str) else model.to_text(),
+                "model": self.described_model,
                 "groups": len(set(run.groups.values())),
                 **self.values("algorithm", "rounds", "active", "passes", "batch", "rate", "seed"),
             },

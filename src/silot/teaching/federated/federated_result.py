@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -10,21 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ...data.measure import Measure
-from ...distances.questions import encode_classes
-from ...errors import InputError, MismatchError
-from ...federation.result import Array, Bill, Billed
+from ...distances.result import fields_by_name
+from ...errors import InputError
+from ...federation.result import Array, Cost, RunResult, accuracy_interval
 from .clustering import Clustering, finest
-from .combine import Combination
-from .questions import CountLabelled
-from .shared import InRound, personal
+from .model import Model, labelled_records, save_models
+from .shared import InRound, descend
 from .spec import ModelSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Holders that have a curve of their own.
+_MOST_CURVES = 20
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FederatedModels(Billed):
+class FederatedModels(RunResult):
     """Models that holders trained together.
 
     Attributes
@@ -49,12 +52,16 @@ class FederatedModels(Billed):
         By holder, how many records it held out, and how many of those its model gets right.
     alone
         By holder, how many a model gets right that it trained alone, as long; empty where none was.
+    personal
+        By holder, how many its model gets right after ``personal_passes`` over its own records;
+        empty where there were none.
     history
-        By round, the accuracy over all records held out before it.
+        By round: accuracy and mean cross-entropy over the records held out by the holders asked,
+        and accuracy by holder, of the models before it.
     clustering
         The run that groups are of, where one was made for this.
     beside
-        Runs that were made for this, and are on its bill: worth, flags.
+        Runs that were made for this, and are on its cost: worth, flags.
     accuracy_of
         By group, the accuracy on the records of ``tested``; empty where there were none.
     missing
@@ -76,12 +83,14 @@ class FederatedModels(Billed):
     tests: Mapping[str, int]
     right: Mapping[str, int]
     alone: Mapping[str, int]
-    history: tuple[Mapping[str, float], ...] = field(repr=False)
+    personal: Mapping[str, int] = field(default_factory=dict[str, int])
+    personal_passes: float = 0.0
+    history: tuple[Mapping[str, Any], ...] = field(repr=False)
     missing: Mapping[str, str]
     status: str
     seed: int
     clustering: Clustering | None = field(default=None, repr=False)
-    beside: tuple[Billed, ...] = field(default=(), repr=False)
+    beside: tuple[RunResult, ...] = field(default=(), repr=False)
     accuracy_of: Mapping[int, float] = field(default_factory=dict[int, float])
     tested_on: int = 0
 
@@ -105,6 +114,20 @@ class FederatedModels(Billed):
         return {name: _part(self.alone[name], self.tests[name]) for name in self.alone}
 
     @property
+    def accuracies_personal(self) -> dict[str, float | None]:
+        """The same for models that holders trained further by themselves."""
+        return {name: _part(self.personal[name], self.tests[name]) for name in self.personal}
+
+    @property
+    def best(self) -> dict[str, str]:
+        """By holder, which model gets most of its records right: shared, personal or alone.
+
+        Of equals the first of these. The records are those that accuracies are of.
+        """
+        ways = {"shared": self.right, "personal": self.personal, "alone": self.alone}
+        return {name: max(ways, key=lambda way: ways[way].get(name, -1)) for name in self.names}
+
+    @property
     def accuracy(self) -> float | None:
         """Accuracy over all records that were held out; ``None`` where there were none."""
         return _part(sum(self.right.values()), sum(self.tests.values()))
@@ -117,54 +140,97 @@ class FederatedModels(Billed):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Where the accuracy of these models on all records of the laws lies, at 95 %."""
+        """95 % interval of the accuracy of these models on new records."""
         return accuracy_interval(sum(self.right.values()), sum(self.tests.values()))
 
-    def model(self, name: str, records: Measure | None = None) -> Combination:
-        """A model that is ready to predict.
+    def model(self, name: str | None = None, records: Measure | None = None) -> Model:
+        """Return the model of a holder, ready to predict.
 
         Parameters
         ----------
         name
-            The holder whose model is wanted.
+            The holder whose model is wanted; ``None`` for one that never took part. It gets the
+            model of ``nearest_group(records)``.
         records
-            For FedPer and FedRep: labelled records of that holder, or of any that never took
-            part, which the head is fitted to. They stay here.
-
-        Returns
-        -------
-        Combination
-            With ``probabilities(points)``, of ``classes``.
+            Labelled records of that holder, for FedPer and FedRep, whose heads are fitted to them,
+            and where it has no name. They stay here.
 
         Raises
         ------
         InputError, MismatchError
             ``holder-names``: no such holder. ``model-head``: no records to fit the head to.
         """
-        if name not in self.assignment:
+        if name is not None and name not in self.assignment:
             raise InputError(
                 f"{name!r} trained no model; {', '.join(map(repr, self.names))} did.",
                 code="holder-names",
             )
-        shared = self.parameters[self.assignment[name]]
-        if self.algorithm == "fedavg":
-            return _ready(self.spec, shared)
+        if name is not None:
+            return self._of_group(self.assignment[name], records)
         if records is None:
             raise InputError(
-                f"{self.algorithm} shares all layers but the last. Give records of {name!r} to fit "
-                "it to.",
+                "a holder that never took part has no name here. Give labelled records of it.",
+                code="holder-names",
+            )
+        return self._of_group(self.nearest_group(records), records)
+
+    def nearest_group(self, records: Measure) -> int:
+        """Return the number of the group whose model gets most of some labelled records right.
+
+        Of equals the first. Heads of FedPer and FedRep are fitted to half of the records, and
+        tested on the others. It is a choice and no verdict: few records do not distinguishes
+        groups.
+        """
+        points, codes = labelled_records(records, self.spec, self.classes)
+        order = np.random.default_rng(self.seed).permutation(len(points))
+        halves = [order, order] if self.algorithm == "fedavg" else [order[::2], order[1::2]]
+        names = np.array(self.classes)[codes]
+        fitted, tested = (Measure(points[rows], labels=names[rows]) for rows in halves)
+        right = {k: self._of_group(k, fitted).accuracy(tested) for k in sorted(self.parameters)}
+        return max(right, key=lambda group: right[group])
+
+    def _of_group(self, group: int, records: Measure | None) -> Model:
+        shared = self.parameters[group]
+        if self.algorithm == "fedavg":
+            return Model.of(self.spec, self.classes, shared)
+        if records is None:
+            raise InputError(
+                f"{self.algorithm} shares all layers but the last. Give records of the holder to "
+                "fit it to.",
                 code="model-head",
             )
-        points, codes = self._codes(records)
-        model = personal(self.spec, shared, self.spec.scaled(points), codes, self.training)
-        return _ready(self.spec, model)
+        return Model.with_head(self.spec, self.classes, shared, self.training, records)
+
+    def personal_model(self, name: str, records: Measure) -> Model:
+        """Return the model of a holder after ``personal`` passes over its own records."""
+        points, codes = labelled_records(records, self.spec, self.classes)
+        start = self.model(name, records).parameters[0]
+        inputs = self.spec.scaled(points)
+        own = descend(self.spec, start, inputs, codes, self.training, self.personal_passes)
+        return Model.of(self.spec, self.classes, own)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the models of all holders to one file.
+
+        ``silot.teaching.federated.Model.load`` reads one.
+        """
+        models = {
+            name: Model.of(self.spec, self.classes, self.parameters[self.assignment[name]])
+            for name in self.names
+        }
+        save_models(path, models, None if self.algorithm == "fedavg" else self.training)
 
     def predict(
         self, name: str, points: npt.ArrayLike, records: Measure | None = None
     ) -> npt.NDArray[np.str_]:
-        """The most probable class of each record, (n,), by the model of a holder."""
-        codes = self.model(name, records).probabilities(points).argmax(axis=1)
-        return np.array(self.classes)[codes]
+        """Predict the most probable class of each record, (n,), by the model of a holder."""
+        return self.model(name, records).predict(points)
+
+    def predict_proba(
+        self, name: str, points: npt.ArrayLike, records: Measure | None = None
+    ) -> Array:
+        """Compute the probability of every class for each record, (n, C), by the same model."""
+        return self.model(name, records).predict_proba(points)
 
     def tested(self, records: Measure) -> Self:
         """The same, with the accuracy of each group's model on labelled records.
@@ -176,110 +242,79 @@ class FederatedModels(Billed):
         """
         if self.algorithm != "fedavg":
             raise InputError(
-                f"models of {self.algorithm} end in a head of each holder, and test records are "
-                "of none. Leave them out: accuracies are by holder, on what it held out.",
+                f"models of {self.algorithm} have a last layer for each holder, and test records "
+                "belong to no holder. Leave them out: accuracies are measured at each holder, "
+                "on its held-out records.",
                 code="model-head",
             )
-        points, codes = self._codes(records)
+        points, codes = labelled_records(records, self.spec, self.classes)
         accuracies: dict[int, float] = {}
         for group, parameters in self.parameters.items():
-            predicted = _ready(self.spec, parameters).probabilities(points).argmax(axis=1)
-            accuracies[group] = float((predicted == codes).mean())
+            outputs = Model.of(self.spec, self.classes, parameters).predict_proba(points)
+            accuracies[group] = float((outputs.argmax(axis=1) == codes).mean())
         return replace(self, accuracy_of=accuracies, tested_on=len(codes))
 
-    def _codes(self, records: Measure) -> tuple[Array, npt.NDArray[np.int64]]:
-        """Return the records of these classes, and their codes."""
-        points = records.points
-        if points.shape[1] != self.spec.inputs:
-            raise MismatchError(
-                f"records have {points.shape[1]} features and the model takes {self.spec.inputs}.",
-                code="dimension-mismatch",
-            )
-        question = CountLabelled(classes=encode_classes(list(self.classes)))
-        return question.labelled(points, records.weights, records.names)
-
     @property
-    def bill(self) -> Bill:
-        """That of the training, and of what was run for it."""
-        own = super().bill
+    def cost(self) -> Cost:
+        """Cost of the training, and of runs for it."""
+        own = super().cost
         for run in self._runs:
-            own = own + run.bill
+            own = own + run.cost
         return own
 
     @property
     def own(self) -> Self:
-        """The same, with the bill of the training alone."""
+        """The same, with the cost of the training alone."""
         return replace(self, clustering=None, beside=())
 
     @property
-    def _runs(self) -> tuple[Clustering | Billed, ...]:
+    def _runs(self) -> tuple[Clustering | RunResult, ...]:
         first = () if self.clustering is None else (self.clustering,)
         return (*first, *self.beside)
 
     @property
     def finest(self) -> str:
-        """Finest thing disclosed, by the training and by what was run for it."""
+        """Most detailed thing disclosed, by the training and by runs for it."""
         return finest(self, *self._runs)
 
+    @property
+    def value(self) -> float | None:
+        """The accuracy over all records held out."""
+        return self.accuracy
+
     def to_dict(self) -> dict[str, Any]:
-        interval = self.interval
+        names = (
+            "names", "algorithm", "assignment", "groups", "classes", "accuracy", "interval",
+            "accuracy_alone", "accuracies", "accuracies_alone", "accuracies_personal", "best",
+            "tests", "records", "left_out", "weights", "accuracy_of", "tested_on", "history",
+            "clustering", "missing", "status", "seed",
+        )  # fmt: skip
         return {
-            "names": list(self.names),
-            "algorithm": self.algorithm,
-            "assignment": dict(self.assignment),
-            "groups": [list(group) for group in self.groups],
-            "classes": list(self.classes),
+            **fields_by_name(self, *names),
             "model": self.spec.kind,
             "parameters": self.spec.size,
-            "accuracy": self.accuracy,
-            "interval": None if interval is None else list(interval),
-            "accuracy_alone": self.accuracy_alone,
-            "accuracies": self.accuracies,
-            "accuracies_alone": self.accuracies_alone,
-            "tests": dict(self.tests),
-            "records": dict(self.records),
-            "left_out": dict(self.left_out),
-            "weights": None if self.weights is None else dict(self.weights),
-            "accuracy_of": {str(group): value for group, value in self.accuracy_of.items()},
-            "tested_on": self.tested_on,
-            "history": [dict(entry) for entry in self.history],
-            "clustering": None if self.clustering is None else self.clustering.to_dict(),
-            "missing": dict(self.missing),
-            "status": self.status,
-            "seed": self.seed,
-            **self._bill_dict(),
-            **vars(self.bill),
+            **self._cost_dict(),
+            **vars(self.cost),
             "disclosure": self.finest,
         }
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the accuracy by round."""
-        from ...federation.result import axes_of
+        """Draw the accuracy by round, of all holders and, thin, of each."""
+        from ...render.figure import axes_of
 
         ax = axes_of(ax)
-        ax.plot(
-            [entry["round"] for entry in self.history],
-            [entry["accuracy"] for entry in self.history],
-        )
+        rounds = [entry["round"] for entry in self.history]
+        for name in self.names if len(self.names) <= _MOST_CURVES else ():
+            own = [entry for entry in self.history if name in entry["holders"]]
+            ax.plot(
+                [entry["round"] for entry in own], [entry["holders"][name] for entry in own],
+                linewidth=0.6, alpha=0.6, color="grey",
+            )  # fmt: skip
+        ax.plot(rounds, [entry["accuracy"] for entry in self.history])
         ax.set_xlabel("round")
         ax.set_ylabel("accuracy on records held out")
         return ax
 
 
-def _ready(spec: ModelSpec, parameters: Array) -> Combination:
-    return Combination(spec=spec, parameters=parameters[None], weights=np.ones(1))
-
-
 def _part(right: int, tests: int) -> float | None:
     return right / tests if tests else None
-
-
-def accuracy_interval(right: int, tests: int) -> tuple[float, float] | None:
-    """Interval of 95 % of an accuracy (Wilson); ``None`` of no test."""
-    if not tests:
-        return None
-    # Slow to import.
-    from scipy.stats import binomtest
-
-    interval = binomtest(right, tests).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)

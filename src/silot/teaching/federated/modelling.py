@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,12 @@ from ...federation.protocol import Questions, Steps, failure_error
 from ...federation.question import Answerer
 from ...options import Check, Options, anything, none_or, option
 from .questions import CountLabelled, Spread
-from .spec import KINDS, Kind, ModelSpec
+from .registry import LOCAL, Settings, check_kind, register
+from .spec import KINDS, ModelSpec
+from .training import LARGEST_PARAMETER
 
 T = TypeVar("T")
 
-# Larger parameters belong to no model that was trained, and overflow in every layer.
-LARGEST_PARAMETER = 1e6
 # Random features have norm 1, and their means no more.
 _NORM = 1.0 + 1e-9
 # Squares of wider records overflow.
@@ -59,11 +59,10 @@ class Counted:
 
 @dataclass(frozen=True)
 class Trained:
-    """What one device told of its model."""
+    """The model that one device reported: its parameters and its error."""
 
     parameters: Array
     error: float
-    class_errors: Array
 
 
 @dataclass
@@ -155,7 +154,7 @@ def _counted(answer: Answer, classes: Sequence[str] | None) -> Counted:
     names = list(classes) if classes is not None else decode_classes(text)
     counts = answer.arrays.get("counts")
     if counts is None or counts.dtype != np.int64 or counts.shape != (len(names),):
-        raise HolderError("counts that are none.", code="answer-malformed")
+        raise HolderError("counts that are not valid.", code="answer-malformed")
     numbers = {name: int(number) for name, number in zip(names, counts.tolist(), strict=True)}
     item = Counted(
         counts=numbers,
@@ -166,11 +165,11 @@ def _counted(answer: Answer, classes: Sequence[str] | None) -> Counted:
         variance=answer.number("variance"),
     )
     if max(abs(item.centre), item.variance) > _WIDEST:
-        raise HolderError("moments that are none.", code="answer-malformed")
+        raise HolderError("moments that are not valid.", code="answer-malformed")
     if min(numbers.values(), default=0) < 0 or sum(numbers.values()) != item.labelled:
         raise HolderError("counts that do not add up.", code="answer-malformed")
     if item.records == 0:
-        raise HolderError("no records to speak of.", code="records-few")
+        raise HolderError("almost no records.", code="records-few")
     return item
 
 
@@ -178,38 +177,36 @@ def ask_columns(devices: Devices) -> Steps[None]:
     """Ask for moments of columns, whose units differ; who fails takes part all the same."""
 
     def read(name: str, answer: Answer) -> tuple[Array, Array]:
-        width = devices.counted[name].dimension
-        mean = answer.array("mean", ndim=1, columns=width)
-        variance = answer.array("variance", ndim=1, columns=width)
-        if max(np.abs(mean).max(), variance.max()) > _WIDEST or variance.min() < 0:
-            raise HolderError("moments that are none.", code="answer-malformed")
-        return mean, variance
+        return read_spread(answer, devices.counted[name].dimension)
 
     devices.columns, _ = yield from ask_each(dict.fromkeys(devices.names, Spread()), read)
+
+
+def read_spread(answer: Answer, width: int | None = None) -> tuple[Array, Array]:
+    """Read mean and variance of every feature, or raise a ``HolderError``."""
+    mean = answer.array("mean", ndim=1, columns=width)
+    variance = answer.array("variance", ndim=1, columns=len(mean))
+    if max(np.abs(mean).max(), variance.max()) > _WIDEST or variance.min() < 0:
+        raise HolderError("moments that are not valid.", code="answer-malformed")
+    return mean, variance
 
 
 def _real(answer: Answer, name: str) -> float:
     value = answer.scalars.get(name)
     if isinstance(value, bool | str | None) or not np.isfinite(value):
-        raise HolderError(f"{name} is no number.", code="answer-malformed")
+        raise HolderError(f"{name} is not a number.", code="answer-malformed")
     return float(value)
 
 
 def read_trained(answer: Answer, spec: ModelSpec) -> Trained:
     """Read the model of a device, or raise a ``HolderError``."""
-    parameters = answer.array("parameters", ndim=1)
+    parameters = answer.array("parameters", ndim=1, single=True)
     error = answer.number("error")
     held_out = answer.optional_number("held_out")
     fits = parameters.shape == (spec.size,) and np.abs(parameters).max() <= LARGEST_PARAMETER
     if not fits or error > 1 or (held_out or 0.0) > 1:
-        raise HolderError("a model that is none.", code="answer-malformed")
-    expected = error if held_out is None else held_out
-    by_class = np.full(spec.classes, expected)
-    if held_out is not None:
-        by_class = answer.array("class_errors", ndim=1)
-        if by_class.shape != (spec.classes,) or by_class.min() < 0 or by_class.max() > 1:
-            raise HolderError("errors that are none.", code="answer-malformed")
-    return Trained(parameters, expected, by_class)
+        raise HolderError("a model that is not valid.", code="answer-malformed")
+    return Trained(parameters, error if held_out is None else held_out)
 
 
 @dataclass(frozen=True)
@@ -224,23 +221,16 @@ class Means:
 def read_means(answer: Answer, classes: int, features: int, *, by_class: bool) -> Means:
     """Read the mean features of a device, or raise a ``HolderError``."""
     mean = answer.array("mean", ndim=1)
-    if not by_class:
-        if mean.shape != (features,) or not np.linalg.norm(mean) <= _NORM:
-            raise HolderError("a mean that is none.", code="answer-malformed")
-        return Means(mean, np.zeros((classes, features)), np.zeros(classes, dtype=np.int64))
-    return _means_by_class(answer, mean, classes, features)
-
-
-def _means_by_class(answer: Answer, mean: Array, classes: int, features: int) -> Means:
-    by_class = answer.array("means", ndim=2)
-    counts = answer.arrays.get("counts")
-    fits = mean.shape == (features,) and by_class.shape == (classes, features)
+    means, counts = np.zeros((classes, features)), np.zeros(classes, dtype=np.int64)
+    if by_class:
+        means, counts = answer.array("means", ndim=2), answer.arrays.get("counts")
+    fits = mean.shape == (features,) and means.shape == (classes, features)
     if not fits or counts is None or counts.dtype != np.int64 or counts.shape != (classes,):
-        raise HolderError("means that are none.", code="answer-malformed")
-    norms = np.linalg.norm(np.vstack([mean[None], by_class]), axis=1)
+        raise HolderError("means that are not valid.", code="answer-malformed")
+    norms = np.linalg.norm(np.vstack([mean[None], means]), axis=1)
     if (counts < 0).any() or not (norms <= _NORM).all():
-        raise HolderError("counts or means that are none.", code="answer-malformed")
-    return Means(mean, by_class, counts)
+        raise HolderError("counts or means that are not valid.", code="answer-malformed")
+    return Means(mean, means, counts)
 
 
 def ask_each(
@@ -296,7 +286,7 @@ def _classes(value: Any, *_: str) -> tuple[str, ...]:
 def _unlabelled(value: Any, *_: str) -> str:
     if not isinstance(value, str):
         raise InputError(
-            "unlabelled is no text; give the label that stands for none.",
+            "unlabelled is not a text; give the label that stands for none.",
             code="option-unlabelled",
         )
     return label_name(value)
@@ -312,32 +302,38 @@ class Labelled(Options):
         flag=False,
     )
     unlabelled: str = option(
-        "Label of records that have none.",
+        "Label that marks records without a label.",
         Check(_unlabelled, str, "str"),
         default="",
-        brief="Label that stands for none. Default: empty.",
+        brief="Label that marks unlabelled records. Default: empty.",
     )
     seed: int = seed_option(
-        "Of the common start, of batches, folds, random features, projections. The result does "
-        "not depend on the order of ``holders``."
+        "Seed of the common start, of batches, folds, random features and "
+        "projections. The result does not depend on the order of ``holders``."
     )
 
 
 class Modelling(Labelled):
     """What model is trained."""
 
-    model: ModelSpec | str = option(
-        'Architecture of all models: ``"mlp"``, ``"logistic"`` or ``"cnn"``, scaled by the mean '
-        "and the standard deviation of all numbers of all devices, or a ``ModelSpec``.",
-        anything("{'mlp', 'logistic', 'cnn'} or ModelSpec", KINDS),
+    model: Any = option(
+        'Architecture of all models: ``"mlp"``, ``"logistic"`` or ``"cnn"``; a ``ModelSpec``; a '
+        "``torch.nn.Module`` that returns logits, or a linear classifier or perceptron of "
+        "scikit-learn, of your own; a function of shape and number of classes that builds one. "
+        "Sites build ``sklearn:NAME``, or NAME of the entry points ``silot.models`` of packages "
+        "that they have; no code travels. Records are scaled by the mean and the standard "
+        "deviation of all numbers of all devices.",
+        anything("str, ModelSpec, module, estimator or function", str),
         default="mlp",
-        brief="What devices train.",
+        brief="What devices train: mlp, logistic, cnn, sklearn:NAME, or a model that packages "
+        "of all devices offer.",
     )
     shape: Sequence[int] | None = option(
-        'Shape of one record, such as (28, 28); ``"cnn"`` needs it.',
+        'Shape of one record, such as (28, 28); ``"cnn"`` needs it. A module gets records of this '
+        "shape, by default as rows.",
         anything("tuple of int, or None", str),
         default=None,
-        brief="Shape of a record as an image, such as 28x28, for a cnn.",
+        brief="Shape of a record as an image, such as 28x28, for a cnn or a module.",
     )
 
     def fit(self) -> None:
@@ -347,32 +343,46 @@ class Modelling(Labelled):
             if self.shape is not None:
                 raise InputError("a ModelSpec has a shape: leave shape out.", code="model-shape")
             return
-        if self.model not in KINDS:
+        kind, _ = self._kind
+        needs, takes = kind == "cnn", kind not in ("mlp", "logistic")
+        if (needs and self.shape is None) or (not takes and self.shape is not None):
             raise InputError(
-                f"model is {self.model!r}; give one of {', '.join(KINDS)}, or a ModelSpec(...).",
-                code="model-kind",
-            )
-        if (self.model == "cnn") == (self.shape is None):
-            raise InputError(
-                "a cnn needs the shape of its images (shape, such as 28x28), and other models "
-                f"take none; model is {self.model!r} and shape {self.shape}.",
+                "a cnn needs the shape of its images (shape, such as 28x28), and a mlp or logistic "
+                f"model takes none; model is {kind!r} and shape {self.shape}.",
                 code="model-kind",
             )
         if self.shape is not None:
-            # Checks the shape; the number of classes is not known yet.
-            ModelSpec(cast("Kind", self.model), tuple(self.shape), 2)
+            # Checks the shape; the number of classes is not known yet, and no module is built.
+            ModelSpec("cnn" if needs else "mlp", tuple(self.shape), 2)
+
+    @property
+    def _kind(self) -> tuple[str, Settings]:
+        """Kind and settings of the model; one of the caller's own is kept for holders here."""
+        if not isinstance(self.model, str):
+            return register(self.model)
+        if self.model not in KINDS:
+            check_kind(self.model, KINDS)
+        return self.model, ()
+
+    @property
+    def described_model(self) -> str:
+        """The model as a transcript has it; of one's own its name alone."""
+        if isinstance(self.model, ModelSpec):
+            return self.model.to_text()
+        kind = self._kind[0]
+        return kind.rpartition(":")[0] if kind.startswith(LOCAL) else kind
 
     @property
     def by_column(self) -> bool:
         """Whether columns have units of their own; pixels of an image have one."""
-        return isinstance(self.model, str) and self.model != "cnn"
+        return not isinstance(self.model, ModelSpec) and self.shape is None
 
     def spec_of(self, devices: Devices, classes: tuple[str, ...]) -> ModelSpec:
         """Describe the model that devices train, which must fit their records."""
         inputs = devices.counted[devices.names[0]].dimension
         model = self.model
-        if isinstance(model, str):
-            return self._scaled(cast("Kind", model), devices, inputs, len(classes))
+        if not isinstance(model, ModelSpec):
+            return self._scaled(*self._kind, devices, inputs, len(classes))
         if model.inputs != inputs or model.classes != len(classes):
             raise MismatchError(
                 f"the model is for {model.inputs} numbers and {model.classes} classes; "
@@ -381,7 +391,9 @@ class Modelling(Labelled):
             )
         return model
 
-    def _scaled(self, kind: Kind, devices: Devices, inputs: int, classes: int) -> ModelSpec:
+    def _scaled(
+        self, kind: str, settings: Settings, devices: Devices, inputs: int, classes: int
+    ) -> ModelSpec:
         """Describe a model of a kind, scaled by the moments of all devices."""
         centre, scale = devices.units()
         spec = ModelSpec(
@@ -390,6 +402,7 @@ class Modelling(Labelled):
             classes,
             centre=tuple(centre.tolist()) if len(centre) > 1 else float(centre[0]),
             scale=tuple(scale.tolist()) if len(scale) > 1 else float(scale[0]),
+            settings=settings,
         )
         if spec.inputs != inputs:
             raise MismatchError(

@@ -53,7 +53,7 @@ class NearestNeighbour:
         for measure in measures:
             if measure.names is None:
                 raise InputError(
-                    "a coreset without labels classifies nothing. Find it with labels=True.",
+                    "a coreset without labels cannot classify. Compute it with labels=True.",
                     code="labels-absent",
                 )
             _check_dimension(measure.dimension, measures[0].dimension)
@@ -68,7 +68,7 @@ class NearestNeighbour:
         Raises
         ------
         InputError, MismatchError
-            Records that are no numbers, or of another dimension.
+            Records that are not numbers, or of another dimension.
         """
         records = Measure.of(data)
         _check_dimension(records.dimension, self.points.shape[1])

@@ -17,23 +17,21 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from ...distances.questions import decode_classes, encode_classes, encode_labels
 from ...errors import InputError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
 from ...federation.message import Scalar
-from ...federation.question import Array, Codes, Names, Question, register
-from . import _network
+from ...federation.question import Array, Codes, Names, Question, Singles, register
 from .shared import ALGORITHMS, InRound, descend, local_round, personal, shared_size
 from .spec import ModelSpec
-from .training import Training, cross_predictions, initial, probabilities, train
+from .training import Training, cross_predictions, initial, network, probabilities, train
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread(Question):
-    """Mean and variance of every feature, and how many records of the heaviest weight fit."""
+    """Mean and variance of every feature."""
 
     kind: ClassVar[str] = "spread"
     level: ClassVar[Disclosure] = Disclosure.STATISTICS
@@ -41,20 +39,22 @@ class Spread(Question):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         mean = weights @ points
         variance = weights @ (points - mean) ** 2
-        return Answer({"mean": mean, "variance": variance}, {"records": effective_records(weights)})
-
-
-def effective_records(weights: Array) -> int:
-    """Count how many records of the heaviest weight make up the mass."""
-    return int(1.0 / float(weights.max()) + 1e-9)
+        return Answer({"mean": mean, "variance": variance})
 
 
 _MOST_STEPS = 1_000_000
+_LEAST_CHANCE = 1e-12
 
 
 def nothing() -> Array:
     """Return the array of a question that has none."""
     return np.zeros(0)
+
+
+def singles(parameters: Array) -> Singles:
+    """Parameters as they travel, in single precision: half the bytes, and what torch has."""
+    with np.errstate(over="ignore"):
+        return parameters.astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,22 +157,9 @@ def described(spec: ModelSpec) -> Described:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainModel(AboutModel, AboutLabelled):
-    """Train a model on the labelled records; tell its parameters and its errors.
+class AboutTraining(AboutModel, AboutLabelled):
+    """A question that says how a model is trained on labelled records, from a start by ``seed``."""
 
-    ``start`` are the parameters to start from; when empty they are drawn from ``seed``. With
-    ``folds`` of two or more, ``held_out`` is the error of models trained without the records
-    they are tested on, and ``class_errors`` that of every class (1 for a class without
-    records). ``error`` is the error on the very records the model was trained on.
-
-    Level record: parameters after few steps on few records can be inverted (a gradient of a
-    layer is a combination of its inputs), and nobody has shown that they give no record away.
-    """
-
-    kind: ClassVar[str] = "train-model"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    start: Array = field(default_factory=nothing)
     iterations: int = 100
     passes: float = 0.0
     batch: int = 10
@@ -181,39 +168,54 @@ class TrainModel(AboutModel, AboutLabelled):
     folds: int = 0
     seed: int = 0
 
+    @property
+    def training(self) -> Training:
+        """The options of ``train``."""
+        return Training(
+            iterations=self.iterations, passes=self.passes, batch=self.batch, rate=self.rate,
+            momentum=self.momentum, seed=self.seed,
+        )  # fmt: skip
+
+    def held_out(self, spec: ModelSpec, records: Array, codes: Codes) -> Array | None:
+        """Predict records by models trained without them, where ``folds`` says so."""
+        folds = min(self.folds, len(records))
+        if folds < 2:
+            return None
+        start = initial(spec, self.seed)
+        return cross_predictions(spec, start, records, codes, folds=folds, **self.training)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainModel(AboutTraining):
+    """Train a model on the labelled records; tell its parameters and its errors.
+
+    ``error`` is the error on the very records the model was trained on. With ``folds`` of two or
+    more, ``held_out`` is the error of models trained without the records they are tested on.
+
+    Level record: parameters after few steps on few records can be inverted (a gradient of a
+    layer is a combination of its inputs), and nobody has shown that they give no record away.
+    """
+
+    kind: ClassVar[str] = "train-model"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         spec = self.spec
         records, codes = self.labelled(points, weights, labels)
         steps = max(self.iterations, self.passes * len(records) / max(self.batch, 1))
         if not steps <= _MOST_STEPS or self.folds < 0:
             raise WireError("a field of the question is out of range.", code="question-fields")
-        start = self.start if self.start.size else initial(spec, self.seed)
-        options: Training = {
-            "iterations": self.iterations,
-            "passes": self.passes,
-            "batch": self.batch,
-            "rate": self.rate,
-            "momentum": self.momentum,
-            "seed": self.seed,
+        trained = train(spec, initial(spec, self.seed), records, codes, **self.training)
+        outputs = {
+            "error": probabilities(spec, trained, records),
+            "held_out": self.held_out(spec, records, codes),
         }
-        trained = train(spec, start, records, codes, **options)
-        wrong = probabilities(spec, trained, records).argmax(axis=1) != codes
-        arrays: dict[str, Array] = {"parameters": trained}
-        scalars: dict[str, Scalar] = {"error": float(wrong.mean())}
-        if self.folds > 1 and len(records) > 1:
-            folds = min(self.folds, len(records))
-            held_out = cross_predictions(spec, start, records, codes, folds=folds, **options)
-            wrong = held_out.argmax(axis=1) != codes
-            scalars["held_out"] = float(wrong.mean())
-            arrays["class_errors"] = self._by_class(wrong, codes)
-        return Answer(arrays, scalars)
-
-    def _by_class(self, wrong: npt.NDArray[np.bool_], codes: Codes) -> Array:
-        """Compute errors class by class, drawn to the error of all by two pseudo-records."""
-        counts = self.class_counts(codes)
-        mistakes = np.bincount(codes, wrong, minlength=len(counts))
-        overall = float(np.mean(wrong))
-        return np.where(counts > 0, (mistakes + 2.0 * overall) / (counts + 2.0), 1.0)
+        scalars: dict[str, Scalar] = {
+            name: float((rows.argmax(axis=1) != codes).mean())
+            for name, rows in outputs.items()
+            if rows is not None
+        }
+        return Answer({"parameters": singles(trained)}, scalars)
 
 
 @dataclass(frozen=True)
@@ -288,12 +290,15 @@ class _Training(AboutModel, AboutLabelled):
 
 
 def _right(spec: ModelSpec, model: Array, parts: _Parts) -> dict[str, Scalar]:
-    """Count the records trained on, and those held out that a model gets right."""
-    right = 0
+    """Count the records trained on, and those held out that a model gets right; sum their loss."""
+    right, loss = 0, 0.0
     if len(parts.held):
-        codes = _network.probabilities(spec, model, parts.held).argmax(axis=1)
-        right = int((codes == parts.held_codes).sum())
-    return {"records": len(parts.codes), "right": right, "tests": len(parts.held_codes)}
+        outputs = network(spec).probabilities(model, parts.held)
+        right = int((outputs.argmax(axis=1) == parts.held_codes).sum())
+        chances = outputs[np.arange(len(outputs)), parts.held_codes]
+        loss = float(-np.log(np.maximum(chances, _LEAST_CHANCE)).sum())
+    tests = len(parts.held_codes)
+    return {"records": len(parts.codes), "right": right, "tests": tests, "loss": loss}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,29 +307,39 @@ class TrainRound(_Training):
 
     ``start`` are the parameters that the ``algorithm`` shares: all layers, or all but the head,
     which is fitted first. ``right`` of ``tests`` records that were held out are those that the
-    model at the start of the round, with that head, gets right. With no ``passes`` nothing is
-    trained, and nothing else told.
+    model at the start of the round, with that head, gets right, and ``loss`` is their summed
+    cross-entropy. With no ``passes`` nothing is trained, and no parameters are sent; with
+    ``personal_passes`` the holder trains on by itself, and ``personal`` are those that it then gets
+    right.
 
     Level record: parameters after few steps on few records can be inverted.
     """
 
     kind: ClassVar[str] = "train-round"
 
-    start: Array
+    start: Singles
+    personal_passes: float = 0.0
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         spec, how = self.spec, self.in_round
         parts = self._parts(spec, points, weights, labels)
-        if self.start.shape != (shared_size(spec, self.algorithm),):
+        steps = self.personal_passes * len(parts.codes) / self.batch
+        if (
+            self.start.shape != (shared_size(spec, self.algorithm),)
+            or not 0 <= steps <= _MOST_STEPS
+        ):
             raise WireError("parameters do not fit the model.", code="question-fields")
-        model = self.start
+        model = self.start.astype(np.float64)
         if self.algorithm != "fedavg":
             model = personal(spec, model, parts.inputs, parts.codes, how)
         numbers = _right(spec, model, parts)
+        if self.personal_passes > 0:
+            own = descend(spec, model, parts.inputs, parts.codes, how, self.personal_passes)
+            numbers["personal"] = _right(spec, own, parts)["right"]
         if self.passes == 0:
             return Answer({}, numbers)
         trained = local_round(spec, self.algorithm, model, parts.inputs, parts.codes, how)
-        return Answer({"parameters": trained}, numbers)
+        return Answer({"parameters": singles(trained)}, numbers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from . import _network
 from .spec import Array, ModelSpec
-from .training import batches_of, checked_finite
+from .training import batches_of, checked_finite, network
 
 Algorithm = Literal["fedavg", "fedper", "fedrep"]
 ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
@@ -22,18 +21,19 @@ Codes = npt.NDArray[np.int64]
 
 def check_head(spec: ModelSpec, algorithm: str) -> None:
     """Raise where a model has a head and nothing else to share."""
-    if algorithm != "fedavg" and len(spec.layers) < 2:
+    if algorithm != "fedavg" and head_size(spec) == 0:
         raise InputError(
-            f"a {spec.kind} model has one layer, and {algorithm} shares all but the last. Use "
-            "model='mlp', or algorithm='fedavg'.",
+            f"{algorithm} shares all layers but the last, which must be fully connected; a "
+            f"{spec.kind} model has no such layer beside others. Use model='mlp', or "
+            "algorithm='fedavg'.",
             code="model-head",
         )
 
 
 def head_size(spec: ModelSpec) -> int:
     """Count the parameters of the last layer."""
-    weights, bias = spec.split(np.empty(spec.size))[-1]
-    return weights.size + bias.size
+    inputs, outputs = spec.head
+    return (inputs + 1) * outputs
 
 
 def shared_size(spec: ModelSpec, algorithm: str) -> int:
@@ -53,7 +53,7 @@ class InRound:
     seed: int  # of the batches
 
     def steps(self, records: int, passes: float) -> int:
-        """How many batches there are in so many passes."""
+        """Return how many batches there are in this many passes."""
         return math.ceil(passes * records / min(self.batch, records))
 
 
@@ -73,8 +73,8 @@ def descend(
         return start
     order = batches_of(len(points), min(how.batch, len(points)), steps, how.seed)
     with np.errstate(over="ignore", invalid="ignore"):
-        trained = _network.train(
-            spec, start, points, codes, order, how.rate, how.momentum, fixed=fixed
+        trained = network(spec).train(
+            start, points, codes, order, how.rate, how.momentum, fixed=fixed, seed=how.seed
         )
     return checked_finite(trained)
 
@@ -86,15 +86,15 @@ def personal(spec: ModelSpec, body: Array, points: Array, codes: Codes, how: InR
         h_i \approx \arg\min_h \tfrac{1}{n_i} \sum_k \ell\big(h^\top \phi(x_k), y_k\big)
 
     The head starts at 0: it is a function of body and records, so that no holder keeps anything
-    between rounds, a site that starts again goes on, and a holder that never took part gets its
+    between rounds, a site that starts again continues, and a holder that never took part gets its
     model in the same way. ``body`` are the parameters of all layers but the last, and ``points``
     enter the model as they are.
     """
     model = np.concatenate([body, np.zeros(head_size(spec))])
-    inner = _network.body_outputs(spec, model, points)
+    inner = network(spec).body_outputs(model, points)
     head = ModelSpec("logistic", (inner.shape[1],), spec.classes)
     fitted = descend(head, np.zeros(head.size), inner, codes, how, how.head_passes)
-    if head.outputs < spec.outputs:
+    if head.outputs < spec.head[1]:
         # One unit of log odds for two classes, where the model has a unit for each.
         weights, bias = head.split(fitted)[0]
         pairs = np.stack([np.zeros(len(weights)), weights[:, 0]], axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +14,21 @@ from silot_transport._check import integer, real
 
 from ...data.foreign import parse_json
 from ...errors import InputError, WireError
+from . import registry
+from ._estimator import LARGEST_MODEL
+
+if TYPE_CHECKING:
+    from .registry import Architecture
 
 Array = npt.NDArray[np.float64]
 Kind = Literal["logistic", "mlp", "cnn"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
-# A description that arrives as a message must not make a holder allocate without limit.
-LARGEST_MODEL = 1 << 25
 _SIDE = 5
 _LEAST_IMAGE = 16
 _MAPS = (10, 20)
+# Settings of an estimator that travel.
+_MOST_SETTINGS = 64
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class ModelSpec:
         ``"logistic"``: multinomial logistic regression. ``"mlp"``: fully connected layers with
         ReLU. ``"cnn"`` (extra ``silot[torch]``): two convolutions (10 and 20 maps, kernel 5),
         each followed by max-pooling of 2 and ReLU, then fully connected layers; the model of
-        paper 003.
+        paper 003. Or the name of an architecture that a package of every holder offers, see
+        ``registry``: ``"sklearn:SGDClassifier"``, or one of the entry points ``silot.models``.
     shape
         Shape of one record: ``(d,)`` for a table, ``(h, w)`` or ``(h, w, channels)`` for an
         image. Records travel as rows of as many numbers, in this order.
@@ -47,11 +53,13 @@ class ModelSpec:
     centre, scale
         Records enter the model as :math:`(x - \mathrm{centre}) / \mathrm{scale}`: public, the
         same for all parties; one number each, or one for each number of a record.
+    settings
+        Arguments of an estimator of scikit-learn, as pairs of name and value.
 
     Raises
     ------
     InputError
-        An unknown kind, sizes that are no positive whole numbers, images of fewer than 16
+        An unknown kind, sizes that are not positive whole numbers, images of fewer than 16
         pixels a side, a model of more than 2^25 parameters.
 
     Examples
@@ -61,24 +69,24 @@ class ModelSpec:
     (67, True)
     """
 
-    kind: Kind
+    kind: Kind | str
     shape: tuple[int, ...]
     classes: int
     hidden: tuple[int, ...] | None = None
     centre: float | tuple[float, ...] = 0.0
     scale: float | tuple[float, ...] = 1.0
+    settings: tuple[tuple[str, registry.Setting], ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InputError(
-                f"kind is {self.kind!r}; give one of {', '.join(KINDS)}.", code="model-kind"
-            )
+            registry.check_kind(self.kind, KINDS)
         hidden = self.hidden
         if hidden is None:
-            hidden = {"logistic": (), "mlp": (64,), "cnn": (50,)}[self.kind]
-        if self.kind == "logistic" and len(hidden) > 0:
+            hidden = {"mlp": (64,), "cnn": (50,)}.get(self.kind, ())
+        if self.kind not in ("mlp", "cnn") and len(hidden) > 0:
             raise InputError(
-                "a logistic model has no hidden layer. Use kind='mlp'.", code="model-shape"
+                f"a model of kind {self.kind!r} takes no hidden layers. Use kind='mlp'.",
+                code="model-shape",
             )
         checked = {
             "shape": _sizes(self.shape, "shape"),
@@ -86,6 +94,7 @@ class ModelSpec:
             "classes": integer(self.classes, "classes", "model-shape", least=2),
             "centre": _columns(self.centre, "centre"),
             "scale": _columns(self.scale, "scale"),
+            "settings": _settings(self.settings, self.kind),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -148,6 +157,25 @@ class ModelSpec:
         return tuple(layers)
 
     @property
+    def architecture(self) -> Architecture | None:
+        """What trains a model of another kind than ``KINDS``."""
+        if self.kind in KINDS:
+            return None
+        return registry.architecture(self.kind, self.shape, self.classes, self.settings)
+
+    @property
+    def head(self) -> tuple[int, int]:
+        """Inputs and outputs of the last layer, whose parameters are the vector's last.
+
+        (0, 0) of a model that has no layers, or one alone.
+        """
+        built = self.architecture
+        if built is not None:
+            return built.head
+        layers = self.layers
+        return cast("tuple[int, int]", layers[-1][0]) if len(layers) > 1 else (0, 0)
+
+    @property
     def outputs(self) -> int:
         """Units of the last layer; one stands for two classes, except in a cnn."""
         return 1 if self.classes == 2 and self.kind != "cnn" else self.classes
@@ -155,6 +183,9 @@ class ModelSpec:
     @property
     def size(self) -> int:
         """Number of parameters P."""
+        built = self.architecture
+        if built is not None:
+            return built.size
         return sum(math.prod(shape) + _biases(shape) for shape, _ in self.layers)
 
     def scaled(self, points: npt.NDArray[Any]) -> Array:
@@ -203,6 +234,25 @@ class ModelSpec:
         return cls(**fields)
 
 
+def _settings(values: object, kind: str) -> tuple[tuple[str, registry.Setting], ...]:
+    """Return settings of an estimator in the order of their names."""
+    entries = cast("list[Any]", values) if isinstance(values, tuple | list) else [()]
+    pairs: list[tuple[Any, Any]] = []
+    for entry in entries:
+        if isinstance(entry, tuple | list) and len(cast("list[Any]", entry)) == 2:
+            name, value = cast("list[Any]", entry)
+            pairs.append((name, tuple(value) if isinstance(value, list) else value))
+    fits = len(entries) == len(pairs) <= _MOST_SETTINGS
+    fits = fits and all(isinstance(name, str) and registry.is_plain(v) for name, v in pairs)
+    if not fits or (pairs and not kind.startswith(registry.SKLEARN)):
+        raise InputError(
+            "settings are pairs of a name and a number, numbers, a truth value or a short text, "
+            "for an estimator of scikit-learn.",
+            code="model-settings",
+        )
+    return tuple(sorted(pairs))
+
+
 def _columns(values: object, name: str) -> float | tuple[float, ...]:
     if not isinstance(values, tuple | list | np.ndarray):
         return real(values, name, "model-scale")
@@ -216,7 +266,7 @@ def _biases(shape: tuple[int, ...]) -> int:
 def _sizes(values: object, name: str) -> tuple[int, ...]:
     if not isinstance(values, tuple | list) or len(cast("list[object]", values)) > 8:
         raise InputError(
-            f"{name} is no short sequence of whole numbers; give for example (28, 28).",
+            f"{name} is not a short sequence of whole numbers; give for example (28, 28).",
             code="model-shape",
         )
     entries = cast("list[object]", values)

@@ -12,16 +12,31 @@ from silot_transport._check import integer
 
 from ...errors import InputError, MismatchError
 from ...options import number, part
-from . import _network
 from .spec import Array, ModelSpec
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPClassifier
 
+    from .registry import Architecture
+
 Codes = npt.NDArray[np.int64]
 
+# Larger parameters belong to no model that was trained, and overflow in every layer.
+LARGEST_PARAMETER = 1e6
 # Rows handed to scikit-learn at once: what is in memory beside the records.
 _PERCEPTRON_ROWS = 4096
+# Kinds that need no torch.
+_PERCEPTRONS = ("logistic", "mlp")
+
+
+def network(spec: ModelSpec) -> Architecture:
+    """Return what trains a model of any kind; silot's own kinds in torch."""
+    built = spec.architecture
+    if built is not None:
+        return built
+    from ._network import layered
+
+    return layered(tuple(shape for shape, _ in spec.layers), spec.shape, spec.classes)
 
 
 def train_perceptron(
@@ -89,29 +104,15 @@ class Training(TypedDict, total=False):
 
 
 def initial(spec: ModelSpec, seed: int) -> Array:
-    r"""Draw parameters to start from: the same for everybody who knows the seed.
+    r"""Draw parameters to start from, (P,): the same for everybody who knows the seed.
 
-    Weights and biases of a layer whose units have m inputs are uniform on
-    :math:`\pm 1 / \sqrt m`; a logistic model starts at 0.
-
-    Parameters
-    ----------
-    spec
-        The architecture.
-    seed
-        Zero or more.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (P,).
-
-    Examples
-    --------
-    >>> initial(ModelSpec("logistic", (2,), 3), seed=0)
-    array([0., 0., 0., 0., 0., 0., 0., 0., 0.])
+    Weights and biases of a layer whose units have m inputs are uniform on :math:`\pm 1 / \sqrt m`;
+    a logistic model starts at 0, and a module of the user's as it is.
     """
     rng = np.random.default_rng(integer(seed, "seed", "option-seed", least=0, most=1 << 62))
+    built = spec.architecture
+    if built is not None:
+        return built.initial(seed)
     if spec.kind == "logistic":
         return np.zeros(spec.size)
     parts: list[Array] = []
@@ -134,35 +135,14 @@ def train(
     momentum: float = 0.0,
     seed: int = 0,
 ) -> Array:
-    r"""Train by stochastic gradient descent on the mean cross-entropy of each batch.
+    r"""Train by stochastic gradient descent on the mean cross-entropy of each batch; return (P,).
 
     .. math:: v \leftarrow \beta v - r \nabla L(\theta), \qquad \theta \leftarrow \theta + v
 
-    Parameters
-    ----------
-    spec, parameters
-        The architecture, and where to start, shape (P,).
-    points
-        Records, shape (n, inputs).
-    codes
-        Class of each record, 0 to classes - 1; some classes may be absent.
-    iterations
-        Steps, at least; 0 returns the start.
-    passes
-        Passes over the records, at least: there are
-        ``max(iterations, ceil(passes * n / batch))`` steps.
-    batch
-        Records a step, at most n. Batches run through random permutations of the records.
-    rate, momentum
-        Learning rate r > 0 and :math:`0 \le \beta < 1`.
-    seed
-        Seed of the permutations. The same arguments give the same parameters; no global random
-        state is read or changed.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (P,).
+    There are ``max(iterations, ceil(passes * n / batch))`` steps, whose batches run through random
+    permutations of the records. ``codes`` are classes from 0 to classes - 1, some of which may be
+    absent. The same arguments give the same parameters; no global random state is read or changed.
+    ST-LF has 100 iterations, batches of 10, rate .01 and no momentum (sec. V).
 
     Raises
     ------
@@ -170,11 +150,7 @@ def train(
         Arguments out of range or that do not fit together; ``"training-diverged"`` when
         parameters are no longer finite.
     ExtraError
-        A cnn, and torch is not installed.
-
-    Notes
-    -----
-    The paper's setting is 100 iterations, batches of 10, rate .01, no momentum (sec. V).
+        A cnn or a module, and torch is not installed.
 
     Examples
     --------
@@ -198,8 +174,12 @@ def train(
     order = batches_of(len(inputs), size, steps, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            descend = _network.train if spec.kind == "cnn" else train_perceptron
-            trained = descend(spec, start, inputs, labels, order, rate, momentum)
+            if spec.kind in _PERCEPTRONS:
+                trained = train_perceptron(spec, start, inputs, labels, order, rate, momentum)
+            else:
+                trained = network(spec).train(
+                    start, inputs, labels, order, rate, momentum, seed=seed
+                )
         except ValueError:
             # scikit-learn raises it where weights are no longer finite.
             trained = np.full(1, np.nan)
@@ -207,12 +187,12 @@ def train(
 
 
 def checked_finite(parameters: Array) -> Array:
-    """Return parameters after training, or raise ``training-diverged`` where one is not finite."""
-    if np.isfinite(parameters).all():
+    """Return parameters after training, or raise ``training-diverged`` where one is too large."""
+    if np.isfinite(parameters).all() and np.abs(parameters).max(initial=0.0) <= LARGEST_PARAMETER:
         return parameters
     raise InputError(
-        "training diverged: parameters are no longer finite. Lower the rate, or scale the "
-        "features (ModelSpec(centre=..., scale=...)).",
+        "training diverged: parameters are very large, or no longer finite. Lower the rate, or "
+        "scale the features (ModelSpec(centre=..., scale=...)).",
         code="training-diverged",
     )
 
@@ -220,33 +200,22 @@ def checked_finite(parameters: Array) -> Array:
 def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayLike) -> Array:
     """Compute the probability of every class for every record: (n, classes), rows sum to 1.
 
-    Parameters
-    ----------
-    spec, parameters
-        The model.
-    points
-        Records, shape (n, inputs).
-
     Raises
     ------
     InputError, MismatchError
         Parameters or records that do not fit the architecture, or are so large that outputs
         are not finite (``model-outputs``).
     ExtraError
-        A cnn, and torch is not installed.
-
-    Examples
-    --------
-    >>> spec = ModelSpec("logistic", (1,), 2)
-    >>> probabilities(spec, initial(spec, 0), [[3.0]])
-    array([[0.5, 0.5]])
+        A cnn or a module, and torch is not installed.
     """
     values = _parameters(spec, parameters)
     records = _inputs(spec, points)
     # What overflows is refused below.
     with np.errstate(over="ignore", invalid="ignore"):
-        predict = _network.probabilities if spec.kind == "cnn" else perceptron_probabilities
-        outputs = np.asarray(predict(spec, values, records), dtype=np.float64)
+        if spec.kind in _PERCEPTRONS:
+            outputs = perceptron_probabilities(spec, values, records)
+        else:
+            outputs = network(spec).probabilities(values, records)
     if not np.isfinite(outputs).all():
         raise InputError(
             "outputs of the model are not finite: parameters or records are too large. Scale the "
@@ -265,29 +234,11 @@ def cross_predictions(
     folds: int,
     **options: Unpack[Training],
 ) -> Array:
-    """Predict every record by a model trained without it.
+    """Predict every record by a model trained without it, (n, classes).
 
-    Each of ``folds`` parts of the records is predicted by a model trained on the others, from
-    the same start with the same options (of ``train``). Their errors are to be expected of new
-    records; those on the training records are not.
-
-    Returns
-    -------
-    numpy.ndarray
-        Probabilities, shape (n, classes).
-
-    Raises
-    ------
-    InputError
-        Fewer than two folds, or more than records.
-
-    Examples
-    --------
-    >>> spec = ModelSpec("logistic", (1,), 2)
-    >>> x = [[-2.0], [-1.0], [1.0], [2.0]]
-    >>> start = initial(spec, 0)
-    >>> cross_predictions(spec, start, x, [0, 0, 1, 1], folds=4, batch=1).argmax(axis=1)
-    array([0, 0, 1, 1])
+    Each of ``folds`` parts of the records is predicted by a model trained on the others, from the
+    same start with the same options (of ``train``). Their errors are to be expected of new records;
+    those on the training records are not.
     """
     inputs = np.asarray(points, dtype=np.float64)
     labels = np.asarray(codes)

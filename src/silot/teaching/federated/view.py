@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ... import render
 from ...distances.figures import holder_map, rounds_figure
 from ...distances.verdict import group_rows, pairs_of_groups
 from ...distances.view import pairs_table, same_pairs
 from ...distances.worth.view import distances_content, objective_text
-from ...federation.view import Run, bill_rows, cost_content, missing_section
+from ...federation.result import accuracy_interval
+from ...federation.view import Run, cost_content, cost_rows, missing_section
 from ...render.heat_map import heat_map
 from ...render.words import count, number, percent, printable
 from .clustering import Clustering
@@ -16,23 +19,23 @@ from .federated_result import FederatedModels
 
 _SHARED = {
     "fedavg": "FedAvg: all layers are shared",
-    "fedper": "FedPer: all layers but the last are shared; that is each holder's own",
-    "fedrep": "FedRep: all layers but the last are shared, and trained with the holder's own last",
+    "fedper": "FedPer: all layers but the last are shared; each holder has its own last layer",
+    "fedrep": "FedRep: all layers but the last are shared, and trained with the holder's last one",
 }
 _MODELS = (
-    "Parameters that were trained on a holder's own records. Nobody has shown that records cannot "
-    "be computed back from them, and after few steps on few records they can. Treat the transcript "
-    "like the data themselves."
+    "Parameters that were trained on a holder's own records. There is no proof "
+    "that records cannot be reconstructed from them, and after few steps on few "
+    "records they can. Treat the transcript like the data themselves."
 )
 _BESIDE = {"Contributions": "worth", "RecordScores": "flagged records"}
 
 
 def federated_content(result: FederatedModels) -> render.Content:
-    """Declare holders with their accuracies, what they are by, and the bill.
+    """Declare holders with their accuracies, what they are by, and the cost.
 
     No model and no record is shown.
     """
-    bill = bill_rows(result, of_models=result.finest == "record")
+    cost = cost_rows(result, of_models=result.finest == "record")
     clustering = result.clustering
     groups = [] if clustering is None else clustering_runs(clustering, "groups")
     beside = [(_BESIDE[type(run).__name__], run) for run in result.beside]
@@ -40,24 +43,23 @@ def federated_content(result: FederatedModels) -> render.Content:
         [entry["round"] for entry in result.history],
         {"together": [100 * entry["accuracy"] for entry in result.history]},
         "accuracy, %",
-        "Accuracy before each round, over what the holders asked in it held out.",
+        "Accuracy before each round, on held-out records of the holders of that " "round.",
     ) if len(result.history) > 1 else None  # fmt: skip
     return [
         render.Headline("A model trained by the holders", _lead(result)),
         render.section(
             "Accuracy by holder",
-            "accuracy",
+            _chart(result),
             _holders(result),
-            render.facts(_rows(result), terminal=bill),
-            link="Accuracy",
+            render.facts(_rows(result), terminal=cost),
         ),
-        render.section("Round by round", "rounds", rounds, link="Rounds"),
+        render.Details("Accuracy round by round", [rounds]) if rounds else None,
         None
         if clustering is None
         else render.section(
-            "Groups", "groups", render.on_page(render.Paragraph(printable(clustering.status, 1000)))
+            "Groups", render.on_page(render.Paragraph(printable(clustering.status, 1000)))
         ),
-        missing_section(result.missing, link="Left out"),
+        missing_section(result.missing),
         cost_content([("training", result.own), *groups, *beside], notes=[_MODELS]),
     ]
 
@@ -68,7 +70,7 @@ def _rows(result: FederatedModels) -> dict[str, str]:
         tests = count(sum(result.tests.values()), "record")
         rows["accuracy"] = f"{percent(result.accuracy)}{_interval(result)} on {tests} held out"
     if result.accuracy_alone is not None:
-        rows["alone"] = f"{percent(result.accuracy_alone)} where every holder trains for itself"
+        rows["alone"] = f"{percent(result.accuracy_alone)} if every holder trains alone"
     for group, accuracy in result.accuracy_of.items():
         of = f" of group {group + 1}" if len(result.accuracy_of) > 1 else ""
         records = count(result.tested_on, "test record")
@@ -89,7 +91,7 @@ def _interval(result: FederatedModels) -> str:
 def _holders(result: FederatedModels) -> render.Table:
     """Return holders by group, with what their model gets right of what they held out."""
     is_grouped, alone, weights = len(result.groups) > 1, result.accuracies_alone, result.weights
-    has_left_out = any(result.left_out.values())
+    has_left_out, personal = any(result.left_out.values()), result.accuracies_personal
     rows = [
         (
             name,
@@ -100,6 +102,8 @@ def _holders(result: FederatedModels) -> render.Table:
             result.tests[name],
             alone.get(name) if alone else "",
             result.accuracies[name],
+            personal.get(name) if personal else "",
+            result.best[name] if personal and alone else "",
         )
         for group in result.groups
         for name in group
@@ -107,26 +111,42 @@ def _holders(result: FederatedModels) -> render.Table:
     columns = [
         render.names(), *map(render.Column, ("group", "records", "left out", "weight", "held out")),
         render.shares("alone", missing="-"), render.shares("together", missing="-"),
+        render.shares("personal", missing="-"), render.Column("best"),
     ]  # fmt: skip
     caption = "Accuracy on records each holder held out: of its model trained alone, and together."
+    if personal:
+        caption += " Personal: the same model after passes over the holder's own records."
     return render.Table(caption, columns, rows, filled=True)
+
+
+def _chart(result: FederatedModels) -> render.Intervals | None:
+    """Return the chart of accuracies beside those of models that holders train alone."""
+    rows = [
+        (name, value, accuracy_interval(result.right[name], result.tests[name]),
+         result.accuracies_alone.get(name))
+        for name, value in result.accuracies.items()
+    ]  # fmt: skip
+    what = "Accuracy on records each holder held out, with 95 % intervals."
+    if result.alone:
+        what += " The band ends at the accuracy of its model trained alone."
+    return render.share_chart(what, rows)
 
 
 def _lead(result: FederatedModels) -> str:
     holders = count(len(result.names), "holder")
     groups = f" in {count(len(result.groups), 'group')}" if len(result.groups) > 1 else ""
     if result.accuracy is None:
-        return f"{holders}{groups} trained together; no record was held out to test on."
+        return f"{holders}{groups} trained together; no records were held out for testing."
     alone = result.accuracy_alone
-    beside = "" if alone is None else f"; where each trains alone, {percent(alone)}"
+    beside = "" if alone is None else f"; if each trains alone, {percent(alone)}"
     return (
         f"{holders}{groups} trained together: {percent(result.accuracy)}{_interval(result)} of the "
-        f"records they held out are named right{beside}."
+        f"held-out records are classified correctly{beside}."
     )
 
 
 def clustering_content(result: Clustering) -> render.Content:
-    """Declare holders with their groups, what decided, and the bill."""
+    """Declare holders with their groups, what decided, and the cost."""
     matrix = result.in_order
     ordered = list(matrix.names)
     numbers = [result.assignment[name] + 1 for name in ordered]
@@ -134,11 +154,11 @@ def clustering_content(result: Clustering) -> render.Content:
     names = sorted(result.names)
     rows = {
         "groups": f"{result.k}" + ("" if result.requested == "auto" else ", as requested"),
-        **({} if result.verdict is None else group_rows(result.verdict, names)),
+        **({} if result.test is None else group_rows(result.test, names)),
         # Where a test decides the number of groups, its verdict is the status.
         **(
             {}
-            if result.verdict and result.requested == "auto"
+            if result.test and result.requested == "auto"
             else {"status": printable(result.status, 1000)}
         ),
     }
@@ -150,30 +170,25 @@ def clustering_content(result: Clustering) -> render.Content:
         ),
         render.section(
             "Groups",
-            "groups",
+            _spread(result),
             _members(result),
             render.facts(
                 rows,
                 terminal={
-                    "distances": f"W{result.matrix.p} by {result.method}", **bill_rows(result)
+                    "distances": f"W{result.matrix.p} by {result.method}", **cost_rows(result)
                 },
-            ),
+            )
         ),
         render.on_page(
-            render.section(
-                "Distances",
-                "distances",
-                heat_map(
-                    ordered, matrix.values, None, order="of the groups", same=same_pairs(matrix)
-                ),
+            render.Details(
+                "Distances as a heat map",
+                [heat_map(ordered, matrix.values, None, "of the groups", same_pairs(matrix))],
             ),
             lambda: _map(holder_map(words, numbers, matrix.values, None)),
             render.section(
                 "Which pairs differ",
-                "pairs",
-                None if result.verdict is None else pairs_of_groups(result.verdict, names),
-                render.Details("All distances with their bounds", [pairs_table(result.matrix)]),
-                link="Pairs",
+                None if result.test is None else pairs_of_groups(result.test, names),
+                render.Details("All distances with their bounds", [pairs_table(result.matrix)])
             ),
         ),
         cost_content(clustering_runs(result)),
@@ -181,14 +196,14 @@ def clustering_content(result: Clustering) -> render.Content:
 
 
 def _map(drawn: render.Content) -> render.Content:
-    words = "Before each name, or in its place, stands the number of the group."
+    words = "The number of the group is before each name, or replaces it."
     content = [render.Paragraph(words), drawn] if drawn else []
-    return render.section("Map of the holders", "map", content, link="Map")
+    return render.section("Map of the holders", content)
 
 
 def clustering_runs(result: Clustering, name: str = "distances") -> list[tuple[str, Run]]:
-    """Return the runs on its bill."""
-    tested = [] if result.test is None else [("test of the records", result.test)]
+    """Return the runs on its cost."""
+    tested = [] if result.test_run is None else [("test of the records", result.test_run)]
     return [(name, result.matrix), *tested]
 
 
@@ -197,8 +212,24 @@ def _clustering_lead(result: Clustering) -> str:
     if result.requested != "auto":
         return f"{holders} in {count(result.k, 'group')}, the number that was requested."
     if result.k == 1:
-        return f"{holders}, and the tests tell none of them apart: one group."
-    return f"{holders} in {count(result.k, 'group')}: the tests tell these apart."
+        return f"{holders}, and the tests distinguish none of them: one group."
+    return f"{holders} in {count(result.k, 'group')}: the tests distinguish these."
+
+
+def _spread(result: Clustering) -> render.Intervals | None:
+    """Return the chart of how far holders are from the others of their group."""
+    rows: list[render.Row] = []
+    for group in result.groups:
+        for name in group if len(group) > 1 else ():
+            pairs = [result.matrix[name, other] for other in group if other != name]
+            value, *ends = np.mean([(pair.value, *pair.bounds) for pair in pairs], axis=0).tolist()
+            bounds = (ends[0], ends[1]) if np.isfinite(ends[1]) else None
+            rows.append((f"{result.assignment[name] + 1}: {name}", value, bounds, None))
+    return render.chart(
+        "Mean distance of each holder to the others of its group, with certified bounds where "
+        "they are known. The number of the group stands first.",
+        rows,
+    )
 
 
 def _members(result: Clustering) -> render.Table:
@@ -208,13 +239,13 @@ def _members(result: Clustering) -> render.Table:
 
 
 _POINTS = {
-    "fedbary": "means of records; one that stands for a single record is that record",
-    "sketch": "computed from the releases alone: they tell no more than these do",
+    "fedbary": "means of records; a point for a single record is that record",
+    "sketch": "computed only from the releases, so they disclose nothing more",
 }
 
 
 def coreset_content(result: Coreset) -> render.Content:
-    """Declare how far every holder is from the coreset, what it is worth, and the bill.
+    """Declare how far every holder is from the coreset, what it is worth, and the cost.
 
     The points are not shown.
     """

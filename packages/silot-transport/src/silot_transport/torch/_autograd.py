@@ -73,7 +73,7 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise InputError(
-            "second derivatives of transport are asked for, and only first ones are known. Take "
+            "second derivatives of transport are not available, only first ones. Use "
             "sliced_wasserstein, or a difference of gradients.",
             code="second-derivatives",
         )

@@ -53,7 +53,7 @@ class Pairs:
         others = [tensor for tensor in (y, *masses) if tensor is not None]
         if any(tensor.dtype != x.dtype or tensor.device != x.device for tensor in others):
             raise MismatchError(
-                "x, y and weights are of several types or on several devices. Bring them to one.",
+                "x, y and weights need one type and device. Convert them.",
                 code="tensor-mixed",
             )
         leads = [x.shape[:-2], y.shape[:-2], *(w.shape[:-1] for w in masses if w is not None)]
@@ -110,7 +110,7 @@ def check_host(on_host: bool, tensor: Tensor) -> None:
 
 def _check_points(points: Any, name: str) -> None:
     if not isinstance(points, Tensor) or points.layout != torch.strided:
-        raise InputError(f"{name} is no dense tensor of torch. Give one.", code="tensor-type")
+        raise InputError(f"{name} is not a dense torch tensor. Convert it.", code="tensor-type")
     if points.dtype not in _TYPES:
         raise InputError(
             f"{name} has type {points.dtype}; torch.float32 or torch.float64 is needed.",
@@ -145,7 +145,8 @@ def _masses(weights: Any, points: Tensor, name: str) -> Tensor | None:
         return None
     if not isinstance(weights, Tensor) or weights.dtype not in _TYPES:
         raise InputError(
-            f"{name} is no tensor of torch.float32 or torch.float64. Give one.", code="tensor-type"
+            f"{name} is not a tensor of torch.float32 or torch.float64. Convert it.",
+            code="tensor-type",
         )
     if weights.ndim < 1 or weights.shape[-1] != points.shape[-2]:
         raise MismatchError(

@@ -373,7 +373,7 @@ def solve(
     tiles, f, g, status = run(x, y, a, b, effort, symmetric)
     if status != "converged":
         raise SolverError(
-            f"{status} Before that neither value nor gradient is known.",
+            f"{status} Before that, neither value nor gradient is accurate.",
             code="sinkhorn-iterations",
         )
     return Entropic(tiles, a, b, f, g, effort.epsilon)
@@ -395,11 +395,11 @@ def _solve_by_kernels(
 def _solve_by_tiles(
     x: Tensor, y: Tensor, a: Tensor, b: Tensor, effort: Effort, symmetric: bool
 ) -> tuple[Tiles, Tensor, Tensor, str]:
-    """Solve on the device of the tensors, whose costs are computed anew in every sweep."""
+    """Solve on the device of the tensors, whose costs are computed again in every sweep."""
     tiles = Tiles.of(x, y, effort.p)
     if effort.epsilon < _SMALLEST * tiles.largest:
         raise InputError(
-            f"epsilon is {effort.epsilon!r}, which is lost beside the costs.",
+            f"epsilon is {effort.epsilon!r}, which is negligible beside the costs.",
             code="option-epsilon",
         )
     rows, columns = a > 0.0, b > 0.0
@@ -499,7 +499,7 @@ class TiledProblem:
     def curvature(
         self, f: Array, g: Array, sizes: Array, epsilon: float, *, single: bool
     ) -> tuple[Array, Product]:
-        """Compute K anew in every product."""
+        """Compute K again in every product."""
         # A share of the largest exponent is lost in single precision.
         is_fine = single and single_suits(self.largest, epsilon)
         dtype = torch.float32 if is_fine else torch.float64

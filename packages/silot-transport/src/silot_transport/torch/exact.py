@@ -177,7 +177,7 @@ def labelled_wasserstein(
 
 def _codes(kinds: Any, shape: torch.Size, points: Tensor) -> Tensor:
     if not isinstance(kinds, Tensor) or kinds.is_floating_point() or kinds.is_complex():
-        raise InputError("labels are no tensors of whole numbers.", code="labels-shape")
+        raise InputError("labels are not tensors of whole numbers.", code="labels-shape")
     size = points.shape[1]
     try:
         kinds = kinds.expand(*shape, size)

@@ -1,1 +1,0 @@
-"""What would help most: advice about holders, from what other wings tell of them."""
