@@ -254,7 +254,7 @@ def test_a_section_is_one_function_in_one_file(
     view.write_text(
         source.replace(f"def {function}(", f"def old_{function}(")
         + f"\n\ndef {function}(*result, **options):\n"
-        + "    more = render.section('Added by one function', 'added', render.Bullets(['more']))\n"
+        + "    more = render.section('Added by one function', render.Bullets(['more']))\n"
         + f"    return [old_{function}(*result, **options), more]\n"
     )
     script = """

@@ -58,7 +58,7 @@ def test_a_fixed_half_settles_above_the_distance_and_says_so() -> None:
     result = silot.distance(x, y, method="fedwad", support=200, rounds=40, t=0.5)
     assert not result.converged
     assert result.value > 1.05 * exact
-    assert result.status.startswith("settled:") and "perhaps above" in result.status
+    assert result.status.startswith("settled:") and "may still be above W" in result.status
     assert "a random t comes closer" in result.status
 
 
