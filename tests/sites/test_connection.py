@@ -468,7 +468,7 @@ def test_messages_that_were_changed_on_their_way(tmp_path: Path, at: int) -> Non
             if to and len(data) > 500:
                 data = flipped(data, at)
             reply = there[name].handle(data)
-            return reply if to or len(data) < 500 else flipped(reply, at)
+            return reply if to or len(data) < 500 else flipped(bytes(reply), at)
 
         return changed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from silot.api import report
 from silot.errors import FileError, HolderError, SilotError
 from silot.federation import Holder
 from silot.federation.exchange import Limits
+from silot.federation.keys import Key
 from silot.privacy import Ledger
 from silot.sites.connection import Sites
 from silot.sites.journal import Journal
@@ -123,6 +124,30 @@ def test_a_run_whose_journal_is_full_goes_on_once_there_is_room(
     with module.resume(run.request.run) as sites:
         assert silot.distance(*NAMES, federation=sites).value == first.value
         assert silot.distance(*NAMES, method="fedwad", federation=sites).value > 0
+
+
+def test_a_large_reply_that_a_thread_could_not_write_stops_the_run_until_there_is_room(
+    tmp_path: Path,
+) -> None:
+    key, large = Key.new(), RNG.bytes(3 << 20)
+    with closing(Journal(tmp_path / "journal", key)) as journal:
+        journal.keep("north", b"small", b"reply")
+        with full(1 << 20):
+            journal.keep("north", b"large", large)
+            for _ in range(2):
+                with pytest.raises(FileError, match="journal-unwritable"):
+                    journal.settle()
+        assert not journal.has("north", b"large")
+    with closing(Journal(tmp_path / "journal", key)) as journal:
+        assert journal.find("north", b"small") == b"reply"
+        journal.keep("north", b"large", large)
+        journal.settle(wait=False)
+        journal.keep("south", b"small", b"of south")
+        assert journal.find("north", b"large") == large
+        journal.settle()
+    with closing(Journal(tmp_path / "journal", key)) as journal:
+        assert journal.find("north", b"large") == large
+        assert journal.find("south", b"small") == b"of south"
 
 
 def rows(ledger: Path) -> int:

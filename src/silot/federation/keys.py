@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from ..data.files import write_whole
 from ..data.foreign import guard
 from ..errors import FileError, MismatchError
-from .message import Buffer
+from .message import Buffer, make_buffer
 
 KEY, PUBLIC = ".key", ".pub"
 _WORD = "silot-key-1"
@@ -75,7 +75,7 @@ class PublicKey:
             )
         return cls(raw[:32], raw[32:])
 
-    def lock(self, data: bytes, before: Callable[[int], bytes] = lambda _: b"") -> bytearray:
+    def lock(self, data: Buffer, before: Callable[[int], bytes] = lambda _: b"") -> memoryview:
         r"""Encrypt data for the owner of the key.
 
         A fresh X25519 key e is made, and with s the shared secret of e and the receiver's key R,
@@ -95,9 +95,9 @@ class PublicKey:
         # Written in place, because data may be large.
         size = len(head) + len(data) + _TAG
         start = before(size) + head
-        locked = bytearray(len(start) - len(head) + size)
+        locked = make_buffer(len(start) - len(head) + size)
         locked[: len(start)] = start
-        secret.encrypt_into(bytes(12), data, head, memoryview(locked)[len(start) :])
+        secret.encrypt_into(bytes(12), data, head, locked[len(start) :])
         return locked
 
 
@@ -112,7 +112,7 @@ class Key:
     >>> key = Key.new()
     >>> key.public.lock(b"for one pair of eyes") != key.public.lock(b"for one pair of eyes")
     True
-    >>> key.unlock(key.public.lock(b"for one pair of eyes"))
+    >>> bytes(key.unlock(key.public.lock(b"for one pair of eyes")))
     b'for one pair of eyes'
     """
 
@@ -193,7 +193,7 @@ class Key:
         seed = self._signing.private_bytes_raw()
         return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, salt, b"silot-key-1 own").derive(seed))
 
-    def unlock(self, data: Buffer) -> bytes:
+    def unlock(self, data: Buffer) -> memoryview:
         """Decrypt what was encrypted for this key.
 
         Raises
@@ -207,7 +207,10 @@ class Key:
         try:
             shared = self._locking.exchange(X25519PublicKey.from_public_bytes(public))
             secret = _derive_cipher(shared, public + self.public.locking)
-            return secret.decrypt(bytes(12), memoryview(data)[start:], head)
+            locked = memoryview(data)[start:]
+            plain = make_buffer(len(locked) - _TAG)
+            secret.decrypt_into(bytes(12), locked, head, plain)
+            return plain.toreadonly()
         except (InvalidTag, ValueError):
             raise FileError(
                 "the file was encrypted for another key, or was changed since. Ask its author to "

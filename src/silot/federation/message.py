@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, cast
 
@@ -65,6 +65,24 @@ def pack_parts(body: object) -> Iterator[Buffer]:
         yield body
     else:
         yield pack(body)
+
+
+def make_buffer(size: int) -> memoryview:
+    """Return new memory; of large amounts numpy has the system make it in large pages, at once."""
+    return np.empty(size, np.uint8).data
+
+
+def join(parts: Iterable[Buffer]) -> Buffer:
+    """Return one buffer with all parts."""
+    views = [memoryview(part) for part in parts]
+    size = sum(view.nbytes for view in views)
+    if size <= foreign.LARGE_BYTES:
+        return b"".join(views)
+    joined, end = make_buffer(size), 0
+    for view in views:
+        start, end = end, end + view.nbytes
+        joined[start:end] = view
+    return joined.toreadonly()
 
 
 def pack_head(size: int) -> bytes:
@@ -202,5 +220,6 @@ def _array(value: object, align: bool) -> npt.NDArray[Any]:
         raise WireError("an array's data do not fill its shape.", code="wire-shape")
     array = np.frombuffer(data, dtype=dtype)
     if align and not array.flags.aligned:
-        array = np.frombuffer(bytes(data), dtype=dtype)
+        array = array.copy()
+        array.flags.writeable = False
     return array.reshape(extents)

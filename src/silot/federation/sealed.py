@@ -19,7 +19,7 @@ from ..data.files import write_whole
 from ..data.foreign import parse_json, read_bytes
 from ..errors import FileError, WireError
 from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verify_signature
-from .message import Buffer, pack_parts, unpack
+from .message import Buffer, join, pack_parts, unpack
 from .recorded import digest_of
 
 Kind = Literal["question", "answer", "release"]
@@ -92,7 +92,7 @@ class Sealed:
         """Of the key that signed it."""
         return fingerprint_of(self.signer)
 
-    def to_bytes(self, key: Key) -> bytes:
+    def to_bytes(self, key: Key) -> Buffer:
         """Sign with a key."""
         parts = list(pack_parts({
             "version": VERSION,
@@ -108,10 +108,10 @@ class Sealed:
             "reply": self.reply,
         }))  # fmt: skip
         signing = key.public.signing
-        return b"".join((MAGIC, signing, key.sign(_bytes_to_sign(signing, *parts)), *parts))
+        return join((MAGIC, signing, key.sign(_bytes_to_sign(signing, *parts)), *parts))
 
     @classmethod
-    def of_bytes(cls, data: bytes, file: str = "the file", *, views: bool = False) -> Sealed:
+    def of_bytes(cls, data: Buffer, file: str = "the file", *, views: bool = False) -> Sealed:
         """Read what was signed, trusting nothing. With ``views`` a large reply is no copy.
 
         Raises
@@ -119,9 +119,10 @@ class Sealed:
         FileError
             ``sealed-format``, ``sealed-version``, ``sealed-signature``.
         """
-        if not data.startswith(MAGIC) or len(data) < _HEAD:
+        head = bytes(data[:_HEAD])
+        if not head.startswith(MAGIC) or len(head) < _HEAD:
             raise _malformed(file, "it does not begin as a signed file")
-        signer, signature = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 : _HEAD]
+        signer, signature = head[len(MAGIC) : len(MAGIC) + 32], head[len(MAGIC) + 32 :]
         body = memoryview(data)[_HEAD:]
         if not verify_signature(signer, signature, _bytes_to_sign(signer, body)):
             raise FileError(
@@ -139,7 +140,7 @@ class Sealed:
 def write_sealed(path: str | Path, sealed: Sealed, key: Key, to: PublicKey | None = None) -> None:
     """Sign a message and write it to a file, completely or not; ``to`` encrypts it."""
     data = sealed.to_bytes(key)
-    write_whole(Path(path), data if to is None else bytes(to.lock(data)))
+    write_whole(Path(path), bytes(data if to is None else to.lock(data)))
 
 
 def read_sealed(path: str | Path, *, key: Key | None = None, keys: Keyring | None = None) -> Sealed:

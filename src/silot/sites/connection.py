@@ -95,6 +95,11 @@ class Sites:
         """Run a protocol and return its result with its cost and transcript."""
         return run(protocol, self, progress=progress)
 
+    def settle(self) -> None:
+        """Wait until all replies are on the disk, or raise a ``FileError``."""
+        if self._journal is not None:
+            self._journal.settle()
+
     @property
     def cancelled(self) -> bool:
         """Whether the run was cancelled."""
@@ -174,7 +179,7 @@ class Sites:
             self._notes[name, message] = reply
         else:
             self._journal.keep(name, message, reply)
-            self._journal.settle()
+            self.settle()
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
@@ -193,6 +198,7 @@ class Sites:
     ) -> Mapping[str, Reply | Failure]:
         round_, self._round = self._round, self._round + 1
         journal = self._journal
+        self.settle()
         errors: list[SilotError] = []
         times = {name: self._count(name, message) for name, message in messages.items()}
         late, over = Counter[str](), threading.Event()
@@ -231,7 +237,7 @@ class Sites:
             raise errors[0]
         if journal is not None:
             # Once for all sites, because it takes longer than everything else in a round.
-            journal.settle()
+            journal.settle(wait=False)
         return replies
 
     def _count(self, name: str, message: bytes) -> int:

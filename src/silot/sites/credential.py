@@ -142,7 +142,7 @@ class Identity:
         """Return whose a credential is, by this project's root and revocations."""
         return credential.member(self.root, self.revoked)
 
-    def write(self, sealed: Sealed, to: PublicKey) -> bytearray:
+    def write(self, sealed: Sealed, to: PublicKey) -> memoryview:
         """Sign a message and lock it for one reader."""
         fields = {"silot": __version__, "credential": self.credential.pack(), "sealed": b""}
         # The last field, of one byte for its type and one for its length, becomes the long one.

@@ -376,8 +376,11 @@ def _make_long_note() -> Any:
     return reply
 
 
-def _take_payload(reply: Any) -> Any:
-    """Return what arrived, and make NVFlare drop the copy it keeps beside its receipt."""
+def _take_payload(reply: Any, *, sent: int | None = None) -> Any:
+    """Return what arrived, and make NVFlare drop the copy it keeps beside its receipt.
+
+    Of what was ``sent``, by default as much as arrived, it keeps copies in reference cycles.
+    """
     if _is_one_piece(reply):
         return reply.payload or b""
     with RxTask.map_lock:
@@ -386,8 +389,8 @@ def _take_payload(reply: Any) -> Any:
             if task.completed and task.stream_future and task.stream_future.done():
                 task.stream_future = None
     payload, reply.payload = reply.payload or b"", None
-    if len(payload) > _LARGE:
-        # Other copies are in reference cycles, which only the collector finds.
+    if (len(payload) if sent is None else sent) > _LARGE:
+        # Only the collector finds the cycles, and it takes a while in a process with much else.
         gc.collect()
     return payload
 
@@ -460,7 +463,7 @@ class Wire:
             self._long.add(name)
             return self(name, data, seconds)
         code = reply.get_header(MessageHeaderKey.RETURN_CODE)
-        payload = _take_payload(reply)
+        payload = _take_payload(reply, sent=len(data))
         if code == ReturnCode.OK:
             return payload
         if code in (ReturnCode.AUTHENTICATION_ERROR, ReturnCode.UNAUTHENTICATED):

@@ -6,6 +6,8 @@ import hashlib
 import os
 import threading
 import weakref
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
@@ -13,11 +15,13 @@ from cryptography.exceptions import InvalidTag
 
 from ..errors import FileError, WireError
 from ..federation.keys import Key
-from ..federation.message import Buffer, pack, unpack
+from ..federation.message import Buffer, make_buffer, pack, unpack
 from ..federation.recorded import digest_of
 
 _MAGIC = b"silot-journal-1\n"
 _LENGTH, _SALT, _NONCE, _TAG = 8, 32, 12, 16
+# Bytes of a reply that a thread writes.
+_LARGE = 1 << 20
 
 
 class Journal:
@@ -28,7 +32,8 @@ class Journal:
     bytes), where they are in the file being authenticated, and with a reply its note: nobody else
     can write one, either.
 
-    A reply is on the disk before a protocol receives it. A reply that a crash cut off is cut away,
+    Replies are on the disk before the next question leaves, and before a result is returned: a
+    thread writes large ones while the protocol computes. A reply that a crash cut off is cut away,
     and requested again.
 
     Parameters
@@ -48,6 +53,10 @@ class Journal:
         self.path, self._key = Path(path), key
         self._cipher = key.own(b"")
         self._lock = threading.Lock()
+        # One thread, for entries stand one after the other.
+        self._writer = ThreadPoolExecutor(1, "silot-journal")
+        self._writing: list[Future[None]] = []
+        self._is_settled = True
         # Where each note begins. Replies stay on the disk, because a run may have very many.
         self._places: dict[bytes, int] = {}
         try:
@@ -66,14 +75,17 @@ class Journal:
             raise
 
     def __len__(self) -> int:
+        self._wait()
         return len(self._places)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, once all is written."""
+        self._writer.shutdown()
         self._closing()
 
     def find(self, name: str, message: bytes, again: int = 0) -> bytes | None:
         """Return the reply to a message, if there is one; ``again`` counts it in the run from 0."""
+        self._wait()
         with self._lock:
             start = self._places.get(key_of(name, message, again))
             if start is None:
@@ -85,15 +97,23 @@ class Journal:
 
     def has(self, name: str, message: bytes, again: int = 0) -> bool:
         """Return whether ``find`` would return a reply."""
+        self._wait()
         with self._lock:
             return key_of(name, message, again) in self._places
 
     def keep(self, name: str, message: bytes, reply: Buffer, again: int = 0) -> None:
-        """Write a reply; ``settle`` makes it survive a power cut.
+        """Write a reply, a large one in a thread; ``settle`` makes it survive a power cut.
 
-        Raises a ``FileError`` if the file cannot be written (``journal-unwritable``): then the run
-        must not continue.
+        Raises a ``FileError`` if the file cannot be written (``journal-unwritable``), or has
+        ``settle`` raise it: then the run must not continue.
         """
+        self._is_settled = False
+        if len(reply) <= _LARGE:
+            self._keep(name, message, reply, again)
+        else:
+            self._writing.append(self._writer.submit(self._keep, name, message, reply, again))
+
+    def _keep(self, name: str, message: bytes, reply: Buffer, again: int) -> None:
         note = pack([name, _digest(message, again)])
         of_note, of_reply = (len(data) + _NONCE + _TAG for data in (note, reply))
         lengths = of_note.to_bytes(_LENGTH, "big") + of_reply.to_bytes(_LENGTH, "big")
@@ -104,7 +124,9 @@ class Journal:
                     first, second = os.urandom(_NONCE), os.urandom(_NONCE)
                     locked = first + self._cipher.encrypt(first, note, _bind(start))
                     self._file.write(lengths + locked + second)
-                    self._file.write(self._cipher.encrypt(second, reply, _bind(start, locked)))
+                    body = make_buffer(len(reply) + _TAG)
+                    self._cipher.encrypt_into(second, reply, _bind(start, locked), body)
+                    self._file.write(body)
                     self._file.flush()
                 except OSError:
                     # Half a reply would make those after it unreadable.
@@ -114,8 +136,28 @@ class Journal:
         except OSError as error:
             raise self._unwritable(error) from None
 
-    def settle(self) -> None:
-        """Wait until all that was kept is on the disk, or raise as ``keep``."""
+    def settle(self, *, wait: bool = True) -> None:
+        """Wait until all that was kept is on the disk, or raise as ``keep``.
+
+        Without ``wait`` it returns at once where a thread still writes, which then settles that.
+        """
+        if self._is_settled:
+            return
+        if self._writing and not wait:
+            self._writing.append(self._writer.submit(self._flush))
+            return
+        self._wait()
+        for done in self._writing:
+            done.result()
+        self._flush()
+        self._writing.clear()
+        self._is_settled = True
+
+    def _wait(self) -> None:
+        """Wait until nothing is written."""
+        futures.wait(self._writing)
+
+    def _flush(self) -> None:
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
