@@ -607,6 +607,20 @@ def test_a_device_of_another_concept_keeps_its_own_model() -> None:
     assert found.contrary == ("t",)
 
 
+@pytest.mark.parametrize("labels", [8, 20])
+def test_where_most_sources_are_contrary_the_labels_of_a_device_decide_for_it(labels: int) -> None:
+    *sources, target = _clouds(labels, [200, 200, 200, 400], flip=(1, 2))
+    devices = dict(zip("abc", sources, strict=True)) | {"t": _partly(target, labels)}
+    found = silot.adapt(devices, evaluation={"t": target}, model="logistic")
+    assert {i for i, device, _ in found.plan.links if device == "t"} <= {"a", "t"}
+    assert found.accuracies["t"] is not None and found.accuracies["t"] > 0.87
+    assert "sources that contradict its labels are not used at a, t" in found.status
+    assert found.contrary == ()
+    # Without labels the vote of the sources is all there is.
+    found = silot.adapt(devices | {"t": Measure(target.points)}, model="logistic")
+    assert found.contrary == ("a",)
+
+
 def test_columns_in_another_unit_are_moved_to_those_of_the_sources() -> None:
     *sources, target = _clouds(1, [300, 300, 300, 300])
     moved = Measure(target.points * 3.0 + 5.0, labels=target.labels)

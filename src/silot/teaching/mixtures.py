@@ -25,6 +25,7 @@ from .transfer import (
     ModelScores,
     Target,
     choose_mixture,
+    find_allies,
     find_contrary,
     find_weak,
     have_common,
@@ -89,6 +90,8 @@ class Mixtures:
     sources: tuple[str, ...]
     contrary: tuple[str, ...]
     weak: tuple[str, ...]
+    deciding: tuple[str, ...]
+    """Devices that use only sources which do not contradict their own labels."""
     choices: Mapping[str, Choice]
     changes: Mapping[str, Change]
     targets: Mapping[str, Target]
@@ -110,6 +113,7 @@ class Mixtures:
         moved = [name for name, change in self.changes.items() if change.move is not None]
         parts = (
             ("; worse than guessing, and not used by others: ", self.contrary),
+            ("; sources that contradict its labels are not used at ", self.deciding),
             ("; no better than predicting class shares, and not used by others: ", self.weak),
             ("; models adjusted to class shares at ", adjusted),
             ("; columns moved to those of the sources at ", moved),
@@ -135,6 +139,7 @@ class Mixing:
     """Whether a model may go from one device to another."""
     contrary: list[int] = field(default_factory=list[int])
     weak: list[int] = field(default_factory=list[int])
+    allies: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     scored: dict[str, Scored] = field(default_factory=dict[str, Scored])
     won: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -163,6 +168,10 @@ class Mixing:
         """Sources that others use: neither contrary nor weak."""
         return [k for k in range(len(self.sources)) if k not in (*self.contrary, *self.weak)]
 
+    def kept_at(self, name: str) -> list[int]:
+        """Sources that one device uses: where its labels contradict some, those they do not."""
+        return self.allies.get(name) or self.kept
+
     def run(self) -> Steps[Mixtures]:
         """Score, try, choose."""
         names = self.devices.names
@@ -170,12 +179,18 @@ class Mixing:
         scores = [self._scores(name) for name in self.sources]
         self.contrary = find_contrary(scores, self.counts, self.source_means)
         self.weak = find_weak(scores, self.contrary)
+        for name, item in self.scored.items():
+            own = self.sources.index(name) if name in self.sources else -1
+            allies = find_allies(scores, self.counts, self.source_means, item.scores(), own)
+            allies = [k for k in allies if k not in self.weak]
+            if {*allies} - {own} != {*self.kept} - {own}:
+                self.allies[name] = allies
         if len(self.kept) > 2:
             yield from self.try_changes()
-        explained = {name: self.explain_device(name, self.kept) for name in names}
+        explained = {name: self.explain_device(name, self.kept_at(name)) for name in names}
         proposed: dict[str, Change] = {}
         for name, item in explained.items():
-            change = self.propose(name, item, self.kept)
+            change = self.propose(name, item, self.kept_at(name))
             if change is not None:
                 proposed[name] = change
         variants = {name: change.variants() for name, change in proposed.items()}
@@ -200,12 +215,14 @@ class Mixing:
                 elsewhere[k].scores(place) if place >= 0 and k in elsewhere else self._scores(k)
                 for k in self.sources
             ]
-            reachable = [k for k in self.kept if self.reaches(self.sources[k], name)]
+            reachable = [k for k in self.kept_at(name) if self.reaches(self.sources[k], name)]
             choices[name] = choose_mixture(targets[name], usual, reachable)
+        used = {k for name, allies in self.allies.items() for k in allies}
         return Mixtures(
             sources=self.sources,
-            contrary=tuple(self.sources[k] for k in self.contrary),
+            contrary=tuple(self.sources[k] for k in self.contrary if k not in used),
             weak=tuple(self.sources[k] for k in self.weak),
+            deciding=tuple(name for name, allies in self.allies.items() if allies),
             choices=choices,
             changes=proposed,
             targets=targets,
@@ -246,7 +263,8 @@ class Mixing:
         questions: Questions = {}
         for name in names:
             own = self.sources.index(name) if name in self.sources else -1
-            mix = np.array([k in self.kept and k != own for k in range(size)], dtype=np.float64)
+            kept = self.kept_at(name)
+            mix = np.array([k in kept and k != own for k in range(size)], dtype=np.float64)
             mix = mix if mix.any() else np.ones(size)
             every = changes[name]
             factors, moves = np.ones((len(every), size, classes)), np.zeros((len(every), 2, width))

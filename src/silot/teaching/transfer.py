@@ -23,8 +23,8 @@ Counts = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.intp]
 
 # Standard errors by which one source must name another's labels worse than guessing does, and the
-# records of a class that this takes.
-_CONTRARY, _FEWEST = 2.0, 3
+# records of a class that this takes; fewer where a device judges by its labels for itself alone.
+_CONTRARY, _FEWEST, _FEWEST_OWN = 2.0, 3, 2
 # Score of a model of which nothing is known.
 _UNKNOWN = 0.5
 # Part of the score of class shares by which a model must be better than they are.
@@ -79,6 +79,20 @@ def have_common(means: Array, others: Array) -> npt.NDArray[np.bool_]:
     return means @ others.T >= _COMMON * lengths
 
 
+def _contradict(item: ModelScores, trained: Array, fewest: int = _FEWEST) -> npt.NDArray[np.bool_]:
+    """Return whose models (S,) contradict the labels of a device, among the classes both have."""
+    worse = np.zeros(len(trained), dtype=bool)
+    for a, own in enumerate(trained):
+        both = np.flatnonzero((own >= _FEWEST) & (item.counts >= fewest))
+        if len(both) < 2:
+            continue
+        rate, records = item.wrong[a, both], item.counts[both]
+        noise = np.maximum(rate * (1.0 - rate), 0.25 / records) / records
+        limit = 1.0 - 1.0 / len(both) + _CONTRARY * np.sqrt(noise.sum()) / len(both)
+        worse[a] = rate.mean() > limit
+    return worse
+
+
 def find_contrary(
     scores: Sequence[ModelScores], trained: Array, means: Array | None = None
 ) -> list[int]:
@@ -91,16 +105,8 @@ def find_contrary(
     """
     size = len(scores)
     near = np.ones((size, size), dtype=bool) if means is None else have_common(means, means)
-    worse = np.zeros((size, size), dtype=bool)
-    for b, item in enumerate(scores):
-        for a in range(size):
-            both = np.flatnonzero((trained[a] >= _FEWEST) & (item.counts >= _FEWEST))
-            if a == b or len(both) < 2:
-                continue
-            rate, records = item.wrong[a, both], item.counts[both]
-            noise = np.maximum(rate * (1.0 - rate), 0.25 / records) / records
-            limit = 1.0 - 1.0 / len(both) + _CONTRARY * np.sqrt(noise.sum()) / len(both)
-            worse[a, b] = rate.mean() > limit
+    worse = np.stack([_contradict(item, trained) for item in scores], axis=1)
+    np.fill_diagonal(worse, val=False)
     pairs, labels = worse | worse.T, trained.sum(axis=1)
     # Two kinds of records, each with sources that agree, are two kinds, and nobody is contrary.
     has_ally = (near & ~pairs & ~np.eye(size, dtype=bool)).any(axis=1)
@@ -110,6 +116,31 @@ def find_contrary(
         load = pairs[np.ix_(kept, kept)].sum(axis=1)
         kept.remove(max(kept, key=lambda k: (load[kept.index(k)], -labels[k])))
     return [k for k in range(size) if k not in kept]
+
+
+def find_allies(
+    scores: Sequence[ModelScores],
+    trained: Array,
+    means: Array | None,
+    labels: ModelScores,
+    own: int = -1,
+) -> list[int]:
+    """Find sources that contradict neither the ``labels`` of a device nor one another.
+
+    Where most sources are contrary, a vote of all names the others; a device's labels decide for
+    it. Empty where they contradict nobody, or everybody but its ``own`` model.
+    """
+    against = _contradict(labels, trained, _FEWEST_OWN)
+    allies = [k for k in range(len(scores)) if k != own and not against[k]]
+    if len(allies) in (0, len(scores) - (own >= 0)):
+        return []
+    grid = np.ix_(allies, allies)
+    among = [
+        ModelScores(item.counts, item.errors[:, allies], item.wrong[allies], item.apart[grid])
+        for item in (scores[k] for k in allies)
+    ]
+    contrary = find_contrary(among, trained[allies], None if means is None else means[allies])
+    return [k for place, k in enumerate(allies) if place not in contrary]
 
 
 def find_weak(scores: Sequence[ModelScores], contrary: Sequence[int]) -> list[int]:
