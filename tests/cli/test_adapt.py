@@ -277,7 +277,7 @@ def test_columns_are_matched_by_name(folder: Path, tmp_path: Path) -> None:
     done = silot(tmp_path, *arguments)
     assert (
         done.returncode == 5
-        and "[columns-mismatch] 'd0' and 'd1' have other columns" in done.stderr
+        and "[columns-mismatch] 'd0' and 'd1' have different columns" in done.stderr
     )
 
 

@@ -477,7 +477,7 @@ def test_distances_between_holders_say_how_they_were_found_and_what_that_disclos
     found = contributions(NAMES[:3], between=False)
     found = replace(found, between=matrix, labels="classes", disclosure=level)
     text = Page(render(found)).text
-    assert words in text and f"Disclosed for it: {level}." in text
+    assert words in text and f"Level of this map: {level}." in text
     assert "wrong labels have less effect here" in text
     assert ("likely intervals (95 %), which are not certified" in text) == (method == "sketch")
     assert ("1.000 [0.5000, 1.500]" in text) == (method == "sketch")
