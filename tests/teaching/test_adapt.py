@@ -607,7 +607,7 @@ def test_a_device_of_another_concept_keeps_its_own_model() -> None:
     assert found.contrary == ("t",)
 
 
-@pytest.mark.parametrize("labels", [8, 20])
+@pytest.mark.parametrize("labels", [6, 8, 20])
 def test_where_most_sources_are_contrary_the_labels_of_a_device_decide_for_it(labels: int) -> None:
     *sources, target = _clouds(labels, [200, 200, 200, 400], flip=(1, 2))
     devices = dict(zip("abc", sources, strict=True)) | {"t": _partly(target, labels)}

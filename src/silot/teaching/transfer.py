@@ -23,8 +23,8 @@ Counts = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.intp]
 
 # Standard errors by which one source must name another's labels worse than guessing does, and the
-# records of a class that this takes; fewer where a device judges by its labels for itself alone.
-_CONTRARY, _FEWEST, _FEWEST_OWN = 2.0, 3, 2
+# records of a class that this takes.
+_CONTRARY, _FEWEST = 2.0, 3
 # Score of a model of which nothing is known.
 _UNKNOWN = 0.5
 # Part of the score of class shares by which a model must be better than they are.
@@ -79,18 +79,31 @@ def have_common(means: Array, others: Array) -> npt.NDArray[np.bool_]:
     return means @ others.T >= _COMMON * lengths
 
 
-def _contradict(item: ModelScores, trained: Array, fewest: int = _FEWEST) -> npt.NDArray[np.bool_]:
-    """Return whose models (S,) contradict the labels of a device, among the classes both have."""
-    worse = np.zeros(len(trained), dtype=bool)
+def _compare(item: ModelScores, trained: Array, fewest: int) -> tuple[Array, Array, Array]:
+    """Return by model (S,) the share of labels it names wrong, its standard error, and guessing's.
+
+    Means over the classes that the records, ``fewest`` of each, and the model have; where these
+    are fewer than two, the share is NaN.
+    """
+    rates = np.full((3, len(trained)), np.nan)
     for a, own in enumerate(trained):
         both = np.flatnonzero((own >= _FEWEST) & (item.counts >= fewest))
         if len(both) < 2:
             continue
         rate, records = item.wrong[a, both], item.counts[both]
         noise = np.maximum(rate * (1.0 - rate), 0.25 / records) / records
-        limit = 1.0 - 1.0 / len(both) + _CONTRARY * np.sqrt(noise.sum()) / len(both)
-        worse[a] = rate.mean() > limit
-    return worse
+        rates[:, a] = rate.mean(), np.sqrt(noise.sum()) / len(both), 1.0 - 1.0 / len(both)
+    return rates[0], rates[1], rates[2]
+
+
+def _find_pairs(scores: Sequence[ModelScores], trained: Array) -> npt.NDArray[np.bool_]:
+    """Return which two sources contradict one another (S, S): either model the other's labels."""
+    worse = np.zeros((len(scores), len(scores)), dtype=bool)
+    for b, item in enumerate(scores):
+        wrong, error, guessed = _compare(item, trained, _FEWEST)
+        worse[:, b] = wrong > guessed + _CONTRARY * error
+    np.fill_diagonal(worse, val=False)
+    return worse | worse.T
 
 
 def find_contrary(
@@ -105,9 +118,7 @@ def find_contrary(
     """
     size = len(scores)
     near = np.ones((size, size), dtype=bool) if means is None else have_common(means, means)
-    worse = np.stack([_contradict(item, trained) for item in scores], axis=1)
-    np.fill_diagonal(worse, val=False)
-    pairs, labels = worse | worse.T, trained.sum(axis=1)
+    pairs, labels = _find_pairs(scores, trained), trained.sum(axis=1)
     # Two kinds of records, each with sources that agree, are two kinds, and nobody is contrary.
     has_ally = (near & ~pairs & ~np.eye(size, dtype=bool)).any(axis=1)
     pairs &= near | ~np.outer(has_ally, has_ally)
@@ -128,9 +139,15 @@ def find_allies(
     """Find sources that contradict neither the ``labels`` of a device nor one another.
 
     Where most sources are contrary, a vote of all names the others; a device's labels decide for
-    it. Empty where they contradict nobody, or everybody but its ``own`` model.
+    it: against models that name them worse than guessing does, by two standard errors, or than a
+    model that contradicts these does. Empty where they contradict nobody, or everybody but its
+    ``own`` model.
     """
-    against = _contradict(labels, trained, _FEWEST_OWN)
+    wrong, error, guessed = _compare(labels, trained, 1)
+    against = wrong > guessed + _CONTRARY * error
+    both = _CONTRARY * np.hypot(error, error[:, None])
+    is_better = _find_pairs(scores, trained) & (wrong[:, None] < wrong - both)
+    against |= (wrong > guessed) & is_better.any(axis=0)
     allies = [k for k in range(len(scores)) if k != own and not against[k]]
     if len(allies) in (0, len(scores) - (own >= 0)):
         return []
