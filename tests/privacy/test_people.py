@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,14 @@ from silot.distances.sketches.questions import CountRecords
 from silot.errors import FileError, SilotError
 from silot.federation import Failure, Holder
 from silot.privacy import BudgetError, Ledger, compose, ledger_file
-from silot.privacy.people import KEY, REGISTER, PeopleWarning, fingerprint_records, share_people
+from silot.privacy.people import (
+    KEY,
+    REGISTER,
+    People,
+    PeopleWarning,
+    fingerprint_records,
+    share_people,
+)
 from tests.lazily import package
 from tests.tiers import examples
 
@@ -375,6 +383,7 @@ def test_the_account_is_what_its_ledgers_noted_whoever_dies(tmp_path_factory, li
 LIFE = """
 import os, secrets, sys
 from pathlib import Path
+from typing import Any
 import numpy as np
 from silot.privacy import BudgetError, Ledger
 os.write(1, b"r")
@@ -408,6 +417,7 @@ def test_two_processes_at_once_make_one_account(tmp_path: Path, monkeypatch) -> 
 RACE = """
 import sys
 from pathlib import Path
+from typing import Any
 import numpy as np
 from silot import Measure, Policy
 from silot.federation import Holder
@@ -498,3 +508,22 @@ def test_kills_of_two_writers_never_pass_one_budget(tmp_path: Path, monkeypatch)
     assert account.spent <= 0.2 * (1 + 1e-9)
     # A death costs the account at most a release for a while: little is lost in the end.
     assert len(rows) >= 398
+
+
+def test_a_register_that_is_removed_while_it_is_opened_is_not_made_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people, records = People(tmp_path), np.arange(12.0).reshape(6, 2)
+    prints = people.fingerprint(records)
+    people.register("a", tmp_path / "a", 0.0, prints)
+    connect = People._connect
+
+    def removed(self: People, path: Path) -> Any:
+        path.unlink()
+        return connect(self, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(People, "_connect", removed)
+        with pytest.raises(FileError):
+            people.register("a", tmp_path / "a", 0.0, prints)
+    people.register("a", tmp_path / "a", 0.0, prints)

@@ -461,7 +461,9 @@ class People:
                 raise
 
     def _connect(self, path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, timeout=self._timeout, isolation_level=None)
+        # Never made here: an empty file, where somebody just removed it, would be no register.
+        name = f"{path.absolute().as_uri()}?mode=rw"
+        connection = sqlite3.connect(name, timeout=self._timeout, isolation_level=None, uri=True)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")
         return connection
