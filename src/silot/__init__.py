@@ -28,19 +28,17 @@ if TYPE_CHECKING:
     from ._version import __version__
     from .api.adapt import adapt
     from .api.cluster import cluster
-    from .api.combine import combine
+    from .api.combine import combine, watch
     from .api.compare import compare
     from .api.connect import connect, resume
     from .api.coreset import coreset
     from .api.distances import distance, distance_matrix, pooled_distance
     from .api.distill import distill
-    from .api.records import value_records
+    from .api.records import count_broken, value_records
     from .api.release import release
     from .api.schema import check_schema, draft_schema
-    from .api.suspects import count_broken
     from .api.train import train
     from .api.value import barycenter, value_holders
-    from .api.watch import watch
     from .audits.run import audit
     from .data.loading import load_measure
     from .data.measure import Measure

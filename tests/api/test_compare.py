@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import silot
-from silot.api.decisions.evidence import (
+from silot.errors import SilotError
+from silot.records.evidence import (
     Accuracy,
     Evidence,
     adjust,
@@ -21,8 +22,7 @@ from silot.api.decisions.evidence import (
     shift_of,
     without_copies,
 )
-from silot.api.decisions.evidence import test as find_difference
-from silot.errors import SilotError
+from silot.records.evidence import test as find_difference
 from silot_transport import TwoSampleResult
 from tests.cli.running import within
 from tests.lazily import package

@@ -34,19 +34,19 @@ from ..sites.here import project_in
 
 pytest.importorskip("starlette", reason="the extra console is not installed")
 pytest.importorskip("uvicorn", reason="the extra console is not installed")
-from silot.cli import asker_page
 from silot.cli.asker_page import AskerPage, console_command
 from silot.cli.generate import read_texts, taking, write_flags
+from silot.sites import runs_page
 
 NAMES = ("north", "south", "hospital-of-a-long-name-in-a-town-12.org")
 # A silot whose sites answer in its own process.
 START = """
 import sys
 from pathlib import Path
-from silot.api import connect
+from silot.sites import kept_run
 from tests.sites.here import wire_of
 folder = Path(sys.argv.pop(1))
-connect._wire = lambda kit: wire_of(folder)
+kept_run._wire = lambda kit: wire_of(folder)
 from silot.cli.app import main
 main()
 """
@@ -78,7 +78,7 @@ def desk(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file.write_text(file.read_text().replace(str(made), str(folder)))
     monkeypatch.setenv("SILOT_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(
-        asker_page, "build_command",
+        runs_page, "silot_command",
         lambda *words: [sys.executable, "-c", START, str(folder), *words],
     )  # fmt: skip
     return folder
@@ -97,7 +97,7 @@ def outside(kit: Kit) -> Iterator[Browser]:
     page._survey.facts, page._survey.checked = facts(), datetime.now(UTC)
     with serving(page) as browser:
         yield browser
-    for process in page._workers._processes.values():
+    for process in page.workers._processes.values():
         process.kill()
         process.wait()
     # Whatever was shown, no key was.
@@ -193,7 +193,7 @@ def test_without_cookie_host_origin_and_token_there_is_nothing(
     for token in ("", "x"):
         assert inside.post(place, **form | {"token": token}).status in (403, 404)
     assert [each.request.run for each in all_runs()] == [run.request.run]
-    assert run.state == "stopped" and not inside.console._workers._processes  # type: ignore[attr-defined]
+    assert run.state == "stopped" and not inside.console.workers._processes  # type: ignore[attr-defined]
 
 
 def test_looking_starts_and_ends_nothing(inside: Browser, kit: Kit) -> None:
@@ -474,9 +474,9 @@ def test_the_kit_of_a_site_is_refused(desk: Path) -> None:
 
 
 def test_what_a_check_says_is_shown(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(code: str) -> asker_page.Survey:
-        monkeypatch.setattr(asker_page, "build_command", lambda *_: [sys.executable, "-c", code])
-        survey = asker_page.Survey(kit)
+    def ask(code: str) -> runs_page.Survey:
+        monkeypatch.setattr(runs_page, "silot_command", lambda *_: [sys.executable, "-c", code])
+        survey = runs_page.Survey(kit)
         survey.start()
         survey.start()
         while survey.is_running:

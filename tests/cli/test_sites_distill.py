@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import yaml
 
-from silot.api import connect as module
 from silot.cli.distill_config import SiteTeacher
 from silot.errors import HolderError, WaitingError
 from silot.federation import party
 from silot.federation.exchange import Unreached
 from silot.privacy import Ledger
+from silot.sites import kept_run as module
 from silot.sites.configuration import open_site
 from silot.sites.kit import Kit
 from silot.sites.runs import all_runs

@@ -456,12 +456,12 @@ ELSEWHERE = {
     "data/container.py": "bytes of tables, within its guard and its bounds",
     "data/cells.py": "workbooks, within its guard and its bounds",
     "data/columnar.py": "columns of a type, within its guard and its bounds",
-    "cli/asker_page.py": "what a command of ours printed, from a process of its own",
     "cli/audit.py": "what was just written",
     "cli/ledger.py": "rows of the owner's ledger, whose chain of hashes was verified",
     "errors.py": "the package's own table",
     "privacy/ledger.py": "rows of the owner, whose failures translate_errors catches",
     "privacy/ledger_file.py": "rows of the owner, whose failures translate_errors catches",
+    "sites/runs_page.py": "what a command of ours printed, from a process of its own",
     "sites/overview.py": "rows of the owner's ledger, whose chain of hashes was verified",
     "sites/secure/_worker.py": "a pipe between a process and its own child",
 }

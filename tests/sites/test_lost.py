@@ -15,13 +15,13 @@ import pandas as pd
 import pytest
 
 import silot
-from silot.api import connect as module
 from silot.api import report
 from silot.errors import FileError, HolderError, SilotError
 from silot.federation import Holder
 from silot.federation.exchange import Limits
 from silot.federation.keys import Key
 from silot.privacy import Ledger
+from silot.sites import kept_run as module
 from silot.sites.connection import Sites
 from silot.sites.journal import Journal
 from silot.sites.kit import Kit
@@ -104,7 +104,7 @@ def test_a_site_whose_disk_is_full_tells_nothing(
 def test_a_run_that_cannot_be_kept_does_not_begin(kit: Kit) -> None:
     with (
         pytest.raises(FileError, match="file-unwritable"),
-        module.connect(kit.folder) as sites,
+        silot.connect(kit.folder) as sites,
         full(0),
     ):
         silot.distance(*NAMES, federation=sites)
@@ -114,14 +114,14 @@ def test_a_run_that_cannot_be_kept_does_not_begin(kit: Kit) -> None:
 def test_a_run_whose_journal_is_full_goes_on_once_there_is_room(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(FileError, match="journal-unwritable"), module.connect(kit.folder) as sites:
+    with pytest.raises(FileError, match="journal-unwritable"), silot.connect(kit.folder) as sites:
         first = silot.distance(*NAMES, federation=sites)
         with monkeypatch.context() as patched:
             when_full(patched, Journal, "keep", 1000)
             silot.distance(*NAMES, method="fedwad", federation=sites)
     (run,) = all_runs()
     assert run.state == "stopped"
-    with module.resume(run.request.run) as sites:
+    with silot.resume(run.request.run) as sites:
         assert silot.distance(*NAMES, federation=sites).value == first.value
         assert silot.distance(*NAMES, method="fedwad", federation=sites).value > 0
 
@@ -164,7 +164,7 @@ def test_a_resumed_run_goes_the_way_it_went_without_a_site(
         return silot.barycenter(federation, support=6, rounds=2, quorum=1)
 
     monkeypatch.setattr(module, "_wire", lambda _: wire_of(tmp_path, gone=("south",)))
-    with module.connect(kit.folder, timeout=4.0) as sites:
+    with silot.connect(kit.folder, timeout=4.0) as sites:
         found = asked(sites)
     assert "south" in found.status
     told = rows(tmp_path / "north.ledger")
@@ -177,12 +177,12 @@ def test_a_resumed_run_goes_the_way_it_went_without_a_site(
         return wire_of(tmp_path)(name, data, seconds)
 
     monkeypatch.setattr(module, "_wire", lambda _: counted)
-    with module.resume(sites.run_id) as again:
+    with silot.resume(sites.run_id) as again:
         same = asked(again)
     assert same.objective == found.objective and same.status == found.status
     assert rows(tmp_path / "north.ledger") == told
     assert asked_again == []
-    with module.connect(kit.folder) as fresh:
+    with silot.connect(kit.folder) as fresh:
         assert "south" not in asked(fresh).status
 
 
@@ -251,10 +251,10 @@ def test_a_journal_on_a_full_disk_is_resumed_once_there_is_room(
     for each in NAMES:
         site_at(tmp_path, each)
     monkeypatch.setenv("SILOT_STATE", str(disk.folder / "asker"))
-    with pytest.raises(FileError, match="journal-unwritable"), module.connect(made.folder) as sites:
+    with pytest.raises(FileError, match="journal-unwritable"), silot.connect(made.folder) as sites:
         silot.distance(*NAMES, method="fedwad", support=300, federation=sites)
     disk.make_room()
-    with module.resume(sites.run_id) as again:
+    with silot.resume(sites.run_id) as again:
         found = silot.distance(*NAMES, method="fedwad", support=300, federation=again)
     fresh = Sites(made.identity(), wire_of(tmp_path), NAMES)
     assert found.value == silot.distance(

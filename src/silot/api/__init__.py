@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
+    from ..records.decisions import Decision
     from ._methods import METHODS
-    from .decisions.result import Decision, SiteComparison
+    from .comparison import SiteComparison
     from .distill import Distill
     from .sketch import sketches
 

@@ -20,12 +20,13 @@ from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch
 from ..distances.trianglewad import TriangleWad
 from ..errors import InputError, SilotError
+from ..federation.parties import Parties
 from ..federation.protocol import COORDINATOR, Protocol
 from ..federation.result import Cost, with_earlier
 from ..federation.run import B, Progress, Runtime
 from ..sites.secure.forecast import Forecast
 from ..sites.secure.method import Secure
-from ._holders import Parties, name_columns
+from ._holders import name_columns
 from .sketch import Spending, prepare_release, run_private
 
 # A method is one of METHODS once its module is imported.

@@ -12,15 +12,7 @@ from ..data.preflight import Preflight
 from ..distances.sketches.release_options import Private
 from ..errors import InputError, MismatchError, SilotError
 from ..federation.local import LocalFederation, Progress
-from ..federation.party import Holder, Own
-from ..federation.policy import Policy
-from ..federation.protocol import COORDINATOR
-from ..federation.run import Federation, Runtime
-from ..options import part_options, taking
-from ..privacy.ledger import Ledger
-from ..teaching.adapt import Adapt
-from ..teaching.result import Adaptation
-from ._holders import (
+from ..federation.parties import (
     Holders,
     Parties,
     check_measures,
@@ -29,6 +21,14 @@ from ._holders import (
     read_measure,
     with_preflight,
 )
+from ..federation.party import Holder, Own
+from ..federation.policy import Policy
+from ..federation.protocol import COORDINATOR
+from ..federation.run import Federation, Runtime
+from ..options import part_options, taking
+from ..privacy.ledger import Ledger
+from ..teaching.adapt import Adapt
+from ..teaching.result import Adaptation
 from .sketch import Spending, prepare_release, run_private
 
 if TYPE_CHECKING:

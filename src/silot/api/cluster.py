@@ -13,6 +13,7 @@ from ..distances.sketches.drift import compare_sketches
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch
 from ..errors import InputError, SilotError
+from ..federation.parties import Holders
 from ..federation.result import with_earlier
 from ..options import taking
 from ..teaching.federated.clustering import (
@@ -23,7 +24,6 @@ from ..teaching.federated.clustering import (
     clustering_of,
     untested,
 )
-from ._holders import Holders
 from ._methods import DISTANCES, Comparison, Pairwise
 from .distances import build_comparison
 from .sketch import Spending

@@ -1,4 +1,4 @@
-"""Combine releases of several sites."""
+"""Combine releases of several sites, and measure the drift of one site from its releases."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from pathlib import Path
 from ..data.matching import check_schemas, match_columns
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
+from ..distances.sketches.drift import Drift, measure_drift
+from ..distances.sketches.prepared import build_question, read_data
 from ..distances.sketches.release_file import ReleaseFile, check_alike, digest_public_records
 from ..distances.sketches.result import Sketches
 from ..errors import InputError, MismatchError
 from ..federation.keys import Key, Keyring
+from ..federation.parties import MINE, PUBLIC
 from ..federation.party import Own
 from ..federation.recorded import Records, Unanswered, differing
 from ..federation.run import Progress, run
 from ..federation.sealed import read_sealed
-from ._holders import MINE
-from .release import PUBLIC, build_question, read_data
 
 
 def combine(
@@ -217,6 +218,89 @@ def _find_difference(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]
 
 
 def _build_head(release: ReleaseFile) -> Measure:
-    """Return a measure with the columns of a release."""
     columns = release.terms.columns or []
     return Measure([[0.0] * len(columns)], columns=columns, schema=release.schema)
+
+
+def watch(
+    paths: Sequence[str | Path | ReleaseFile],
+    public: Data | None = None,
+    *,
+    keys: str | Path | Keyring | None = None,
+    key: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Drift:
+    """Test the last release of a site against earlier ones, and say which columns changed.
+
+    Parameters
+    ----------
+    paths
+        Releases of one site, of different periods, the oldest first. They are made with
+        ``period=``: without, a ledger repeats the first one for ever.
+    public
+        The public records that they were made with.
+    keys, key
+        As of ``combine``.
+    progress
+        Called with comparisons done and of all.
+
+    Returns
+    -------
+    Drift
+
+    Raises
+    ------
+    InputError
+        Fewer than two releases (``release-few``).
+    MismatchError
+        ``release-site``: of two sites, or signed by two keys; ``release-twice``: one release twice,
+        or two of one period; and as of ``combine``.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from silot import release
+    >>> rng = np.random.default_rng(0)
+    >>> public, folder = rng.normal(size=(400, 2)), tempfile.mkdtemp()
+    >>> for k, month in enumerate(("2026-09", "2026-10", "2026-11")):
+    ...     x = rng.normal(size=(3000, 2)) + [0.3 * (k == 2), 0.0]
+    ...     _ = release(x, f"{folder}/{month}", name="north", ledger=f"{folder}/north.ledger",
+    ...                 public=public, period=month, budget_epsilon=3)
+    >>> found = watch([f"{folder}/2026-{k}" for k in ("09", "10", "11")], public)
+    >>> [each.drifted for each in found.since], found.since[0].test.drivers
+    ([True, True], ('column 0',))
+    """
+    releases = read_releases(paths, keys=keys, key=key)
+    if len(releases) < 2:
+        raise InputError(
+            f"{len(releases)} release(s) given; two or more of one site are needed.",
+            code="release-few",
+        )
+    by_period = _index_by_period(releases)
+    check_alike(by_period)
+    first = releases[0]
+    sketches = run_releases(by_period, public)
+    return measure_drift(first.name, sketches, progress=progress)
+
+
+def _index_by_period(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
+    """Return releases by their periods, or by their files where they name none."""
+    first, by_period = releases[0], dict[str, ReleaseFile]()
+    for release in releases:
+        if release.name != first.name or release.sealed.signer != first.sealed.signer:
+            raise MismatchError(
+                f"{first.file} and {release.file} come from two sites, or were signed by two "
+                "keys. Drift is about one site; `silot release combine` compares several.",
+                code="release-site",
+            )
+        period = release.terms.period or release.file
+        copied = any((release.numbers == other.numbers).all() for other in by_period.values())
+        if period in by_period or copied:
+            raise MismatchError(
+                f"{release.file} is given twice, or has the same numbers as another file, "
+                "because a ledger repeats its answer to the same question. Release newer "
+                "records with another --period.",
+                code="release-twice",
+            )
+        by_period[period] = release
+    return by_period

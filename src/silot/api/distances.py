@@ -10,10 +10,11 @@ from ..distances.pooled import Pooled
 from ..distances.result import Distance, DistanceMatrix
 from ..distances.sketches.release_options import Private
 from ..errors import InputError
+from ..federation.parties import MINE, Holders, Parties, read_measure
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known, taking
-from ._holders import MINE, Holders, Parties, check_method, check_side, read_measure, read_shares
+from ._holders import check_method, check_side, read_shares
 from ._methods import DISTANCES, Comparison, Pairwise, Secure, find_method, read_method
 from .sketch import Spending
 

@@ -32,15 +32,10 @@ _TRIAL, _GROWTH = 1000, 1.1
 
 @dataclass(frozen=True)
 class Expected:
-    """What an exact distance of a given size takes.
+    """What an exact distance takes.
 
-    Attributes
-    ----------
-    memory
-        In bytes.
-    seconds
-        Of a Gaussian sample: two of 1000 points are solved, and their time is scaled by
-        ``(n m / 1000^2) ** 1.1``. Data may take several times more or less.
+    ``seconds`` are of a Gaussian sample: two of 1000 points are solved, and their time is scaled
+    by ``(n m / 1000^2) ** 1.1``. Data may take several times more or less.
     """
 
     n: int
@@ -52,41 +47,23 @@ class Expected:
 
 @dataclass(frozen=True)
 class Checkup:
-    """Findings of ``silot doctor``.
-
-    Attributes
-    ----------
-    kernels
-        The instruction set of the compiled kernels in use; ``"none"`` for the pure path.
-    sets
-        Those that this processor could use, the widest first.
-    reason
-        Why it is that one.
-    versions
-        Of Python and of the libraries that compute.
-    blas
-        Libraries for products of matrices and other threads, and how many they use.
-    cores
-        Of the machine.
-    gpu
-        The accelerators that ``silot_transport.torch`` can use, or why there is none.
-    extras
-        What each extra lacks; nothing where it is complete.
-    memory_free
-        Bytes; infinite where the system does not tell.
-    expected
-        Of a problem, where one was asked about.
-    """
+    """Findings of ``silot doctor``."""
 
     kernels: str
+    """The instruction set of the compiled kernels in use; ``"none"`` for the pure path."""
     sets: tuple[str, ...]
+    """Those that this processor could use, the widest first."""
     reason: str
     versions: Mapping[str, str]
     blas: Sequence[str]
+    """Libraries for products of matrices and other threads, and how many they use."""
     cores: int
     gpu: str
+    """The accelerators that ``silot_transport.torch`` can use, or why there is none."""
     extras: Mapping[str, tuple[str, ...]]
+    """What each extra lacks; nothing where it is complete."""
     memory_free: float
+    """Bytes; infinite where the system does not tell."""
     expected: Expected | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,20 +99,11 @@ def checkup(n: int | None = None, m: int | None = None, dim: int = 64) -> Checku
     expected = None
     if n is not None and m is not None:
         expected = Expected(n, m, dim, forecast(n, m, dim), _seconds(n, m, dim))
-    used, sets, reason = _kernels()
+    versions = {name: metadata.version(name) for name in _LIBRARIES}
     return Checkup(
-        used,
-        sets,
-        reason,
-        {"Python": platform.python_version()}
-        | {name: metadata.version(name) for name in _LIBRARIES},
-        _threads(),
-        os.cpu_count() or 1,
-        _gpu(),
-        _extras(),
-        available(),
-        expected,
-    )
+        *_kernels(), {"Python": platform.python_version(), **versions}, _threads(),
+        os.cpu_count() or 1, _gpu(), _extras(), available(), expected,
+    )  # fmt: skip
 
 
 def _kernels() -> tuple[str, tuple[str, ...], str]:
@@ -144,15 +112,9 @@ def _kernels() -> tuple[str, tuple[str, ...], str]:
         return "none", (), f"pure Python, exact and slower: {_native.missing}"
     sets = tuple(module.sets())
     used = str(module.used())
-    return (
-        used,
-        sets,
-        (
-            "compiled for the widest instructions of this processor"
-            if used == sets[0]
-            else f"compiled; this processor has {sets[0]} too"
-        ),
-    )
+    if used == sets[0]:
+        return used, sets, "compiled for the widest instructions of this processor"
+    return used, sets, f"compiled; this processor has {sets[0]} too"
 
 
 def _threads() -> tuple[str, ...]:
@@ -211,16 +173,12 @@ def _lacks(extra: str, lacks: Sequence[str]) -> str:
 
 def _forecast(expected: Expected) -> list[Block]:
     memory = expected.memory
-    blocks: list[Block] = [
-        Heading("an exact distance", level=3),
-        Facts(
-            [
-                ("problem", f"exact, {expected.n} x {expected.m}, d = {expected.dim}"),
-                ("memory", str(memory)),
-                ("time", f"about {expected.seconds:.2g} s, scaled from a trial of {_TRIAL} points"),
-            ]
-        ),
+    facts = [
+        ("problem", f"exact, {expected.n} x {expected.m}, d = {expected.dim}"),
+        ("memory", str(memory)),
+        ("time", f"about {expected.seconds:.2g} s, scaled from a trial of {_TRIAL} points"),
     ]
+    blocks: list[Block] = [Heading("an exact distance", level=3), Facts(facts)]
     if not memory.fits:
         words = (
             "It does not fit: 'direct' then gives bounds (with compiled kernels). Or use "

@@ -6,27 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
-from urllib.parse import quote
 
 from ..data.measure import Covariance, Data, Embedding, Measure
 from ..distances.methods import check_method_options
 from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch, Sketching
-from ..errors import FileError, InputError, RefusedError
+from ..errors import InputError
+from ..federation.accounts import BUDGET, budget_policy, check_budget, check_masses, open_ledgers
+from ..federation.parties import PUBLIC, Holders, Parties, check_measures, read_measure
 from ..federation.policy import Policy
 from ..federation.protocol import Protocol, Questions
 from ..federation.run import B, Progress
 from ..options import Options, anything, check_known, none_or, number, option, taking
-from ..privacy.accounting import ROUNDING, compose, epsilon_of
-from ..privacy.ledger import Ledger
-from ._holders import PUBLIC, Holders, Parties, check_measures, read_measure
+from ..privacy.accounting import compose
 
 if TYPE_CHECKING:
     from ..keywords import SketchKeywords
-
-BUDGET = 1.0
-"""Epsilon of all releases in a ledger together where nobody names another."""
 
 
 class Spending(Options):
@@ -187,62 +183,3 @@ def read_public(public: Data, labels: str | None, measures: Mapping[str, Measure
     last = (PUBLIC,) if measures else ()
     read = {PUBLIC: read_measure(PUBLIC, public, labels)}
     return check_measures({**measures, **read}, labels=False, last=last)[PUBLIC]
-
-
-def check_budget(name: str, spent: float, cost: float, budget: float, delta: float) -> None:
-    """Raise where a ledger does not allow the cost of a run."""
-    if compose([spent, cost]) <= budget * (1 + ROUNDING):
-        return
-    remaining = max(budget**2 - spent**2, 0.0) ** 0.5
-    figures = ", ".join(
-        f"{word} epsilon {epsilon_of(mu, delta):.4g}"
-        for word, mu in (("spent", spent), ("asked", cost), ("left", remaining))
-    )
-    raise RefusedError(
-        f"the ledger of {name!r} does not allow the run ({figures}), and nothing was charged. Give "
-        "a larger budget or a smaller privacy_epsilon, or repeat an earlier question.",
-        code="ledger-budget",
-    )
-
-
-def budget_policy(epsilon: float, delta: float) -> Policy:
-    """Return rules that allow releases alone, up to a budget."""
-    return Policy(privacy_epsilon=epsilon, privacy_delta=delta)
-
-
-def open_ledgers(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
-    """Open the ledgers on disk that releases are charged to, one file for each holder."""
-    numbered = measures and set(measures) == {str(k) for k in range(len(measures))}
-    if numbered or "/" in "".join(measures):
-        # A name that depends on who else is in the run would find another holder's ledger.
-        raise InputError(
-            f"a ledger needs a different name for each holder; these are {', '.join(measures)}. "
-            "Give names (in Python a mapping, on the command line files of different names).",
-            code="option-ledgers",
-        )
-    place = Path(folder)
-    try:
-        place.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"{place} cannot be made ({type(error).__name__}). Give a folder for ledgers.",
-            code="file-unwritable",
-        ) from None
-    return {name: Ledger(place / f"{quote(name, safe='')}.ledger") for name in measures}
-
-
-def check_masses(measures: Mapping[str, Measure], mass_limit: object) -> None:
-    """Raise where weights differ and what a record counts for is not bounded publicly.
-
-    Only for data the caller owns: a holder bounds its weights and says nothing.
-    """
-    for name, measure in measures.items():
-        above = isinstance(mass_limit, int | float) and float(measure.masses.max()) > mass_limit > 0
-        if above or (mass_limit is None and measure.weighted):
-            raise InputError(
-                f"the records of {name!r} have weights"
-                + (" above mass_limit" if above else "")
-                + ". Give mass_limit=, the largest weight that a record may have; it becomes "
-                "public.",
-                code="sketch-weights",
-            )

@@ -13,6 +13,7 @@ from ..data.checkpoint import fingerprint, load, save
 from ..data.measure import Data, Measure
 from ..distances.worth.result import Contributions
 from ..errors import FileError, InputError
+from ..federation.parties import Holders, Parties, check_measures, name_holders
 from ..federation.party import Own
 from ..federation.result import RunResult
 from ..federation.run import Federation, Progress, Runtime
@@ -21,7 +22,6 @@ from ..records.result import RecordScores
 from ..teaching.federated.clustering import Clustering
 from ..teaching.federated.federated import FederatedTraining, Keep, Progression
 from ..teaching.federated.federated_result import FederatedModels
-from ._holders import Holders, Parties, check_measures, name_holders
 from .cluster import cluster
 from .records import value_records
 from .value import value_holders
@@ -261,7 +261,6 @@ def _read_flags(scores: object) -> Mapping[str, Any]:
 
 
 def _score_records(holders: Holders, parties: Parties, **shared: Any) -> dict[str, RecordScores]:
-    """Score the records of each holder against the validation data."""
     own = Own(parties.trusted.measure)
     is_federation = isinstance(holders, Federation | Runtime)
     data = dict.fromkeys(parties.names, holders) if is_federation else name_holders(holders)

@@ -17,6 +17,7 @@ from ..distances.sketches.sketch import Sketching
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter, Contributions
 from ..errors import InputError, SilotError
+from ..federation.parties import Holders, Parties
 from ..federation.party import Own
 from ..federation.result import Run
 from ..federation.run import Progress
@@ -24,7 +25,7 @@ from ..options import check_known, part_options, taking
 from ..records.worth import Worth
 from ..sites.secure._engine import missing_spu
 from ..teaching.federated.clustering import finest
-from ._holders import Holders, Parties, check_method, label_option
+from ._holders import check_method, label_option
 from ._methods import Comparison
 from .sketch import Spending, prepare_release, run_private, run_sketches
 

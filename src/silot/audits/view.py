@@ -79,34 +79,8 @@ def _page(result: Audit) -> render.Content:
             _target(result, target, tiles, f"target-{k + 1}")
             for k, (target, tiles) in enumerate(targets)
         ],
-        render.section("How to read this", render.Facts(_TERMS)),
+        render.section("How to read this", render.terms("audit")),
     ]  # fmt: skip
-
-
-_TERMS = (
-    (
-        "exact",
-        "Share of the true records recovered exactly: every value to a millionth of the largest "
-        "of its column.",
-    ),
-    (
-        "re-identified",
-        "Share of the true records nearest to their own guess. Guesses without an order are first "
-        "matched with the records in the best way. The column “chance” is the same share for "
-        "guesses without information about single records.",
-    ),
-    ("error", "Root mean square error, divided by the error of guessing every column's mean."),
-    (
-        "proven",
-        "Whether the messages prove the rows without the truth: only these rows give "
-        "the same messages when they are encoded again.",
-    ),
-    (
-        "membership",
-        "Area under the ROC curve of records against outsiders (.5 is guessing), with its 95 % "
-        "interval in the finding.",
-    ),
-)
 
 
 def _target(result: Audit, target: str, tiles: list[render.Tile], anchor: str) -> render.Content:
@@ -140,7 +114,6 @@ def _chart(rows: Iterable[render.Row]) -> render.Intervals | None:
 
 
 def _attacks(attacks: list[Attack]) -> render.Table:
-    """Return attacks that applied, and what each recovered."""
     rows = [
         (
             attack.target,

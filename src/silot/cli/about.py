@@ -62,7 +62,6 @@ def doctor_command(
 
 
 def _explain(code: str, *, is_json: bool) -> None:
-    """Print what an error code means."""
     entry = explain(code.strip("[]"))
     if is_json:
         print_json({**asdict(entry), "page": entry.page})

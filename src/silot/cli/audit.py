@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ..audits.policy import audit_policy
 from ..audits.run import audit
+from ..data.loading import load_vocabulary
 from ..errors import InputError
 from ..federation import Policy
 from ..federation.transcript import Transcript
@@ -103,27 +104,6 @@ def named_files(texts: list[str]) -> dict[str, Path]:
     return files
 
 
-def load_vocabulary(path: Path) -> tuple[list[str], Any]:
-    """Load words and their vectors from an ``.npz`` file."""
-    import numpy as np
-
-    from ..data.foreign import guard, read_npz
-    from ..errors import FileError
-
-    def fail(why: str) -> FileError:
-        return FileError(
-            f"{path.name} cannot be read as a vocabulary ({why}): an .npz with arrays 'words' and "
-            "'vectors' is needed.",
-            code="file-unreadable",
-        )
-
-    arrays = read_npz(path, fail)
-    with guard(fail):
-        words, vectors = arrays["words"], arrays["vectors"]
-        texts = str(words).split("\n") if words.ndim == 0 else [str(word) for word in words]
-        return texts, np.asarray(vectors, dtype=np.float64)
-
-
 @command()
 def policy_command(
     policy: Path | None = argument(
@@ -147,5 +127,4 @@ def policy_command(
 
 
 def _load_policy(path: Path | None) -> Policy:
-    """Load a holder's rules; without a file they are the default ones."""
     return Policy() if path is None else Policy.load(path)

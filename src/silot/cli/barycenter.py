@@ -19,7 +19,7 @@ from .options import HoldersArgument, Outputs, Release, Tables
 from .sites import Where, names_of
 
 if TYPE_CHECKING:
-    from ..api.connect import Connection
+    from ..sites.kept_run import Connection
 
 
 class Atoms(Flags):

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ..api.compare import Comparing, compare
+from ..data.files import make_folder
 from ..errors import InputError
-from .console import OUT, make_folder, print_line, show, steps, write_report
+from .console import OUT, print_line, show, steps, write_report
 from .generate import Flags, command, flag
 from .options import HoldersArgument, JsonOption, Release, Tables
 from .sites import Where
@@ -68,7 +69,7 @@ def compare_command(
         labels = bool(labels or (contract and contract.label))
         own = None if own is None else next(iter(tables.load([Path(own)]).values()))
     # A folder that cannot be made ends it before a long computation.
-    make_folder(compared.out)
+    make_folder(compared.out, "Give another --out.")
     options |= release.read(tables) | {"labels": labels, **how}
     with steps("compare") as progress:
         result = compare(sites, own, progress=progress, **options)

@@ -176,32 +176,11 @@ def serve_page(page: Page) -> None:
         print_line("closed")
 
 
-def check_writable(path: Path) -> None:
-    """Raise before a long computation whose result could not be written."""
-    if not path.parent.is_dir():
-        raise FileError(
-            f"{path} cannot be written: there is no folder {path.parent}. Make it first.",
-            code="file-unwritable",
-        )
-    check_whole(path)
-
-
-def make_folder(path: Path) -> None:
-    """Make the folder that results go to, or raise before they are computed."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"{path} cannot be made a folder ({type(error).__name__}). Give another --out.",
-            code="file-unwritable",
-        ) from None
-
-
 def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
     """Raise before a long computation whose results could not be written, or over ``inputs``."""
     results = [path for path in paths if path is not None]
     for path in results:
-        check_writable(path)
+        check_whole(path)
     places = {path.resolve() for path in results}
     if len(places) < len(results):
         raise FileError(
@@ -222,7 +201,7 @@ def check_figure(path: Path | None) -> None:
     if path is None:
         return
     check_drawing()
-    check_writable(path)
+    check_whole(path)
     if path.suffix.lower() not in _FIGURES:
         raise FileError(
             f"figures are not saved as {path.suffix or path.name}. Use {', '.join(_FIGURES)}.",

@@ -15,7 +15,7 @@ from ..api.report import write
 from ..api.value import value_holders
 from ..audits.result import Audit
 from ..audits.run import audit
-from ..data.files import write_whole
+from ..data.files import make_folder, write_whole
 from ..data.measure import Measure
 from ..distances.result import DistanceMatrix
 from ..distances.worth.result import Contributions
@@ -24,7 +24,7 @@ from ..federation.party import Own
 from ..render import Column, Table, plain_table, texts, written
 from ..render.figure import can_draw
 from ..render.words import first_word, format_bytes, short_bounds, short_number
-from .console import OUT, make_folder, progress_bar, save_figure, show_blocks
+from .console import OUT, progress_bar, save_figure, show_blocks
 from .generate import command, flag
 from .options import JsonOption, SeedOption
 
@@ -74,7 +74,7 @@ def demo_command(
     json: JsonOption = False,
 ) -> None:
     """Five holders of digits: distances by every method, what their data are worth, a report."""
-    make_folder(out)
+    make_folder(out, "Give another --out.")
     holders, validation = _draw_digits(seed)
     pairs = len(holders) * (len(holders) - 1) // 2
     with progress_bar("silot demo") as bar:

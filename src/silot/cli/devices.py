@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from pydantic import FiniteFloat
 
-from ..api._holders import Holders
 from ..api.adapt import adapt
 from ..data.container import stem_of
 from ..data.documents import read_fields
 from ..data.measure import Measure
 from ..errors import FileError, InputError, SilotError
+from ..federation.parties import Holders
 from ..teaching.adapt import Adapt
 from ..teaching.network import Checked, Network, Rows, as_rows
 from ..teaching.result import Adaptation
@@ -242,7 +242,6 @@ def _is_network(paths: list[Path]) -> bool:
 
 
 def _of_network(path: Path, options: dict[str, Any], outputs: Results) -> None:
-    """Plan the links of a network that a file describes."""
     own = {name: options.pop(name) for name in _NETWORK_FIELDS if name in options}
     network = Network.load(path).model_copy(update=own)
     costs = network.costs()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ..api._holders import Parties
 from ..api._methods import DISTANCES, PAIRWISE, Comparison, find_method
 from ..api.distances import distance_matrix, pooled_distance
 from ..data.measure import Measure
 from ..distances.pooled import Pooled
+from ..federation.parties import Parties
 from ..federation.protocol import COORDINATOR
 from .console import check_figure, counting, save_plot, steps, tell_forecast
 from .generate import argument, command, flag

@@ -121,17 +121,14 @@ class Vectors(_Strict):
     standardise: bool = True
 
 
-class _Words(_Strict):
+class Bag(_Strict):
+    """A ``BagOfWords``."""
+
+    kind: Literal["bag"]
     vocabulary: int = Field(default=10_000, ge=1)
     buckets: int = Field(default=1024, ge=0)
     width: int = 64
     dropout: float = 0.1
-
-
-class Bag(_Words):
-    """A ``BagOfWords``."""
-
-    kind: Literal["bag"]
     length: int = 256
 
 

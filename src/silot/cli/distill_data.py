@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from ..data.container import Source, recognise
-from ..data.names import listing
-from ..data.table_files import read_table
-from ..data.tables import Table
+from ..data.container import recognise
+from ..data.inputs import read_inputs
 from ..distillation import LabelCodes, LabelSpace
 from ..distillation.questions import Inputs, check_inputs
 from ..distillation.text import PAIR
@@ -22,18 +18,9 @@ _INPUT_COLUMNS = ("text_column", "premise_column", "hypothesis_column", "feature
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What a file holds.
+    """Records (n, d) or n texts of a file, their labels where these were read, and their columns.
 
-    Attributes
-    ----------
-    inputs
-        Records (n, d), or n texts.
-    codes
-        Their labels, where they were read.
-    features
-        Columns of a table that the records are of.
-    labelled
-        Whether the file has labels, read or not.
+    ``labelled`` is whether the file has labels, read or not.
     """
 
     inputs: Inputs = field(repr=False)
@@ -57,15 +44,22 @@ def read(
 ) -> Records:
     """Read a file; with ``space`` its labels too. ``like`` says what the inputs have to be."""
     columns = _choose_columns(source, defaults)
+    pair = (columns.premise_column, columns.hypothesis_column)
     file = recognise(folder / source.file)
     with file.naming():
-        if file.is_table:
-            records = _read_table(file, columns, space, like)
-        else:
-            records = _read_arrays(file, space)
+        content = read_inputs(
+            file,
+            texts=[name for name in (columns.text_column, *pair) if name],
+            features=columns.feature_columns,
+            label=columns.label_column,
+            with_labels=space is not None,
+            like=like.features if like else (),
+        )
+        inputs = check_inputs(content.inputs)
         if like is not None:
-            _check_alike(records.inputs, like.inputs)
-    return records
+            _check_alike(inputs, like.inputs)
+        codes = None if space is None else space.codes(content.labels)
+    return Records(inputs, codes, content.features, content.labelled)
 
 
 def _choose_columns(source: FileSource, defaults: Columns) -> Columns:
@@ -88,105 +82,6 @@ def _choose_columns(source: FileSource, defaults: Columns) -> Columns:
             code="option-columns",
         )
     return columns
-
-
-def _read_arrays(file: Source, space: LabelSpace | None) -> Records:
-    arrays = file.arrays()
-    points = arrays["X"]
-    if points.dtype.kind == "U":
-        inputs = check_inputs([_drop_tabs(str(text)) for text in points.ravel()])
-    else:
-        if points.ndim > 2:
-            points = points.reshape(len(points), int(np.prod(points.shape[1:])))
-        inputs = check_inputs(points)
-    codes = None
-    if space is not None:
-        if "y" not in arrays:
-            raise InputError("there are no labels. Save them as y.", code="labels-absent")
-        labels = arrays["y"]
-        if labels.shape != (len(inputs),):
-            raise MismatchError(
-                f"labels have shape {labels.shape}. Give one for each of {len(inputs)} inputs.",
-                code="labels-shape",
-            )
-        codes = space.codes(labels)
-    return Records(inputs, codes, (), "y" in arrays)
-
-
-def _read_table(
-    file: Source, columns: Columns, space: LabelSpace | None, like: Records | None
-) -> Records:
-    pair = (columns.premise_column, columns.hypothesis_column)
-    texts = [name for name in (columns.text_column, *pair) if name]
-    label = columns.label_column
-    table = read_table(file, texts=(*texts, label))
-    if table.height == 0:
-        raise InputError("the table has a header and no record.", code="measure-empty")
-    if space is not None and label is None:
-        raise InputError("there are no labels. Name their column: label_column.",
-                         code="labels-absent")  # fmt: skip
-    table.check_names([*texts, *([label] if space is not None and label else [])])
-    features: tuple[str, ...] = ()
-    if texts:
-        parts = [_read_texts(table, name) for name in texts]
-        inputs = check_inputs([PAIR.join(row) for row in zip(*parts, strict=True)])
-    else:
-        features = _choose_features(table, columns, label, like)
-        inputs = check_inputs(np.column_stack([table.numbers(name) for name in features]))
-    codes = None
-    if space is not None and label is not None:
-        # Where inputs are texts, a label may be a text such as NA too.
-        labels = table.texts(label) if texts else table.values(label)
-        missing = labels.count(None)
-        if missing:
-            raise InputError(
-                f"{missing} label(s) are missing. Drop those records.",
-                code="labels-missing",
-            )
-        codes = space.codes(labels)
-    return Records(inputs, codes, features, label in table.names)
-
-
-def _read_texts(table: Table, name: str) -> list[str]:
-    texts = table.texts(name)
-    missing = [row for row, text in enumerate(texts) if text is None]
-    if missing:
-        raise InputError(
-            f"{len(missing)} text(s) of column {name!r} are missing, the first in "
-            f"{table.place(missing[0])}. Drop those records.",
-            code="text-missing",
-        )
-    return [_drop_tabs(str(text)) for text in texts]
-
-
-def _drop_tabs(text: str) -> str:
-    # A tab stands between the texts of a pair, and nowhere else.
-    return text.replace(PAIR, " ")
-
-
-def _choose_features(
-    table: Table, columns: Columns, label: str | None, like: Records | None
-) -> tuple[str, ...]:
-    if columns.feature_columns:
-        chosen = columns.feature_columns
-        table.check_names(chosen)
-    else:
-        chosen = tuple(name for name in table.names if name != label)
-        if like is not None and like.features:
-            odd = sorted(set(chosen) ^ set(like.features))
-            if odd:
-                names = [table.called(name) if name in chosen else repr(name) for name in odd]
-                raise MismatchError(
-                    f"its columns are not those of the transfer set: {listing(names)} in one of "
-                    "them only. Rename them, or name the features: feature_columns.",
-                    code="columns-mismatch",
-                )
-            chosen = like.features
-    if not chosen:
-        raise InputError("no feature column is left.", code="measure-empty")
-    cure = "Name it as the text_column or the label_column, or choose feature_columns"
-    table.check_numbers(chosen, cure)
-    return chosen
 
 
 def _check_alike(inputs: Inputs, others: Inputs) -> None:

@@ -32,24 +32,10 @@ Tell = Callable[[str, int, int, float], None]
 
 @dataclass
 class Workshop:
-    """Builds models for one label space and one transfer set.
+    """Build models for one label space and one transfer set; a site may teach without the latter.
 
-    Attributes
-    ----------
-    home
-        Folder that paths are relative to.
-    space, transfer
-        The labels, and the transfer set; a site may teach without.
-    how
-        How models are fitted that do not say.
-    seed
-        Of first parameters and of training.
-    checkpoint
-        Folder that keeps trained models, or ``None``.
-    tell
-        Called after every epoch.
-    common
-        How models are built that do not say: as the global model.
+    Paths are relative to ``home``. Models that do not say it are fitted as ``how`` says, and built
+    as the ``common`` one. The folder ``checkpoint`` keeps trained models, if there is one.
     """
 
     home: Path

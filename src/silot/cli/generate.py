@@ -230,7 +230,6 @@ def _named(values: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def _group(group: type[Flags]) -> list[inspect.Parameter]:
-    """Return the parameters of a group of flags."""
     hints = get_type_hints(group, include_extras=True)
     return [
         _parameter(item.name, hints[item.name], Flag(item.metadata.get("shown"), item.default))

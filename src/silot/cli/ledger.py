@@ -171,7 +171,6 @@ def _describe_account(account: Account) -> str:
 
 
 def _exact(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """List exact answers and refusals."""
     answers: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row.event not in ("count", "again", "refuse"):

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..api._holders import RESERVED
 from ..data.container import recognise, stem_of
 from ..data.loading import column_names, load_measure
 from ..data.matching import match_columns
@@ -19,6 +18,7 @@ from ..data.names import canonical
 from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
 from ..errors import InputError
+from ..federation.parties import RESERVED
 from ..federation.result import RunResult
 from .console import print_json, reading, say_where, show, tell, write_report
 from .generate import Flags, flag
@@ -160,7 +160,6 @@ class Columns(Flags):
         self, path: Path, *, labels: bool = True, weights: bool = True, is_identified: bool = True,
         missing_label: str | None = None,
     ) -> Measure:  # fmt: skip
-        """Load a file, by the column flags where it is a table."""
         table = _is_table(path)
         return load_measure(
             path,
@@ -308,18 +307,9 @@ class Results(Flags):
     ) -> None:  # fmt: skip
         """Write the report of a result, and print it as JSON or in words.
 
-        Parameters
-        ----------
-        result
-            What a run returned.
-        first, then
-            Other files that were written, to print before and after the report's place.
-        body
-            The JSON document where it is not the result's own.
-        page
-            What the report shows beside the result.
-        **shown
-            What the terminal shows beside it.
+        Other files that were written are printed ``first``, before the report's place, or ``then``.
+        ``body`` is the JSON document where it is not the result's own. The ``page`` and the
+        terminal show things beside the result.
         """
         write_report(self.report, result, **page)
         self.print(result, {**first, "report": self.report, **then}, body, **shown)

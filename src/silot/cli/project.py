@@ -1,34 +1,38 @@
-"""``silot project``: its server and certificates, for the coordinator."""
+"""``silot project``: its server and certificates, for the coordinator, and runs, for who asks."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
-from ..errors import InputError, SilotError, reason
+from ..data.files import check_whole
+from ..errors import FileError, InputError
 from ..federation.keys import read_bytes
-from ..federation.message import VERSION
 from ..sites.authority import Role, describe_member
 from ..sites.deployment import Deployment, Issued, check_port, write_template
+from ..sites.descriptions import describe_clock, describe_schema, describe_state, is_soon
 from ..sites.health import VARIABLE
 from ..sites.kit import Kit
 from ..sites.project import Project
-from .console import OUT, check_writable, print_json, print_line, say_where, show_rows
+from ..sites.runs import Run, all_runs
+from .console import (
+    OUT,
+    print_json,
+    print_line,
+    print_table,
+    say_where,
+    show_rows,
+    tell,
+)
 from .generate import argument, command, flag
-from .options import JsonOption
-
-_SOON = timedelta(days=30)
-# Seconds that a site's clock may be off, and seconds to wait for a site.
-_SKEW, _PATIENCE = 60.0, 20.0
-# Sites that are asked at the same time.
-_AT_ONCE = 32
+from .options import JsonOption, Outputs
+from .sites import RESUMED
 
 HealthOption = Annotated[
     int | None,
@@ -89,7 +93,7 @@ def sign_command(
     contents = [read_bytes(path) for path in requests]
     for path, data in zip(requests, contents, strict=True):
         file = out or path.with_suffix(".signed")
-        check_writable(file)
+        check_whole(file)
         signed, issued = deployment.sign(data)
         signed.write(file)
         _print_issued(issued, file)
@@ -159,26 +163,10 @@ def start_engine(
 @command()
 def check_command(kit: Path = argument("An asker's kit."), json: JsonOption = False) -> None:
     """Check whether the server and each site can be reached; status 6 if not."""
-    from ..federation.exchange import Limits
-    from ..sites.checks import find_server_fault
-    from ..sites.connection import Sites
-    from ..sites.flare import Wire
+    from ..sites.reach import ask_sites
 
     asker = Kit.load(kit, Role.ASKER)
-    until = asker.identity().member().until
-    fault = find_server_fault(asker)
-    if fault is not None:
-        raise fault
-    wire = Wire(asker)
-    names = asker.project.sites
-    sites = Sites(asker.identity(), wire, names, limits=Limits(deadline=_PATIENCE))
-    try:
-        # All at once: each that is away takes its time.
-        with ThreadPoolExecutor(min(len(names), _AT_ONCE)) as pool:
-            answers = pool.map(lambda name: _ask_about(sites, name), names)
-            statements = dict(zip(names, answers, strict=True))
-    finally:
-        wire.close()
+    until, statements = asker.identity().member().until, ask_sites(asker)
     body = {
         "server": asker.project.address, "asker": asker.name,
         "until": until.isoformat(), "silot": __version__, "sites": statements,
@@ -196,24 +184,6 @@ def check_command(kit: Path = argument("An asker's kit."), json: JsonOption = Fa
         raise typer.Exit(6)
 
 
-def _ask_about(sites: Any, name: str) -> dict[str, Any]:
-    from ..federation.exchange import Unreached
-
-    try:
-        about = sites.about(name)
-    except SilotError as error:
-        return {"code": error.code, "message": error.message}
-    except Unreached as error:
-        code = error.code
-        return {"code": code, "message": "it is not connected to the server or does not answer"}
-    if about.wire != VERSION:
-        return {"code": "wire-version", "message": reason("wire-version"), "silot": about.silot}
-    return {
-        "code": "", "silot": about.silot, "clock": round(about.clock, 3),
-        "until": about.until.isoformat(), **about.facts,
-    }  # fmt: skip
-
-
 def _describe(facts: dict[str, Any]) -> str:
     if facts["code"]:
         return f"[{facts['code']}] {facts['message']}"
@@ -228,33 +198,8 @@ def _describe(facts: dict[str, Any]) -> str:
     return "; ".join([*parts, describe_state(facts)])
 
 
-def describe_state(facts: dict[str, Any]) -> str:
-    """Say whether a site answers, by what a check of it returned."""
-    if facts["code"]:
-        return f"[{facts['code']}] {facts['message']}"
-    if facts.get("stopped"):
-        return f"answers nothing: {reason(facts['stopped'])} ({facts['stopped']})"
-    return "paused" if facts.get("paused") else "answers"
-
-
-def describe_clock(facts: dict[str, Any]) -> str:
-    """Say by how much the clock of a site is off, if it matters."""
-    return f"{facts['clock']:+.0f} s off" if abs(facts["clock"]) > _SKEW else ""
-
-
-def describe_schema(facts: dict[str, Any]) -> str:
-    """Return name and hash of the schema by which a site reads its table, if by one."""
-    schema = facts.get("schema")
-    return f"{facts.get('schema_name') or ''} {schema[:8]}".strip() if schema else ""
-
-
 def _warn(until: datetime) -> str:
     return " (soon: renew it)" if is_soon(until) else ""
-
-
-def is_soon(until: datetime) -> bool:
-    """Return whether a certificate that ends then is to be renewed."""
-    return until - datetime.now(UTC) < _SOON
 
 
 def _print_issued(issued: Issued, file: Path) -> None:
@@ -262,7 +207,70 @@ def _print_issued(issued: Issued, file: Path) -> None:
 
 
 def _print_next(*lines: str) -> None:
-    """Print what is to be done now."""
     print_line("next:")
     for line in lines:
         print_line(f"  {line}")
+
+
+RunArgument = Annotated[str, typer.Argument(help="Name of the run, or its first letters.")]
+
+
+@command()
+def runs_command(json: JsonOption = False) -> None:
+    """List runs over sites: their sites, start and progress."""
+    rows: list[dict[str, Any]] = [
+        {
+            "run": run.request.run,
+            "computation": run.request.computation,
+            "sites": list(run.request.names),
+            "began": run.request.began.isoformat(timespec="seconds"),
+            "state": run.state,
+        }
+        for run in all_runs()
+    ]
+    if json:
+        print_json(rows)
+        return
+    if not rows:
+        tell("there are no runs over sites")
+        return
+    shown = [{**row, "sites": ", ".join(row["sites"]), "began": row["began"][:16]} for row in rows]
+    print_table(list(rows[0]), [list(row.values()) for row in shown])
+
+
+@command()
+def resume_command(run: RunArgument, *, outputs: Outputs) -> None:
+    """Resume a run where it stopped, up to its result; no site answers a question twice."""
+    loaded = Run.load(run)
+    words = list(loaded.request.words)
+    if not words:
+        name = loaded.request.run
+        raise InputError(
+            f"the run {name} is of Python: silot.resume({name!r}) continues it.", code="run-python"
+        )
+    for word, path in (("--report", outputs.report), ("--transcript", outputs.transcript)):
+        words += [] if path is None else [word, str(path.absolute())]
+    words += ["--json"] if outputs.json and "--json" not in words else []
+    loaded.request.check_files()
+    # As it was called: files that it names lie there.
+    try:
+        os.chdir(loaded.request.folder)
+    except OSError:
+        raise FileError(
+            f"{loaded.request.folder}, where the run began, is gone. Restore it, or start again.",
+            code="run-folder",
+        ) from None
+    RESUMED.set(loaded)
+    from .app import build
+
+    build(*words)(words, standalone_mode=False)
+
+
+@command()
+def cancel_command(run: RunArgument) -> None:
+    """Cancel a run: it sends no more questions, and cannot be resumed."""
+    loaded = Run.load(run)
+    if loaded.cancel():
+        tell(f"{loaded.request.run} is cancelled")
+    else:
+        tell(f"{loaded.request.run} is done")

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ..api.records import value_records
-from ..api.suspects import count_broken
+from ..api.records import count_broken, value_records
 from ..data.files import open_whole
 from ..data.loading import load_identifiers, load_images
 from ..data.measure import Measure
@@ -27,7 +26,7 @@ from .options import NamedTables, Outputs, Release, drop_none, read_shape
 from .sites import Where, names_of
 
 if TYPE_CHECKING:
-    from ..api.connect import Connection
+    from ..sites.kept_run import Connection
 
 Method = Literal["screening", "published", "private"]
 
@@ -128,7 +127,6 @@ def records_command(
 def _count_broken(
     holders: Mapping[str, Measure] | Connection, validation: Measure, **options: Any
 ) -> BrokenCounts:
-    """Count the faulty records of one holder, with noise."""
     if "public" not in options:
         raise InputError(
             "method 'private' needs public records that models are fitted on: give --public.",

@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 import typer
 
-from ..api.combine import combine, read_releases
+from ..api.combine import combine, read_releases, watch
 from ..api.release import Sending, release
-from ..api.watch import watch
 from ..data.measure import Measure
 from ..data.reading import Schema
 from ..distances.sketches.drift import LEVEL, compare_sketches

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
@@ -13,11 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..data.files import write_whole
-from ..errors import TEMPORARY, FileError, InputError, SilotError, explanations
+from ..data.files import check_whole, write_whole
+from ..errors import FileError, InputError, SilotError
 from ..federation.keys import read_bytes
 from ..privacy.ledger import Ledger
-from ..privacy.ledger_head import state_folder
 from ..render.words import count
 from ..sites.authority import (
     Role,
@@ -28,14 +25,13 @@ from ..sites.authority import (
 from ..sites.checks import Finding, check_site, describe_status
 from ..sites.configuration import SiteConfiguration
 from ..sites.descriptions import count_waiting
-from ..sites.health import VARIABLE
 from ..sites.kit import SITE, Kit, begin_kit, complete_kit, read_role
-from ..sites.process_lock import PLACE, check_unlocked
+from ..sites.process_lock import check_unlocked
 from ..sites.project import Signed
 from ..sites.teacher import TeacherFiles, save_teacher
 from ..sites.trail import Trail, choose_format, export_trail, verify_trail
+from ..sites.unit import format_unit
 from .console import (
-    check_writable,
     format_minute,
     print_json,
     print_json_lines,
@@ -58,39 +54,8 @@ from .project import HealthOption, start_engine
 _PAGE = 40
 _DECISIONS = {"approve": "approved", "deny": "denied", "allow": "level approved",
               "end": "approval ended", "pause": "paused", "resume": "resumed"}  # fmt: skip
-# Variables that hold for the process of a unit as for the command that printed it.
-_SETTINGS = ("SILOT_STATE", "XDG_STATE_HOME", VARIABLE, PLACE)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=366)
-_UNIT = """\
-[Unit]
-Description={title}
-Wants=network-online.target
-After=network-online.target
-RequiresMountsFor={mounts}
-# A fault that passes by itself may last a night: restarts never end, but get rarer.
-StartLimitIntervalSec=0
-
-[Service]
-User={owner}
-{settings}ExecStart={command}
-Restart=on-failure
-RestartSec=15
-RestartSteps=8
-RestartMaxDelaySec=10min
-# Faults that a restart does not cure (they last, or wait for a person): see `silot doctor CODE`.
-RestartPreventExitStatus={lasting}
-# Faults that pass by themselves: a lock, a full disk, a port, a server that is away.
-RestartForceExitStatus={temporary}
-UMask=0077
-NoNewPrivileges=yes
-PrivateTmp=yes
-ProtectSystem=strict
-{writes}
-[Install]
-WantedBy=multi-user.target
-"""
-
 KitArgument = Annotated[Path, typer.Argument(help="Folder that `silot site request` made.")]
 KitOption = Annotated[
     Path, typer.Option("--kit", envvar="SILOT_KIT", help="The site's kit. Default: this folder.")
@@ -109,7 +74,7 @@ def request_command(
     file = folder.parent / f"{folder.name}.request"
     if file.exists():
         raise FileError(f"{file} already exists. Move it away first.", code="file-exists")
-    check_writable(file)
+    check_whole(file)
     write_whole(file, begin_kit(folder, name, Role.ASKER if asker else Role.SITE))
     say_where(kit=folder, request=file)
     options = "" if asker else " --data FILE --policy FILE --ledger FILE"
@@ -157,7 +122,7 @@ def join_command(
     if role is Role.SITE and (fields or not (kit / "silot" / SITE).exists()):
         file = fields.pop("teacher", None)
         configuration = _configure(fields, file is not None)
-        _check_all(configuration)
+        configuration.check()
         teach = None if file is None else _fit_teacher(file)
     elif role is not Role.SITE and fields:
         raise InputError("askers have no data in a kit. Leave those options out.", code="join-data")
@@ -215,21 +180,6 @@ def _configure(fields: dict[str, Any], teaches: bool) -> SiteConfiguration:
     if "writing" in fields and "schema_file" not in fields:
         raise InputError("--site goes with --schema.", code="schema-options")
     return SiteConfiguration(**fields)
-
-
-def _check_all(configuration: SiteConfiguration) -> None:
-    """Load everything as the site will; nothing is written."""
-    if not configuration.ledger.exists():
-        check_writable(configuration.ledger)
-        ledger = Ledger()
-    else:
-        # Opened for writing, so that read-only files and broken chains show now.
-        ledger = configuration.open_ledger()
-    try:
-        holder = configuration.build_holder(ledger)
-        _ = configuration.read_policy() if holder is None else holder.policy
-    finally:
-        ledger.close()
 
 
 def _fit_teacher(path: Path) -> Callable[[Kit], TeacherFiles]:
@@ -291,56 +241,6 @@ def load_site(folder: Path) -> Kit:
 def unit_command(kit: KitArgument) -> None:
     """Print a systemd unit that runs the site or the server, for /etc/systemd/system."""
     typer.echo(format_unit(Kit.load(kit)), nl=False)
-
-
-def format_unit(kit: Kit) -> str:
-    """Write a unit of systemd that runs the kit's process, as the owner of its folder."""
-    silot = Path(sys.executable).with_name("silot")
-    if sys.platform == "win32":
-        raise InputError(
-            "units are for systemd, which Windows does not have. Run the command that "
-            "`silot site run` is as a service, with a tool of your choice.",
-            code="unit-owner",
-        )
-    owner = _owner_of(kit.folder)
-    if kit.folder.stat().st_uid != os.getuid():
-        # The unit names the user's folder of state, which would be another user's.
-        raise InputError(
-            f"the kit is of {owner!r}, who must print its unit: sudo -u {owner} {silot} site unit "
-            f"{kit.folder}.",
-            code="unit-owner",
-        )
-    words = "project serve" if kit.role is Role.SERVER else "site run"
-    writes = [str(kit.folder)]
-    settings: Mapping[str, str] = {
-        name: os.environ[name] for name in _SETTINGS if os.environ.get(name)
-    }
-    if kit.role is Role.SITE:
-        writes += [str(SiteConfiguration.load(kit).ledger.parent), str(state_folder())]
-    # The words on the command line are wrong, or a code that is not ``TEMPORARY`` ended it.
-    lasting = {2, *(said.exit_status for said in explanations().values() if said.exit_status)}
-    return _UNIT.format(
-        title=f"silot {describe_member(kit.role, kit.name)} of {kit.project.name}",
-        owner=owner,
-        lasting=" ".join(map(str, sorted(lasting))),
-        temporary=TEMPORARY,
-        settings="".join(f'Environment="{k}={_escape(value)}"\n' for k, value in settings.items()),
-        command=f'"{_escape(str(silot))}" {words} "{_escape(str(kit.folder))}"',
-        mounts=" ".join(f'"{_escape(path)}"' for path in dict.fromkeys(writes)),
-        writes="".join(f'ReadWritePaths="{_escape(path)}"\n' for path in dict.fromkeys(writes)),
-    )
-
-
-def _owner_of(folder: Path) -> str:
-    """Return the name of a folder's owner, or the number where the user has no name."""
-    try:
-        return folder.owner()
-    except KeyError:
-        return str(folder.stat().st_uid)
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
 
 
 @command()
@@ -415,7 +315,6 @@ def log_command(
 
 
 def _format_line(line: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the cells of a question or a decision."""
     cells = [format_minute(line["time"])[5:], line["asker"], line.get("question", ""),
              line["level"]]  # fmt: skip
     if line["event"] in _DECISIONS:

@@ -18,7 +18,7 @@ from .options import Tables
 from .tree import name_call
 
 if TYPE_CHECKING:
-    from ..api.connect import Connection
+    from ..sites.kept_run import Connection
     from ..sites.runs import Run
 
 RESUMED: ContextVar[Run | None] = ContextVar("RESUMED", default=None)
@@ -67,13 +67,13 @@ class Where(Flags):
         schema: Schema | None = None,
     ) -> Connection:
         """Connect to the sites of these names, or all, for a run that reads ``files`` too."""
-        from ..api import connect
+        from ..sites.kept_run import TIMEOUT, open_connection
         from ..sites.runs import hash_files
 
         names = [str(name) for name in holders] if holders else None
         run = RESUMED.get()
-        connection = connect.open_connection(
-            self.sites or Path(), names, timeout=connect.TIMEOUT, run=run, schema=schema,
+        connection = open_connection(
+            self.sites or Path(), names, timeout=TIMEOUT, run=run, schema=schema,
             computation=name_call(sys.argv[1:]), words=sys.argv[1:],
             files=None if run else hash_files([*self._files, *files]),
         )  # fmt: skip

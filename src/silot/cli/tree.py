@@ -120,8 +120,10 @@ TREE = Group(
         "project": Group(
             "A project of several sites: its server, its certificates, and an asker's runs.",
             {
-                **_of("project", "init provision sign renew revoke serve check"),
-                **_of("runs", "runs resume cancel"),
+                **_of(
+                    "project",
+                    "init provision sign renew revoke serve check runs resume cancel",
+                ),
                 "console": "asker_page",
             },
             (

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, MismatchError
+from . import files
 from .files import write_whole
 from .foreign import guard, parse_json, read_npz
 
@@ -88,15 +89,7 @@ def fingerprint(**parts: Any) -> str:
 
 def make_folder(path: str | Path) -> Path:
     """Make the folder of checkpoints where it is absent; raise ``file-unwritable`` if it cannot."""
-    folder = Path(path)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"{folder} cannot be made ({type(error).__name__}). Give a folder for checkpoints.",
-            code="file-unwritable",
-        ) from None
-    return folder
+    return files.make_folder(Path(path), "Give a folder for checkpoints.", 0o700)
 
 
 def save(

@@ -26,6 +26,11 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
 @contextmanager
 def open_whole(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """Open a file to be written in parts, which appears as ``write_whole`` has it."""
+    if not path.parent.is_dir():
+        raise FileError(
+            f"{path} cannot be written: there is no folder {path.parent}. Make it first.",
+            code="file-unwritable",
+        )
     path = path.resolve()
     with _writing(path):
         handle, partial = _open_beside(path)
@@ -55,11 +60,28 @@ def as_file_name(name: str) -> str:
 
 def check_whole(path: Path) -> None:
     """Raise if ``write_whole`` would; no file remains."""
+    if not path.parent.is_dir():
+        raise FileError(
+            f"{path} cannot be written: there is no folder {path.parent}. Make it first.",
+            code="file-unwritable",
+        )
     path = path.resolve()
     with _writing(path):
         handle, partial = _open_beside(path)
         os.close(handle)
         partial.unlink()
+
+
+def make_folder(path: Path, cure: str, mode: int = 0o777) -> Path:
+    """Make a folder and those above it where they are absent; ``cure`` is what to do if not."""
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be made a folder ({type(error).__name__}). {cure}",
+            code="file-unwritable",
+        ) from None
+    return path
 
 
 @contextmanager

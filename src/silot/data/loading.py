@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import FileError, InputError
 from .container import Source, recognise
 from .files import write_whole
-from .foreign import parse_json
+from .foreign import guard, parse_json, read_npz
 from .matching import check_schemas
 from .measure import Measure
 from .names import canonical
@@ -122,6 +122,23 @@ def load_measure(
         )
         # No other array has these numbers.
         return Measure(*parts, copy=False)
+
+
+def load_vocabulary(path: Path) -> tuple[list[str], Any]:
+    """Load words and their vectors from an ``.npz`` file."""
+
+    def fail(why: str) -> FileError:
+        return FileError(
+            f"{path.name} cannot be read as a vocabulary ({why}): an .npz with arrays 'words' and "
+            "'vectors' is needed.",
+            code="file-unreadable",
+        )
+
+    arrays = read_npz(path, fail)
+    with guard(fail):
+        words, vectors = arrays["words"], arrays["vectors"]
+        texts = str(words).split("\n") if words.ndim == 0 else [str(word) for word in words]
+        return texts, np.asarray(vectors, dtype=np.float64)
 
 
 def load_identifiers(path: str | Path, column: str) -> list[str]:

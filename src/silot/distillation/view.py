@@ -41,43 +41,6 @@ _NOISY = (
 _INFERRED = "record: predictions, which may show whether a teacher was trained on a record"
 
 
-_TERMS = (
-    (
-        "teacher",
-        "A party with a model trained on its own records. It answers with "
-        "probabilities of the labels. “global” is the model itself before training: "
-        "it also teaches, so that its knowledge is not forgotten.",
-    ),
-    (
-        "weight",
-        "Weight of a teacher for one input; the weights of all teachers sum to 1. By "
-        "confidence, it is the distance of its prediction from its bias, its mean "
-        "prediction over inputs without meaning. A confident teacher can be wrong.",
-    ),
-    (
-        "loss",
-        "How far predictions of the model are from those of its teachers, not from "
-        "the truth. By transport, it is the cost of moving probability from label to "
-        "label, in the unit of the labels' coordinates.",
-    ),
-    (
-        "expected coordinate",
-        "The mean of the labels' coordinates, weighted by their probabilities.",
-    ),
-    (
-        "semantic distance",
-        "Mean over the classes of the mean distance of the expected coordinates from those of the "
-        "true label. 0 is best. A model that takes 1 star for 5 has a larger one than a model "
-        "that takes 4 for 5; accuracy and F1 count both alike.",
-    ),
-    (
-        "macro F1",
-        "Mean over the classes of the harmonic mean of precision and recall: rare classes count "
-        "as much as others.",
-    ),
-)
-
-
 def distillation_content(
     result: Distillation, *, notes: Mapping[str, str] | None = None
 ) -> render.Content:
@@ -109,7 +72,7 @@ def distillation_content(
             caption="Questions to the teachers, as the coordinator saw them, without training.",
             disclosure=_disclosure(result),
         ),
-        render.on_page(render.section("How to read this", render.Facts(_TERMS))),
+        render.on_page(render.section("How to read this", render.terms("distillation"))),
     ]
 
 
@@ -138,7 +101,6 @@ def predictions_content(result: Predictions) -> render.Content:
 
 
 def _summary(result: Distillation) -> list[str]:
-    """Return the result in a few sentences."""
     taught = [printable(name) for name in _other_teachers(result)]
     inputs = count(int(result.options["inputs"]), "input")
     own = " The earlier model is one more teacher." if result.options["memory"] else ""
@@ -221,7 +183,6 @@ def _scores(result: Distillation) -> render.Table:
 
 
 def _chart(result: Distillation) -> render.Intervals | None:
-    """Return the chart of accuracies before and after."""
     rows = [
         (
             f"{name}, {when}",
@@ -236,7 +197,6 @@ def _chart(result: Distillation) -> render.Intervals | None:
 
 
 def _trials(result: Distillation) -> render.Table:
-    """Show how good teachers, mixtures of them and students are on validation records."""
     columns = [
         render.names("on validation", wrap="fold"),
         render.Column("Brier score", terminal="{:.3f}".format, page="{:.3f}".format),
@@ -291,7 +251,6 @@ def _test(result: Distillation, name: str) -> render.Content:
 
 
 def _teachers(result: Distillation) -> render.Table:
-    """Return what is known of every teacher."""
     others = _other_teachers(result)
     rows: list[tuple[object, ...]] = []
     for k, name in enumerate(result.teachers):
@@ -331,7 +290,6 @@ def _biases(result: Distillation) -> render.Content:
 
 
 def _labels(result: Distillation) -> render.Table:
-    """Return labels and where they lie."""
     space = result.space
     axes = ["coordinate"] if space.line else [f"axis {k + 1}" for k in range(space.dimension)]
     # Labels without geometry have as many axes as there are labels; they say nothing.
@@ -356,7 +314,6 @@ def _plain(value: float) -> str:
 
 
 def _disclosure(result: Distillation) -> render.Table:
-    """Return what was sent to whom."""
     level = result.disclosure
     meaning = {"record": _PREDICTIONS, "private": _NOISY}.get(level) or level_in_words(level)
     inputs = "The inputs of the transfer set, and random inputs if the weights need them."
@@ -369,7 +326,6 @@ def _disclosure(result: Distillation) -> render.Table:
 
 
 def _training(result: Distillation) -> dict[str, str]:
-    """Return how the model was trained."""
     options: dict[str, Any] = dict(result.options)
     losses = result.losses
     rows = {

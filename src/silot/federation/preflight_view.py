@@ -39,7 +39,6 @@ def preflight_facts(preflight: Preflight) -> list[render.Block]:
 
 
 def _largest(preflight: Preflight) -> str:
-    """Return the columns with most of the variance, in words."""
     largest = [
         f"{printable(name, 32)} {percent_of(share)}"
         for name, share in _ranked(preflight)[:_SHARES]

@@ -167,7 +167,6 @@ def value_page(
 
 
 def _private(scored: Sequence[Scored]) -> render.Private:
-    """Return what must stay with its owner."""
     if not any(item.raw for item in scored):
         return render.Private("")
     is_pictured = any(item.images is not None for item in scored)
@@ -177,7 +176,6 @@ def _private(scored: Sequence[Scored]) -> render.Private:
 
 
 def _flagged(scored: Sequence[Scored]) -> str:
-    """Return how many of the scored records are flagged, in a sentence."""
     flagged = sum(item.flagged for item in scored)
     records = sum(item.records for item in scored)
     where = sum(item.flagged > 0 for item in scored)

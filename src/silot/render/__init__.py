@@ -1,7 +1,17 @@
 """Show results: components that they declare, and writers for terminal, page and notebook."""
 
 from .columns import counts, digits, estimates, intervals, names, numbers, shares, texts
-from .content import Content, Headline, facts, not_converged, on_page, on_terminal, section, written
+from .content import (
+    Content,
+    Headline,
+    facts,
+    not_converged,
+    on_page,
+    on_terminal,
+    section,
+    terms,
+    written,
+)
 from .sections import (
     Bar,
     Block,
@@ -68,6 +78,7 @@ __all__ = [
     "section",
     "share_chart",
     "shares",
+    "terms",
     "texts",
     "written",
 ]

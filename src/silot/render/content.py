@@ -8,9 +8,11 @@ is not made for the other.
 from __future__ import annotations
 
 import re
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any, Literal, TypeAlias
 
 from .sections import (
@@ -112,6 +114,12 @@ def facts(
     """Return terms and their words, and those that one medium alone has, after the others."""
     own = ([*(more or {}).items()] for more in (terminal, page))
     return Facts([*rows.items()], *own)
+
+
+def terms(group: str) -> Facts:
+    """Return the terms that a kind of report explains: ``terms.toml`` has them."""
+    table = files("silot.render").joinpath("terms.toml").read_text(encoding="utf-8")
+    return Facts([*tomllib.loads(table)[group].items()])
 
 
 def not_converged(result: Any, *, several: bool = False) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..data.files import check_whole
 from ..data.loading import load_measure
 from ..data.measure import Measure
 from ..data.reading import Schema
@@ -94,6 +95,20 @@ class SiteConfiguration(StoredModel):
     def build_holder(self, ledger: Ledger) -> Holder | None:
         """Build the holder that answers about records, if the site has any."""
         return None if self.data is None else Holder(*self._holder_parts(self.data, ledger))
+
+    def check(self) -> None:
+        """Load everything as the site will; nothing is written."""
+        if not self.ledger.exists():
+            check_whole(self.ledger)
+            ledger = Ledger()
+        else:
+            # Opened for writing, so that read-only files and broken chains show now.
+            ledger = self.open_ledger()
+        try:
+            holder = self.build_holder(ledger)
+            _ = self.read_policy() if holder is None else holder.policy
+        finally:
+            ledger.close()
 
     def build_party(self, ledger: Ledger, kit: Kit) -> Party:
         """Build the party that answers, and computes with the others of the project."""

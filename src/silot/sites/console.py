@@ -7,6 +7,7 @@ what is decided here holds for the running site at once. No data file is opened.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, ClassVar
 from markupsafe import Markup
 
 from ..errors import FileError, InputError, SilotError
-from ..privacy.ledger import Allowed, Waiting
+from ..privacy.ledger import Allowed, Ledger, Waiting
 from ..render import Heading, Name, Paragraph
 from ..render.html import fragment
 from ..render.sections import plain_text
+from .configuration import SiteConfiguration
 from .descriptions import describe_level, describe_question
 from .kit import Kit
-from .overview import SiteReader, describe_waiting, format_time
+from .overview import SiteOverview, describe_waiting, format_time
 from .page import Card, Cards, Form, Page, View, read_decision
 
 if TYPE_CHECKING:
@@ -38,6 +40,35 @@ DECIDED = {
 }
 PAUSED = "Paused: nothing is disclosed to anybody."
 _BACK = ("", "Back to all questions")
+
+
+class SiteReader:
+    """The ledger and the policy of a site, read again when they changed."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._configuration = SiteConfiguration.load(kit)
+        self._ledger: Ledger | None = None
+        self._lock = threading.Lock()
+
+    def ledger(self) -> Ledger:
+        """Return the open ledger, after a check that its file is still the same."""
+        with self._lock:
+            if self._ledger is None:
+                self._ledger = Ledger(self._configuration.ledger, create=False)
+            ledger = self._ledger
+        ledger.check_place()
+        return ledger
+
+    def read(self) -> SiteOverview:
+        """Return what they say now."""
+        return SiteOverview(policy=self._configuration.read_policy(), ledger=self.ledger())
+
+    def close(self) -> None:
+        """Close the ledger, which is opened again when it is needed."""
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.close()
+            self._ledger = None
 
 
 class Console(Page):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ..errors import reason
 from ..federation.question import question_kinds
 from ..render.words import count
 
@@ -91,3 +95,32 @@ def describe_release(mechanism: str) -> str:
 def describe_level(level: str) -> str:
     """Say a level by its name, and what it is."""
     return f"{level}: {LEVELS[level]}" if level in LEVELS else "not known"
+
+
+# Seconds that a site's clock may be off, and how long before its end a certificate is renewed.
+_SKEW, _SOON = 60.0, timedelta(days=30)
+
+
+def describe_state(facts: dict[str, Any]) -> str:
+    """Say whether a site answers, by what a check of it returned."""
+    if facts["code"]:
+        return f"[{facts['code']}] {facts['message']}"
+    if facts.get("stopped"):
+        return f"answers nothing: {reason(facts['stopped'])} ({facts['stopped']})"
+    return "paused" if facts.get("paused") else "answers"
+
+
+def describe_clock(facts: dict[str, Any]) -> str:
+    """Say by how much the clock of a site is off, if it matters."""
+    return f"{facts['clock']:+.0f} s off" if abs(facts["clock"]) > _SKEW else ""
+
+
+def describe_schema(facts: dict[str, Any]) -> str:
+    """Return name and hash of the schema by which a site reads its table, if by one."""
+    schema = facts.get("schema")
+    return f"{facts.get('schema_name') or ''} {schema[:8]}".strip() if schema else ""
+
+
+def is_soon(until: datetime) -> bool:
+    """Return whether a certificate that ends then is to be renewed."""
+    return until - datetime.now(UTC) < _SOON

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +19,7 @@ from ..privacy.accounting import epsilon_of
 from ..privacy.ledger import AnswerSummary, Ledger, Waiting
 from ..render import Block, Bullets, Cell, Column, Facts, Heading, Name, Paragraph, Strong, Table
 from ..render.words import count, level_in_words
-from .configuration import SiteConfiguration
 from .descriptions import describe_level, describe_question, describe_release
-from .kit import Kit
 
 # Questions that are shown.
 _LATEST = 40
@@ -75,7 +72,7 @@ class SiteOverview:
              _describe_amount(row, delta), format_time(row.first), format_time(row.last)]
             for row in disclosures
         ]  # fmt: skip
-        lines.append(_build_table(
+        lines.append(build_table(
             "What each asker received: one line for each kind of answer. An answer that "
             "was computed but lost on its way counts. A repeated answer was given to "
             "another asker first, and spends nothing again.",
@@ -150,7 +147,7 @@ class SiteOverview:
                  format_time(span.until), span.ended or "its time"]
                 for span in spans
             ]  # fmt: skip
-            lines.append(_build_table(
+            lines.append(build_table(
                 f"Answered without a decision on each question, the newest first{older}.",
                 ("Asker", "Level", "From", "Approved by", "Until", "Ended by"), rows,
             ))  # fmt: skip
@@ -163,7 +160,7 @@ class SiteOverview:
                  "" if item.decided is None else format_time(item.decided)]
                 for item in newest
             ]  # fmt: skip
-            lines.append(_build_table(
+            lines.append(build_table(
                 f"Questions that waited, the newest first{older}.",
                 ("Asker", "For what", "Level", "When", "Outcome", "Decided by",
                  "Decided"), rows,
@@ -189,7 +186,7 @@ class SiteOverview:
              _explain_code(str(body.get("code"))), format_time(row.time)]
             for row, body in zip(refusals, bodies, strict=True)
         ]  # fmt: skip
-        return [heading, _build_table(
+        return [heading, build_table(
             f"Each kind of question is listed once for each asker and reason{older}.",
             ("Asker", "For what", "Why not", "First"), rows,
         )]  # fmt: skip
@@ -211,7 +208,7 @@ class SiteOverview:
             "receive an earlier answer again."
         )
         titles = ("When", "Asker", "For what", "Level", "Outcome")
-        return [heading, _build_table(caption, titles, rows, head=1)]
+        return [heading, build_table(caption, titles, rows, head=1)]
 
     def _describe_outcome(self, line: Mapping[str, Any]) -> str:
         if line.get("refused"):
@@ -314,38 +311,10 @@ def _format_epsilon(mu: float, delta: float) -> str:
     return f"epsilon {epsilon_of(mu, delta):.3g} (mu {mu:.3g})"
 
 
-def _build_table(
+def build_table(
     caption: str, titles: Sequence[str], rows: Sequence[Sequence[str | Cell]], head: int = 0
 ) -> Table:
+    """Return a table of texts."""
     columns = [Column(title, numeric=False) for title in titles]
     cells = [[Cell(text) if isinstance(text, str) else text for text in row] for row in rows]
     return Table(caption, columns, cells, head=head)
-
-
-class SiteReader:
-    """The ledger and the policy of a site, read again when they changed."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._configuration = SiteConfiguration.load(kit)
-        self._ledger: Ledger | None = None
-        self._lock = threading.Lock()
-
-    def ledger(self) -> Ledger:
-        """Return the open ledger, after a check that its file is still the same."""
-        with self._lock:
-            if self._ledger is None:
-                self._ledger = Ledger(self._configuration.ledger, create=False)
-            ledger = self._ledger
-        ledger.check_place()
-        return ledger
-
-    def read(self) -> SiteOverview:
-        """Return what they say now."""
-        return SiteOverview(policy=self._configuration.read_policy(), ledger=self.ledger())
-
-    def close(self) -> None:
-        """Close the ledger, which is opened again when it is needed."""
-        with self._lock:
-            if self._ledger is not None:
-                self._ledger.close()
-            self._ledger = None

@@ -77,7 +77,7 @@ class LinkPlan(Reported):
         Of a method: numbers about how it got there.
     """
 
-    view: ClassVar = "links_view:links"
+    view: ClassVar = "view:links"
 
     names: tuple[str, ...]
     psi: npt.NDArray[np.int64]

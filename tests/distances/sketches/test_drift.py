@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from silot.api import report
+from silot.api.combine import watch
 from silot.api.release import release
-from silot.api.watch import watch
 from silot.distances.sketches import Drift
 from silot.errors import SilotError
 

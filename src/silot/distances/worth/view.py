@@ -109,7 +109,6 @@ def worth_sections(result: Contributions) -> render.Content:
 
 
 def _parts(result: Contributions) -> dict[str, Parts]:
-    """Return what distances are made of, holders in the order of their ranks."""
     parts = {item.holder: item.distance.parts for item in result.ranking}
     return {name: part for name, part in parts.items() if part is not None}
 
@@ -347,7 +346,6 @@ def _share_columns(
 
 
 def _largest(values: Iterable[float | None]) -> float:
-    """Return the share whose bar fills its cell."""
     return max((value or 0.0 for value in values), default=0.0) or 1.0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,17 +13,19 @@ import numpy.typing as npt
 
 from silot_transport import ColumnChange, TwoSampleResult
 
-from ...data.measure import Measure
-from ...data.schema import Contract
-from ...distances.naming import Columns, name_verdict
-from ...distances.verdict import Sides
-from ...distances.verdict import compare as compare_samples
-from ...records.result import RecordScores
-from .result import LEVEL, Interval
+from ..data.measure import Measure
+from ..data.schema import Contract
+from ..distances.naming import Columns, name_verdict
+from ..distances.verdict import Sides, compare_several
+from ..distances.verdict import compare as compare_samples
+from .result import RecordScores
 
 Rows = npt.NDArray[np.bool_]
 Fold = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 Array = npt.NDArray[np.float64]
+
+LEVEL = 0.05
+"""How often any of several sites with the same distribution is called different."""
 
 # Divisions of the reference that accuracy is measured on, and how often they are drawn.
 _FOLDS, _REPEATS = 5, 2
@@ -33,6 +35,21 @@ _MOST = 5_000
 _ROUNDING = 1e-9
 # Least permutations, and how many times the smallest adjusted p-value must lie below the level.
 _PERMUTATIONS, _BELOW = 199, 2.5
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number, and where it lies in 95 % of cases."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Within which the size of the number lies, whatever its sign."""
+        low, high = sorted((abs(self.low), abs(self.high)))
+        return (0.0 if self.low <= 0 <= self.high else low), high
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,6 +179,35 @@ def keep(measure: Measure, rows: Rows) -> Measure:
         None if measure.labels is None else measure.labels[rows],
         measure.columns, schema=measure.schema,
     )  # fmt: skip
+
+
+def unite(measures: Sequence[Measure]) -> Measure:
+    """Return the records of several measures as one."""
+    first = measures[0]
+    names = [measure.names for measure in measures if measure.names is not None]
+    labels = np.concatenate(names) if len(names) == len(measures) else None
+    points = np.vstack([measure.points for measure in measures])
+    masses = np.concatenate([measure.masses for measure in measures])
+    return Measure(points, masses, labels, first.columns, schema=first.schema)
+
+
+def group_sites(
+    here: Mapping[str, Measure], labels: bool, seed: int
+) -> tuple[tuple[str, ...], ...]:
+    """Return groups of sites with the same distribution, the one of most records first."""
+    names = list(here)
+    if len(names) < 2:
+        return (tuple(names),)
+    result = compare_several(
+        [(here[name].points, here[name].weights) for name in names],
+        [here[name].names if labels else None for name in names],
+        "none", level=LEVEL, seed=seed,
+    )  # fmt: skip
+    groups = [
+        tuple(name for name, own in zip(names, result.groups, strict=True) if own == group)
+        for group in range(max(result.k, 1))
+    ]
+    return tuple(sorted(groups, key=lambda names: -sum(here[name].size for name in names)))
 
 
 def without_copies(item: Evidence, reference: Measure, seed: int) -> tuple[Evidence, Measure]:

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from ... import render
-from ...data.drafts.result import site_file_of
-from ...distances.figures import histograms_figure
-from ...distances.verdict import changes_table
-from ...federation.view import cost_content, cost_rows
-from ...render.words import count, printable
-from .result import LEVEL, Decision, Interval, SiteComparison, Step
-from .rules import test_words
+from .. import render
+from ..data.drafts.result import site_file_of
+from ..distances.figures import histograms_figure
+from ..distances.verdict import changes_table
+from ..federation.view import cost_content, cost_rows
+from ..records.decisions import Decision, Step, test_words
+from ..records.evidence import LEVEL, Interval
+from ..render.words import count, printable
+from .comparison import SiteComparison
 
 Kind = Literal["use", "fix", "apart", "exclude"]
 _KINDS: Mapping[str, Kind] = {
