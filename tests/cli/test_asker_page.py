@@ -43,10 +43,10 @@ NAMES = ("north", "south", "hospital-of-a-long-name-in-a-town-12.org")
 START = """
 import sys
 from pathlib import Path
-from silot.sites import kept_run
+from silot.sites import run_connection
 from tests.sites.here import wire_of
 folder = Path(sys.argv.pop(1))
-kept_run._wire = lambda kit: wire_of(folder)
+run_connection._wire = lambda kit: wire_of(folder)
 from silot.cli.app import main
 main()
 """

@@ -15,7 +15,7 @@ from silot.data.reading import Schema
 from silot.errors import FileError, HolderError, InputError, MismatchError, WaitingError
 from silot.federation.exchange import Unreached
 from silot.privacy import Ledger
-from silot.sites import kept_run as module
+from silot.sites import run_connection as module
 from silot.sites.configuration import SiteConfiguration
 from silot.sites.kit import Kit
 from silot.sites.runs import all_runs

@@ -18,7 +18,7 @@ from silot.errors import HolderError, WaitingError
 from silot.federation import party
 from silot.federation.exchange import Unreached
 from silot.privacy import Ledger
-from silot.sites import kept_run as module
+from silot.sites import run_connection as module
 from silot.sites.configuration import open_site
 from silot.sites.kit import Kit
 from silot.sites.runs import all_runs

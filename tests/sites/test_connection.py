@@ -33,7 +33,7 @@ from silot.federation.exchange import Limits, Unreached
 from silot.federation.message import pack, unpack
 from silot.federation.sealed import Sealed
 from silot.privacy import Ledger
-from silot.sites import checks, credential, reach
+from silot.sites import checks, credential, statements
 from silot.sites import site as module
 from silot.sites.authority import Role, verify_member
 from silot.sites.connection import Carry, Sites
@@ -437,11 +437,11 @@ def test_a_check_says_which_site_runs_another_commit_or_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object, expected: str
 ) -> None:
     sites_ = Sites(asker(), carry(sites({"north": party("north", tmp_path)})), ["north"])
-    assert "warning" not in project._describe(reach.ask_about(sites_, "north"))
+    assert "warning" not in project._describe(statements.ask_about(sites_, "north"))
     # Of what the site writes alone: the asker reads the constants of other modules.
     monkeypatch.setattr(module, name, value)
     sites_ = Sites(asker(), carry(sites({"north": party("north", tmp_path)})), ["north"])
-    assert expected in project._describe(reach.ask_about(sites_, "north"))
+    assert expected in project._describe(statements.ask_about(sites_, "north"))
 
 
 def test_replies_of_other_runs_and_questions_are_refused(tmp_path: Path) -> None:

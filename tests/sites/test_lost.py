@@ -21,7 +21,7 @@ from silot.federation import Holder
 from silot.federation.exchange import Limits
 from silot.federation.keys import Key
 from silot.privacy import Ledger
-from silot.sites import kept_run as module
+from silot.sites import run_connection as module
 from silot.sites.connection import Sites
 from silot.sites.journal import Journal
 from silot.sites.kit import Kit

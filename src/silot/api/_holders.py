@@ -9,10 +9,10 @@ import numpy as np
 
 from ..data.measure import Measure
 from ..distances.result import Distance
-from ..distances.worth.target import LabelMetric
 from ..errors import InputError
 from ..federation.parties import Parties, column_names
 from ..federation.protocol import COORDINATOR
+from ..options import word
 from ..records.result import RecordScores
 
 # Classes that are named one by one.
@@ -84,11 +84,8 @@ def read_shares(
     shares: Mapping[str, float] | str, sellers: Parties, method: str
 ) -> dict[str, Mapping[str, float]]:
     """Return the option of a pooled distance that says what sellers count for."""
-    if isinstance(shares, str) and shares not in ("records", "weights"):
-        raise InputError(
-            f"shares is {shares!r}; give 'records', 'weights', or a mass for each seller.",
-            code="option-shares",
-        )
+    if isinstance(shares, str):
+        word("records", "weights").of(shares, "shares", "option-shares")
     if shares == "records":
         return {}
     if method == "secure":
@@ -101,20 +98,3 @@ def read_shares(
         masses = {name: float(measure.masses.sum()) for name, measure in sellers.measures.items()}
         return {"shares": masses}
     return {"shares": shares}
-
-
-def label_option(labels: bool | str, metric: str) -> LabelMetric:
-    if metric not in ("classes", "vectors"):
-        raise InputError(
-            f"label_metric is {metric!r}; give 'classes' or 'vectors'.",
-            code="option-label-metric",
-        )
-    return metric if labels else "none"
-
-
-def check_method(method: str, *choices: str) -> None:
-    """Raise where a method is not one of a function's."""
-    if method not in choices:
-        raise InputError(
-            f"method is {method!r}; give {' or '.join(map(repr, choices))}.", code="option-method"
-        )

@@ -10,8 +10,8 @@ from ..data.matching import check_schemas, match_columns
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..distances.sketches.drift import Drift, measure_drift
-from ..distances.sketches.prepared import build_question, read_data
 from ..distances.sketches.release_file import ReleaseFile, check_alike, digest_public_records
+from ..distances.sketches.release_question import build_question, read_data
 from ..distances.sketches.result import Sketches
 from ..errors import InputError, MismatchError
 from ..federation.keys import Key, Keyring

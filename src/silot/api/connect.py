@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ..data.reading import Schema
-from ..sites.kept_run import TIMEOUT, Connection, open_connection
+from ..sites.run_connection import TIMEOUT, Connection, open_connection
 from ..sites.runs import Run
 
 

@@ -15,9 +15,9 @@ from ..distances.worth.fedbary import allot
 from ..errors import InputError
 from ..federation.parties import Holders, Parties
 from ..federation.run import Federation, Progress, Runtime, run
-from ..options import check_known, part_options, taking
+from ..options import check_known, part_options, taking, word
 from ..teaching.federated.coreset import Condensing, Coreset, of_released, released
-from ._holders import check_method, check_side
+from ._holders import check_side
 from .sketch import Spending, prepare_release, run_sketches
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def coreset(
     >>> found.size, round(found.objective, 6)
     (2, 4.0)
     """
-    check_method(method, "fedbary", "sketch")
+    word("fedbary", "sketch").of(method, "method", "option-method")
     if test is not None and not labels:
         raise InputError(
             "test= needs a classifier, and points without labels cannot classify. Give "

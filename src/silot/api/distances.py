@@ -13,8 +13,8 @@ from ..errors import InputError
 from ..federation.parties import MINE, Holders, Parties, read_measure
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
-from ..options import check_known, taking
-from ._holders import check_method, check_side, read_shares
+from ..options import check_known, taking, word
+from ._holders import check_side, read_shares
 from ._methods import DISTANCES, Comparison, Pairwise, Secure, find_method, read_method
 from .sketch import Spending
 
@@ -215,7 +215,7 @@ def pooled_distance(
     parties = Parties.of(sellers, labels, read_measure(MINE, buyer, column))
     embedding = covariance if labels else "none"
     own = {**options, **read_shares(shares, parties, method)}
-    check_method(method, "trianglewad", "secure")
+    word("trianglewad", "secure").of(method, "method", "option-method")
     if method == "trianglewad":
         check_known(Pooled, own, "pooled_distance")
     kind = Secure if method == "secure" else Pooled

@@ -16,14 +16,14 @@ from ..federation.party import Holder, Own
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
-from ..options import check_known, taking
+from ..options import check_known, taking, word
 from ..privacy.ledger import Ledger
 from ..records.counts import BrokenCounts, Screener
 from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
 from ..records.suspects import CountBroken
 from ..records.validation import RecordScreening
-from ._holders import check_method, with_columns
+from ._holders import with_columns
 from .sketch import Spending, read_public
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def value_records(
     >>> int(value_records(x[:60], x[60:]).worst[0])
     7
     """
-    check_method(method, "screening", "published")
+    word("screening", "published").of(method, "method", "option-method")
     column = labels if isinstance(labels, str) else None
     data = validation.measure if isinstance(validation, Own) else validation
     trusted = read_measure(MINE, data, column)

@@ -10,8 +10,8 @@ from urllib.parse import quote
 from ..data.files import check_whole
 from ..data.measure import Data
 from ..data.reading import Schema
-from ..distances.sketches.prepared import Prepared, prepare, read_data
 from ..distances.sketches.release_file import ReleaseFile
+from ..distances.sketches.release_question import Prepared, prepare, read_data
 from ..distances.sketches.sketch import Sketching
 from ..errors import InputError
 from ..federation.accounts import BUDGET, budget_policy

@@ -21,11 +21,10 @@ from ..federation.parties import Holders, Parties
 from ..federation.party import Own
 from ..federation.result import Run
 from ..federation.run import Progress
-from ..options import check_known, part_options, taking
+from ..options import check_known, none_or, part_options, taking, word
 from ..records.worth import Worth
 from ..sites.secure._engine import missing_spu
 from ..teaching.federated.clustering import finest
-from ._holders import check_method, label_option
 from ._methods import Comparison
 from .sketch import Spending, prepare_release, run_private, run_sketches
 
@@ -81,7 +80,7 @@ def barycenter(
     if method == "sketch":
         own, of_release = part_options(options, "weights", "support", "rounds")
         return run_sketches(parties, progress=progress, **of_release).barycenter(**own)
-    check_method(method, "fedbary", "sketch")
+    word("fedbary", "sketch").of(method, "method", "option-method")
     own = check_known(FedBary, options, "barycenter")
     protocol = FedBary(labels=bool(labels), **own).among(parties.names)
     return parties.run(protocol, progress)
@@ -156,7 +155,8 @@ def value_holders(
         result = run_sketches(parties, progress=progress, **of_release)
         return result.values(map=map is not None, **shown)
     direct = "direct" if map == "direct" else None
-    metric = label_option(labels, label_metric)
+    word("classes", "vectors").of(label_metric, "label_metric", "option-label-metric")
+    metric: Any = label_metric if labels else "none"
     check_known(Worth, options, "value_holders", own=Spending.options)
     spending, valuing = Spending.split(options)
     valuation = Worth(labels=metric, map=direct, **valuing)
@@ -195,11 +195,7 @@ class HolderMap:
 
         ``worth`` is the method that values the holders.
         """
-        if self.method not in (None, "direct", "sketch", "secure"):
-            raise InputError(
-                f"map is {self.method!r}; give 'direct', 'sketch', 'secure' or None.",
-                code="option-map",
-            )
+        none_or(word("direct", "sketch", "secure")).of(self.method, "map", "option-map")
         if worth == "sketch" and self.method not in (None, "sketch"):
             raise InputError(
                 f"map is {self.method!r}, and with method 'sketch' the distances of a map come "

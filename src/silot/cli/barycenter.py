@@ -13,13 +13,13 @@ from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter
 from ..errors import InputError
 from ..teaching.federated.coreset import Condensing, Coreset
-from .console import check_archive, check_figure, save_arrays, save_plot, steps
+from .console import ARRAYS, FIGURES, save_arrays, save_plot, steps
 from .generate import Flags, command, flag
 from .options import HoldersArgument, Outputs, Release, Tables
 from .sites import Where, names_of
 
 if TYPE_CHECKING:
-    from ..sites.kept_run import Connection
+    from ..sites.run_connection import Connection
 
 
 class Atoms(Flags):
@@ -29,18 +29,13 @@ class Atoms(Flags):
         "FedBary (fedbary), or private sketches (sketch).", "-m", default="fedbary"
     )
     weights: str | None = flag("Weight of each holder, comma separated, in their order.")
-    out: Path | None = flag("Save the atoms to this .npz file.", "-o")
-    plot: Path | None = flag("Draw the objective by round to this file.")
+    out: Path | None = flag("Save the atoms to this .npz file.", "-o", endings=ARRAYS)
+    plot: Path | None = flag("Draw the objective by round to this file.", endings=FIGURES)
 
     def read(self, loaded: Mapping[str, Measure] | Connection) -> dict[str, Any]:
         """Return the options about the holders that were loaded."""
         weights = read_weights(self.weights, list(names_of(loaded)))
         return {"method": self.method, "weights": weights}
-
-    def check(self) -> None:
-        """Raise where a file has a name of another kind."""
-        check_archive(self.out, "--out")
-        check_figure(self.plot)
 
     def save(self, result: Barycenter | Coreset) -> None:
         """Write the points and the figure where paths name their files."""
@@ -62,7 +57,6 @@ def barycenter_command(
     **options: Any,
 ) -> None:
     """Compute the barycenter of the holders, and the distance of each from it."""
-    atoms.check()
     loaded, _ = where.load(tables, holders)
     options |= release.read(tables) | atoms.read(loaded) | {"labels": tables.labels}
     with steps("barycenter") as progress:
@@ -84,7 +78,6 @@ def coreset_command(
     **options: Any,
 ) -> None:
     """Compute a few points that represent the holders' records, and a classifier on them."""
-    atoms.check()
     if test is not None and not tables.labels:
         raise InputError(
             "--test needs a classifier, and points without labels cannot classify. Give --labels.",

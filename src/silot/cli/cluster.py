@@ -11,7 +11,7 @@ from ..api.cluster import cluster
 from ..api.combine import combine
 from ..errors import InputError
 from ..teaching.federated.clustering import Affinity, Clustering
-from .console import check_figure, counting, save_plot, steps
+from .console import FIGURES, counting, save_plot, steps
 from .generate import Flags, command, flag
 from .options import HoldersArgument, LabelledTables, Results, Spending
 from .release import Trust, read_files
@@ -53,12 +53,13 @@ def groups_command(
     tables: LabelledTables,
     spending: Spending,
     trust: Trust,
-    plot: Path | None = flag("Draw a heat map in the order of the groups to this file."),
+    plot: Path | None = flag(
+        "Draw a heat map in the order of the groups to this file.", endings=FIGURES
+    ),
     outputs: Results,
     **options: Any,
 ) -> None:
     """Find groups of holders whose data are alike, also from releases."""
-    check_figure(plot)
     grouping = groups.read()
     files = [] if where.sites is not None else list(holders or ())
     if any(path.suffix == _RELEASE for path in files):

@@ -37,7 +37,8 @@ NOTE_STEPS: ContextVar[Callable[[int, int | None], None]] = ContextVar(
 # Columns of tables that hold numbers, and texts of any length.
 _NUMBERS = ("bytes", "mu", "total")
 _FOLDED = ("who", "question", "mechanism", "outcome", "state", "computation", "sites")
-_FIGURES = (".png", ".svg", ".pdf")
+# Endings of files that figures and arrays are written to.
+FIGURES, ARRAYS = (".png", ".svg", ".pdf"), (".npz",)
 
 
 @contextmanager
@@ -196,17 +197,18 @@ def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> No
         )
 
 
-def check_figure(path: Path | None) -> None:
-    """Raise before a long computation whose figure could not be saved."""
-    if path is None:
-        return
-    check_drawing()
-    check_whole(path)
-    if path.suffix.lower() not in _FIGURES:
-        raise FileError(
-            f"figures are not saved as {path.suffix or path.name}. Use {', '.join(_FIGURES)}.",
-            code="file-kind",
-        )
+def check_endings(values: Mapping[str, Any], endings: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise before a long computation whose results files of these names do not hold."""
+    for name, allowed in endings.items():
+        path: Path | None = values.get(name)
+        if path is not None and allowed is FIGURES:
+            check_drawing()
+        if path is not None and path.suffix.lower() not in allowed:
+            raise FileError(
+                f"{path.name} does not end in {' or '.join(allowed)}. Give --{name} "
+                f"NAME{allowed[0]}.",
+                code="file-kind",
+            )
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -224,12 +226,6 @@ def save_plot(result: Any, path: Path | None, height: int = 5) -> None:
         figure = Figure(figsize=(6, height), layout="constrained")
         result.plot(figure.add_subplot())
         save_figure(figure, path)
-
-
-def check_archive(path: Path | None, flag: str) -> None:
-    """Raise where a file of arrays has a name of another kind."""
-    if path is not None and path.suffix != ".npz":
-        raise FileError(f"{path.name} is not an .npz file. Give {flag} NAME.npz.", code="file-kind")
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Any], *, private: bool = False) -> None:

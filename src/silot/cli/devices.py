@@ -21,7 +21,7 @@ from ..teaching.network import Checked, Network, Rows, as_rows
 from ..teaching.result import Adaptation
 from ..teaching.solve import Links, links
 from .console import (
-    check_archive,
+    ARRAYS,
     check_outputs,
     print_json,
     progress_bar,
@@ -267,13 +267,13 @@ def adapt_command(
     files: DeviceFiles,
     releasing: Releasing,
     save: Path | None = flag(
-        "Save the models of all devices to this .npz file: `silot.teaching.federated.Model.load`."
+        "Save the models of all devices to this .npz file: `silot.teaching.federated.Model.load`.",
+        endings=ARRAYS,
     ),
     outputs: Outputs,
     **options: Any,
 ) -> None:
     """Train models where labels are, combine them at devices without labels, and evaluate."""
-    check_archive(save, "--save")
     where.refuse(test=test, ledgers=releasing.ledgers, budget_epsilon=releasing.budget_epsilon)
     paths, tests = (devices or [], {}) if where.sites else evaluation_files(devices or [], test)
     check_outputs(outputs.report, save, outputs.transcript, inputs=tests.values())

@@ -11,7 +11,7 @@ from ..data.measure import Measure
 from ..distances.pooled import Pooled
 from ..federation.parties import Parties
 from ..federation.protocol import COORDINATOR
-from .console import check_figure, counting, save_plot, steps, tell_forecast
+from .console import FIGURES, counting, save_plot, steps, tell_forecast
 from .generate import argument, command, flag
 from .options import HoldersArgument, LabelledTables, Outputs, Results, Spending
 from .sites import Where
@@ -53,12 +53,11 @@ def matrix_command(
     where: Where,
     tables: LabelledTables,
     spending: Spending,
-    plot: Path | None = flag("Draw a heat map to this file."),
+    plot: Path | None = flag("Draw a heat map to this file.", endings=FIGURES),
     outputs: Results,
     **options: Any,
 ) -> None:
     """Distances between all pairs of holders."""
-    check_figure(plot)
     loaded, _ = where.load(tables, holders)
     options |= spending.read(tables) | tables.comparison
     with counting(method, "pairs") as progress:

@@ -14,7 +14,7 @@ from ..distillation import LabelSpace
 from ..distillation.protocol import distill as ask_teachers
 from ..distillation.result import Distillation
 from ..federation.local import Progress
-from .console import ERRORS, check_archive, check_outputs, progress_bar
+from .console import ARRAYS, ERRORS, check_outputs, progress_bar
 from .distill_config import Config, FileSource, Fitted, name_field
 from .distill_data import Records, read
 from .generate import argument, command, flag
@@ -35,7 +35,7 @@ def distill_command(
     ),
     *,
     where: Where,
-    save: Path | None = flag("Save the trained model to this .npz file."),
+    save: Path | None = flag("Save the trained model to this .npz file.", endings=ARRAYS),
     checkpoint: Path | None = flag(
         "Folder in which every step is saved; run the same command again to continue."
     ),
@@ -43,7 +43,6 @@ def distill_command(
     outputs: Outputs,
 ) -> None:
     """Train one model on predictions of teachers, whose data and parameters stay there."""
-    check_archive(save, "--save")
     body = Config.load(config, at_sites=where.sites is not None)
     check_outputs(outputs.report, save, outputs.transcript, inputs=body.files(config.parent))
     if seed is not None:

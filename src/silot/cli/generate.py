@@ -15,7 +15,7 @@ import typer
 
 from ..options import Check, Declared, Options, declared
 from .brief import BriefCommand, with_calls
-from .console import check_outputs
+from .console import check_endings, check_outputs
 from .tree import name_function
 
 Kinds = Iterable[type[Options]]
@@ -39,13 +39,18 @@ class Flag:
     default: Any
 
 
-def flag(help: str, *names: str, default: Any = None, **how: Any) -> Any:
+def flag(
+    help: str, *names: str, default: Any = None, endings: tuple[str, ...] = (), **how: Any
+) -> Any:
     """Declare a flag: its help, ``names`` beside or in place of the parameter's, a default.
 
     It stands as the default of a parameter of a command or of a field of ``Flags``; ``how`` is as
-    of ``typer.Option``. Truth values have no flag that says no.
+    of ``typer.Option``. Truth values have no flag that says no. A file that it names must have one
+    of the ``endings``.
     """
-    return Flag(typer.Option(..., *names, help=help, **how), default)
+    shown: Any = typer.Option(..., *names, help=help, **how)
+    shown.endings = endings
+    return Flag(shown, default)
 
 
 def argument(help: str, *, default: Any = ..., **how: Any) -> Any:
@@ -155,8 +160,11 @@ def taking(
             item.replace(kind=item.KEYWORD_ONLY) for item in [*first, *flags.values(), *last]
         ]
 
+        endings = _endings(own)
+
         @wraps(command)
         def run(**values: Any) -> None:
+            check_endings(values, endings)
             results = [values.get(name) for name in _RESULTS]
             inputs = list(_named(values))
             if checked:
@@ -236,6 +244,12 @@ def _group(group: type[Flags]) -> list[inspect.Parameter]:
         for item in fields(cast("Any", group))
         if item.init
     ]
+
+
+def _endings(parameters: Iterable[inspect.Parameter]) -> dict[str, tuple[str, ...]]:
+    """Return the endings of the files that some flags name."""
+    shown = {item.name: getattr(item.annotation, "__metadata__", (None,))[0] for item in parameters}
+    return {name: item.endings for name, item in shown.items() if getattr(item, "endings", ())}
 
 
 def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:

@@ -163,7 +163,7 @@ def start_engine(
 @command()
 def check_command(kit: Path = argument("An asker's kit."), json: JsonOption = False) -> None:
     """Check whether the server and each site can be reached; status 6 if not."""
-    from ..sites.reach import ask_sites
+    from ..sites.statements import ask_sites
 
     asker = Kit.load(kit, Role.ASKER)
     until, statements = asker.identity().member().until, ask_sites(asker)

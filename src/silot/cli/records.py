@@ -26,7 +26,7 @@ from .options import NamedTables, Outputs, Release, drop_none, read_shape
 from .sites import Where, names_of
 
 if TYPE_CHECKING:
-    from ..sites.kept_run import Connection
+    from ..sites.run_connection import Connection
 
 Method = Literal["screening", "published", "private"]
 
@@ -38,20 +38,12 @@ class Listing(Flags):
         "Share of the flagged records that may be clean. Default: 0.1; 0: no flags."
     )
     sheet: Path | None = flag(
-        "Write the most suspect records and typical values to this file (.csv or .xlsx)."
+        "Write the most suspect records and typical values to this file (.csv or .xlsx).",
+        endings=(".csv", ".xlsx"),
     )
     image_shape: str | None = flag(
         "Shape of one record as an image, such as 28x28 or 32x32x3, for the report."
     )
-
-    def check(self) -> None:
-        """Raise where a list of records has an ending that promises something else."""
-        if self.sheet is not None and self.sheet.suffix.lower() not in (".csv", ".xlsx"):
-            raise InputError(
-                f"{self.sheet.name} is not a name for a list of records. Give one that ends in "
-                ".csv or .xlsx.",
-                code="file-kind",
-            )
 
 
 class RecordOutputs(Outputs):
@@ -80,7 +72,6 @@ def records_command(
     **options: Any,
 ) -> None:
     """Score how likely each record of a holder is faulty, compared with validation data."""
-    listing.check()
     where.refuse(sheet=listing.sheet, image_shape=listing.image_shape)
     if method == "private":
         where.refuse(report=outputs.report)

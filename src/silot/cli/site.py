@@ -171,12 +171,6 @@ def _configure(fields: dict[str, Any], teaches: bool) -> SiteConfiguration:
             f"a site needs data and a ledger. Give {' and '.join(missing)}.",
             code="join-data",
         )
-    columns = {"label_column", "weight_column"} & set(fields)
-    if "schema_file" in fields and columns:
-        raise InputError(
-            "a schema names features, labels and weights. Leave the column options out.",
-            code="schema-options",
-        )
     if "writing" in fields and "schema_file" not in fields:
         raise InputError("--site goes with --schema.", code="schema-options")
     return SiteConfiguration(**fields)

@@ -18,7 +18,7 @@ from .options import Tables
 from .tree import name_call
 
 if TYPE_CHECKING:
-    from ..sites.kept_run import Connection
+    from ..sites.run_connection import Connection
     from ..sites.runs import Run
 
 RESUMED: ContextVar[Run | None] = ContextVar("RESUMED", default=None)
@@ -67,7 +67,7 @@ class Where(Flags):
         schema: Schema | None = None,
     ) -> Connection:
         """Connect to the sites of these names, or all, for a run that reads ``files`` too."""
-        from ..sites.kept_run import TIMEOUT, open_connection
+        from ..sites.run_connection import TIMEOUT, open_connection
         from ..sites.runs import hash_files
 
         names = [str(name) for name in holders] if holders else None

@@ -12,7 +12,7 @@ from ..data.foreign import JSON_BYTES, parse_json, read_bytes
 from ..errors import FileError, InputError
 from ..teaching.federated.federated import FederatedTraining
 from .barycenter import read_weights
-from .console import check_archive, steps
+from .console import ARRAYS, steps
 from .generate import Flags, command, flag
 from .options import HoldersArgument, Outputs, Tables, read_shape
 from .sites import Where, names_of
@@ -53,15 +53,16 @@ def model_command(
     where: Where,
     tables: Tables,
     save: Path | None = flag(
-        "Save the models of all holders to this .npz: `silot.teaching.federated.Model.load`."
+        "Save the models of all holders to this .npz: `silot.teaching.federated.Model.load`.",
+        endings=ARRAYS,
     ),
-    checkpoint: Path | None = flag("Write every round to this .npz file, and continue from it."),
+    checkpoint: Path | None = flag(
+        "Write every round to this .npz file, and continue from it.", endings=ARRAYS
+    ),
     outputs: Outputs,
     **options: Any,
 ) -> None:
     """Train one model together, or one for each group of holders, and evaluate it."""
-    check_archive(save, "--save")
-    check_archive(checkpoint, "--checkpoint")
     if "shape" in options:
         options["shape"] = read_shape(options["shape"])
     # A model is of labelled records, whether or not the flag says so.

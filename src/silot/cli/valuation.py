@@ -95,7 +95,6 @@ def value_command(
     **options: Any,
 ) -> None:
     """Estimate what each holder's data are worth, by validation data or the barycenter."""
-    scoring.check()
     where.refuse(records=scoring.records)
     _check_records(scoring, validation, outputs)
     if outputs.transcript is not None and method != "sketch" and compared.apart:

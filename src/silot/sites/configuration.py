@@ -82,11 +82,10 @@ class SiteConfiguration(StoredModel):
     def read_measure(self, path: Path) -> Measure:
         """Read the records of a file."""
         writing = None if self.writing is None else Writing.load(self.writing)
-        columns: dict[str, Any] = {}
-        if self.schema_file is None:
-            columns = {"label_column": self.label_column, "weight_column": self.weight_column}
-            columns = {name: value for name, value in columns.items() if value is not None}
-        return load_measure(path, schema=self.read_schema(), site=writing, **columns)
+        return load_measure(
+            path, schema=self.read_schema(), site=writing, label_column=self.label_column,
+            weight_column=self.weight_column,
+        )  # fmt: skip
 
     def open_ledger(self, *, readonly: bool = False, walk: bool = True) -> Ledger:
         """Open the account."""

@@ -45,16 +45,16 @@ def links_content(
     """
     if costs is None:
         refuse = render.on_page(lambda: _refuse("the costs are missing"))
-        return [render.on_terminal(render.facts(plan_rows(plan))), refuse]
+        return [render.on_terminal(render.facts(_plan_rows(plan))), refuse]
     if plan.names != costs.names:
         _refuse(f"the plan is of {len(plan.names)} devices and the costs of {costs.size}, or they "
                 "are not the same devices in the same order")  # fmt: skip
     devices = DeviceFacts(phi=costs.phi) if network is None else _of_network(network, plan, costs)
-    sentences, warnings = plan_summary(plan, costs, devices)
+    sentences, warnings = _plan_summary(plan, costs, devices)
     return [
         render.Headline("Who can teach whom", " ".join(sentences), warnings),
-        plan_sections(plan, costs, devices),
-        terms_section(),
+        _plan_sections(plan, costs, devices),
+        _TERMS,
     ]
 
 
@@ -83,7 +83,7 @@ def _of_network(network: Network, plan: LinkPlan, costs: LinkCosts) -> DeviceFac
     )
 
 
-def plan_rows(plan: LinkPlan, unit: str = "J") -> dict[str, str]:
+def _plan_rows(plan: LinkPlan, unit: str = "J") -> dict[str, str]:
     """Return what a plan costs, in words; ``unit`` is that of energies."""
     terms = plan.terms
     parts = [
@@ -98,7 +98,7 @@ def plan_rows(plan: LinkPlan, unit: str = "J") -> dict[str, str]:
     rows = {
         "objective": f"{short_number(plan.objective)}: {', '.join(parts)}",
         "lower bound": short_number(plan.lower_bound),
-        "gap": gap(plan),
+        "gap": _gap(plan),
         "energy": f"{short_number(plan.energy)} {unit} on {len(plan.links)} link(s)",
     }
     if plan.unserved:
@@ -109,10 +109,9 @@ def plan_rows(plan: LinkPlan, unit: str = "J") -> dict[str, str]:
     }
 
 
-def plan_summary(
+def _plan_summary(
     plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts
 ) -> tuple[list[str], list[str]]:
-    """Return the plan in a few sentences, and warnings."""
     sources, targets = len(plan.sources), len(plan.targets)
     links = len(plan.links)
     train = listed([printable(name) for name in plan.sources], 6) if sources else "none"
@@ -139,7 +138,7 @@ def plan_summary(
         sentences.append(f"{cost}, and it is proven that no plan costs less.")
     elif np.isfinite(plan.lower_bound):
         bound = number(plan.lower_bound)
-        sentences.append(f"{cost}; no plan costs less than {bound} (gap {gap(plan)}).")
+        sentences.append(f"{cost}; no plan costs less than {bound} (gap {_gap(plan)}).")
     else:
         sentences.append(f"{cost}; it is not known how much less another plan could cost.")
     is_proven = plan.optimal or plan.method == "transfer"
@@ -151,7 +150,7 @@ def plan_summary(
     return sentences, warnings
 
 
-def plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Content:
+def _plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Content:
     """Return devices and links, what the plan costs, and on a page what pairs of devices cost."""
     placed = layout(plan)
     blank = render.Paragraph("")
@@ -164,7 +163,7 @@ def plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> ren
         render.section("Devices", _devices_table(plan, costs, devices, placed.order), blank),
         render.section(
             "What the plan costs",
-            render.facts(plan_rows(plan, devices.unit or "units"), page=_scales(devices)),
+            render.facts(_plan_rows(plan, devices.unit or "units"), page=_scales(devices)),
             history_figure(plan),
             _method(plan),
         ),
@@ -223,15 +222,14 @@ def _pairs_sections(
         if devices.divergence is None
         else render.section(
             "Divergences between devices",
-            divergence_figure(ordered, devices.divergence[pairs], devices.measure, linked),
+            _divergence_figure(ordered, devices.divergence[pairs], devices.measure, linked),
         ),
     ]
 
 
-def divergence_figure(
+def _divergence_figure(
     ordered: Sequence[str], values: Array, measure: str, links: Array | None = None
 ) -> render.Content:
-    """Return the heat map of divergences."""
     values = values.copy()
     np.fill_diagonal(values, np.nan)
     return pair_figure(
@@ -250,12 +248,6 @@ def _pairs(title: str, values: Array, ordered: Sequence[str]) -> render.Table:
         [render.names("source", 28), *(render.numbers(printable(name, 28)) for name in ordered)],
         [(name, *map(float, row)) for name, row in zip(ordered, values, strict=True)],
     )
-
-
-def terms_section() -> render.Content:
-    """Return what the words mean."""
-    words = render.Details("Terms", [render.terms("links")])
-    return render.section("How to read this", words)
 
 
 def _links_table(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> render.Table:
@@ -293,7 +285,7 @@ def _devices_table(
     rows = [
         (
             plan.names[k],
-            render.Cell(role(plan, k), warn=plan.names[k] in plan.unserved),
+            render.Cell(_role(plan, k), warn=plan.names[k] in plan.unserved),
             "yes" if costs.eligible[k] else "no",
             value(devices.labelled, k),
             value(devices.unlabelled, k),
@@ -314,8 +306,7 @@ def _devices_table(
     return render.Table(caption, columns, rows, fold=40, filled=True)
 
 
-def role(plan: LinkPlan, k: int) -> str:
-    """Return what a device does."""
+def _role(plan: LinkPlan, k: int) -> str:
     if plan.psi[k] == 0:
         return "source"
     if plan.names[k] in plan.sources:
@@ -323,7 +314,7 @@ def role(plan: LinkPlan, k: int) -> str:
     return "target, unserved" if plan.names[k] in plan.unserved else "target"
 
 
-def gap(plan: LinkPlan) -> str:
+def _gap(plan: LinkPlan) -> str:
     """Return how far a plan is from its bound, as a percentage of the objective."""
     if not np.isfinite(plan.gap):
         return "not known"
@@ -331,6 +322,9 @@ def gap(plan: LinkPlan) -> str:
     return f"{100 * plan.gap:.2g} %" if plan.gap > 1e-9 else "0"
 
 
+_TERMS = render.section(
+    "How to read this", lambda: render.Details("Terms", [render.terms("links")])
+)
 _MODELS = (
     "Parameters of models that were trained on a device's own records. There is "
     "no proof that records cannot be reconstructed from them. Treat the "
@@ -348,7 +342,7 @@ def adaptation_content(result: Adaptation, *, assumed: bool = False) -> render.C
     return [
         render.Headline("Who taught whom", " ".join(sentences), warnings),
         _accuracy(result),
-        plan_sections(result.plan, costs, devices),
+        _plan_sections(result.plan, costs, devices),
         render.on_terminal(render.Paragraph(""), render.facts(_rows(result, assumed=assumed))),
         missing_section(result.missing, "device"),
         missing_section(result.excluded, "device", what="may be no source"),
@@ -363,7 +357,7 @@ def adaptation_content(result: Adaptation, *, assumed: bool = False) -> render.C
                 ],
                 disclosure=_disclosure(result),
             ),
-            terms_section(),
+            _TERMS,
         ),
     ]
 
@@ -371,7 +365,7 @@ def adaptation_content(result: Adaptation, *, assumed: bool = False) -> render.C
 def measured_sections(result: Adaptation, *, assumed: bool = False) -> list[render.Block]:
     """Return the plan of a run that trained to measure costs, and was not to combine models."""
     rows = render.facts(_assumed(result, assumed) | _cost_rows(result))
-    content = [plan_sections(result.plan, result.costs, device_facts(result)), rows]
+    content = [_plan_sections(result.plan, result.costs, device_facts(result)), rows]
     return with_columns_seen(result, render.written(content, "terminal"))
 
 
@@ -417,7 +411,7 @@ def divergences_content(result: Divergences) -> render.Content:
         render.Headline("Divergences between devices"),
         render.section(
             "Divergences",
-            divergence_figure(list(result.names), result.values, "divergence"),
+            _divergence_figure(list(result.names), result.values, "divergence"),
             render.Table("Pairs of devices with their divergences.", columns, rows, filter=True),
             render.facts(words, terminal=cost_rows(result)),
         ),
@@ -456,7 +450,7 @@ def _divergence(result: Adaptation) -> Array | None:
 
 
 def _summary(result: Adaptation, devices: DeviceFacts) -> tuple[list[str], list[str]]:
-    sentences, warnings = plan_summary(result.plan, result.costs, devices)
+    sentences, warnings = _plan_summary(result.plan, result.costs, devices)
     accuracies = _accuracies(result)
     if accuracies:
         accuracy = (
