@@ -248,8 +248,11 @@ def _group(group: type[Flags]) -> list[inspect.Parameter]:
 
 def _endings(parameters: Iterable[inspect.Parameter]) -> dict[str, tuple[str, ...]]:
     """Return the endings of the files that some flags name."""
-    shown = {item.name: getattr(item.annotation, "__metadata__", (None,))[0] for item in parameters}
-    return {name: item.endings for name, item in shown.items() if getattr(item, "endings", ())}
+    allowed: dict[str, tuple[str, ...]] = {}
+    for item in parameters:
+        shown = getattr(item.annotation, "__metadata__", (None,))[0]
+        allowed[item.name] = getattr(shown, "endings", ())
+    return {name: endings for name, endings in allowed.items() if endings}
 
 
 def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
