@@ -26,6 +26,11 @@ _WHOLE = 2**53
 
 def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
     """Return ``points`` as a finite C-ordered float64 array of shape (n, d)."""
+    return as_bounded_points(points, name)[0]
+
+
+def as_bounded_points(points: npt.ArrayLike, name: str) -> tuple[Array, float, float]:
+    """Return ``points`` as ``as_points`` does, and their least and largest value."""
     if np.ma.is_masked(points):
         raise InputError(
             f"{name} is a masked array with masked entries. Drop or fill them.",
@@ -57,8 +62,7 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
             code="measure-empty",
         )
     array = np.ascontiguousarray(_to_double(raw))
-    _check_coordinates(array, name)
-    return array
+    return array, *_check_coordinates(array, name)
 
 
 def _to_double(raw: npt.NDArray[np.generic]) -> Array:
@@ -68,7 +72,7 @@ def _to_double(raw: npt.NDArray[np.generic]) -> Array:
         return raw.astype(np.float64)
 
 
-def _check_coordinates(array: Array, name: str) -> None:
+def _check_coordinates(array: Array, name: str) -> tuple[float, float]:
     # A NaN anywhere is both the least and the largest value: one pass finds it.
     low, high = float(array.min()), float(array.max())
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -88,6 +92,7 @@ def _check_coordinates(array: Array, name: str) -> None:
             "Rescale the features.",
             code="measure-magnitude",
         )
+    return low, high
 
 
 def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") -> Array:

@@ -82,12 +82,18 @@ _LARGEST_REPLICATED = 300
 
 
 def solve_costs(
-    cost: Array, a: Array, b: Array, d: int = 0, start: Array | None = None
+    cost: Array,
+    a: Array,
+    b: Array,
+    d: int = 0,
+    start: Array | None = None,
+    largest: float | None = None,
 ) -> Solution:
     """Solve transport between positive masses for a matrix of costs (n, m), none negative.
 
     ``d`` is the dimension of the points whose distances the costs are, 0 where there are none;
-    ``start`` are potentials of the columns near the optimal ones, if there are any.
+    ``start`` are potentials of the columns near the optimal ones, and ``largest`` is about the
+    largest cost, where these are at hand.
     """
     n, m = cost.shape
     if n == 1 or m == 1:
@@ -95,7 +101,8 @@ def solve_costs(
         f, g = (cost[:, 0], np.zeros(1)) if m == 1 else (np.zeros(1), cost[0])
         return Solution(rows, cols, (a[:, None] * b).ravel(), f, g, "single point")
     if _native.kernels is not None:
-        return solve_compiled(_native.kernels, cost, a, b, d, start)
+        largest = float(cost.max()) if largest is None else largest
+        return solve_compiled(_native.kernels, cost, a, b, d, start, largest)
     # Splitting points into copies pays only while it does not make the problem far larger.
     units = common_units(a, b, min(_LARGEST_REPLICATED, max(n, m)))
     if units is not None and int(units[0].sum()) ** 2 <= 8 * cost.size:
@@ -221,15 +228,21 @@ def _is_uniform(weights: Array) -> bool:
 
 
 def solve_compiled(
-    kernels: ModuleType, cost: Array, a: Array, b: Array, d: int, start: Array | None
+    kernels: ModuleType,
+    cost: Array,
+    a: Array,
+    b: Array,
+    d: int,
+    start: Array | None,
+    largest: float,
 ) -> Solution:
     """Solve by a kernel; see ``solve_costs``."""
     # The kernels mark what is far by large numbers, and divide by ranges of costs: those must not
     # be near either end of the range of float64.
-    exponent = math.frexp(float(cost.max()))[1]
+    exponent = math.frexp(largest)[1]
     if abs(exponent) > _EXTREME:
         near = None if start is None else np.ldexp(start, -exponent)
-        scaled = solve_compiled(kernels, np.ldexp(cost, -exponent), a, b, d, near)
+        scaled = solve_compiled(kernels, np.ldexp(cost, -exponent), a, b, d, near, 1.0)
         return replace(scaled, f=np.ldexp(scaled.f, exponent), g=np.ldexp(scaled.g, exponent))
     if len(a) == len(b) <= _LARGEST_ASSIGNMENT and _is_uniform(a) and _is_uniform(b):
         return _assign(kernels, cost, d, start)
@@ -278,7 +291,7 @@ def _count_masses(a: Array, b: Array) -> tuple[Index, Index, float]:
     units = common_units(a, b, _LARGEST_UNITS)
     if units is not None:
         return units[0], units[1], float(units[0].sum())
-    supply, demand = (np.rint(w * _UNITS).astype(np.int64) for w in (a, b))
+    supply, demand = ((w * _UNITS + 0.5).astype(np.int64) for w in (a, b))
     for masses in (supply, demand):
         # The largest mass takes what rounding left: it is the smallest change of any, relatively.
         masses[masses.argmax()] += _UNITS - int(masses.sum())

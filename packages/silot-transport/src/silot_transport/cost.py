@@ -38,6 +38,8 @@ class Cost:
     """``|x_i - y_j|^p``, shape (n, m)."""
     rounding: float
     """No entry is off by more than this."""
+    largest: float
+    """About the largest entry, and not below it."""
 
 
 def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: float = 2) -> Array:
@@ -92,7 +94,7 @@ def build_cost(x: Array, y: Array, p: float) -> Cost:
     y_squared = np.einsum("ij,ij->i", y_near, y_near)
     scale = float(x_squared.max() + y_squared.max())
     if scale == 0.0:
-        return Cost(np.zeros((n, m)), 0.0)
+        return Cost(np.zeros((n, m)), 0.0, 0.0)
     if _CLOSE * scale < float(np.finfo(np.float64).tiny):
         # Squares of differences this small have no correct digits.
         return _by_differences(x, y, p)
@@ -135,15 +137,17 @@ def _fill(
     # A product of d + 2 terms, each at most the scale: Higham, Accuracy and Stability of
     # Numerical Algorithms, 2002, sec. 3.1.
     squared_error = (d + 8) * epsilon * 2.0 * scale
+    largest = 2.0 * scale + squared_error
     if p == 2:
-        return Cost(matrix, squared_error)
+        return Cost(matrix, squared_error, largest)
     # d sqrt(c) = dc / (2 sqrt(c)), and c >= close_limit wherever dc is not tiny.
-    return Cost(matrix, squared_error / (2.0 * close_limit**0.5))
+    return Cost(matrix, squared_error / (2.0 * close_limit**0.5), largest**0.5)
 
 
 def _by_differences(x: Array, y: Array, p: float) -> Cost:
     matrix = cost_by_differences(x, y, p)
-    return Cost(matrix, relative_rounding(x.shape[1], p) * float(matrix.max()))
+    largest = float(matrix.max())
+    return Cost(matrix, relative_rounding(x.shape[1], p) * largest, largest)
 
 
 def relative_rounding(d: int, p: float) -> float:

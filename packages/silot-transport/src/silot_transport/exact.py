@@ -16,8 +16,8 @@ from ._check import (
     Array,
     Index,
     Weights,
+    as_bounded_points,
     as_exact_clouds,
-    as_points,
     as_potentials,
     as_power,
     as_weights,
@@ -45,6 +45,7 @@ _NEGLIGIBLE = 8.0 * _EPSILON
 _SMALL, _FEW = 4096, 2
 # Exponent of 2 below which points are scaled: their squares would be near the end of the range.
 _TINY_EXPONENT = -400
+_LARGEST_TINY = 2.0**_TINY_EXPONENT
 # Points of a cloud up to which the costs of a pair of clouds stay in the cache.
 _LARGEST_BATCHED = 512
 
@@ -188,6 +189,9 @@ def exact_plan(
 
 def tiny_exponent(x: Array, y: Array) -> int:
     """Return the power of two by which to divide points whose squares would lose digits, or 0."""
+    # One value is enough to see that most points are no such ones.
+    if abs(float(x[0, 0])) > _LARGEST_TINY:
+        return 0
     largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
     exponent = math.frexp(largest)[1]
     return exponent if largest > 0.0 and exponent < _TINY_EXPONENT else 0
@@ -254,29 +258,31 @@ def plan_from_cost(
     >>> plan_from_cost([[0.0, 2.0], [2.0, 1.0]]).cost
     0.5
     """
-    matrix = as_points(cost, "cost")
+    matrix, lowest, largest = as_bounded_points(cost, "cost")
     a, b = as_weights(a, matrix.shape[0], "a"), as_weights(b, matrix.shape[1], "b")
-    rows, cols = np.flatnonzero(a), np.flatnonzero(b)
-    part = matrix
+    part, rows, cols = matrix, np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) < len(a) or len(cols) < len(b):
         part = np.ascontiguousarray(matrix[np.ix_(rows, cols)])
-    lowest = min(float(part.min()), 0.0)
-    a, b = a[rows], b[cols]
-    groups = _group_rows(part), _group_rows(part.T)
-    if _FEW * groups[0].count * groups[1].count <= part.size:
+        a, b, lowest, largest = a[rows], b[cols], float(part.min()), float(part.max())
+    lowest = min(lowest, 0.0)
+    limits = lowest, largest - lowest
+    is_large = part.size > _SMALL and (_repeats(part[:, 0]) or _repeats(part[0]))
+    groups = (_group_rows(part), _group_rows(part.T)) if is_large else None
+    if groups is not None and _FEW * groups[0].count * groups[1].count <= part.size:
         small = np.ascontiguousarray(part[np.ix_(groups[0].first, groups[1].first)])
-        few = _solve_matrix(small, groups[0].masses(a), groups[1].masses(b), lowest)
+        few = _solve_matrix(small, groups[0].masses(a), groups[1].masses(b), limits)
         result = plan_of_points(few, *groups, a, b)
     else:
-        result = _solve_matrix(part, a, b, lowest)
+        result = _solve_matrix(part, a, b, limits)
     if part is matrix:
         return result
     return _extend_to_idle(result, rows, cols, matrix.shape, lambda i, j: matrix[np.ix_(i, j)])
 
 
-def _solve_matrix(cost: Array, a: Array, b: Array, lowest: float) -> ExactPlan:
-    """Solve for a matrix of costs, none of them below ``lowest``, which is not above zero."""
-    solution = solve_costs(cost - lowest if lowest else cost, a, b)
+def _solve_matrix(cost: Array, a: Array, b: Array, limits: tuple[float, float]) -> ExactPlan:
+    """Solve for costs, none below the first limit, which is not above 0, by more than the other."""
+    lowest, largest = limits
+    solution = solve_costs(cost - lowest if lowest else cost, a, b, largest=largest)
     if lowest:
         solution = replace(solution, f=solution.f + lowest)
     return _certify(solution, cost[solution.rows, solution.cols], a, b, p=1, rounding=0.0)
@@ -406,8 +412,7 @@ class Groups:
 def group_points(x: Array) -> Groups:
     """Group points that coincide."""
     # One column is enough to see that most clouds have no such points.
-    ordered = np.sort(x[:, 0])
-    if not (ordered[1:] == ordered[:-1]).any():
+    if not _repeats(x[:, 0]):
         every = np.arange(len(x))
         return Groups(every, every)
     order = np.lexsort(x.T)
@@ -417,11 +422,16 @@ def group_points(x: Array) -> Groups:
     return Groups(of, order[is_new])
 
 
+def _repeats(values: Array) -> bool:
+    """Return whether a value occurs twice."""
+    ordered = np.sort(values)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
 def _group_rows(cost: Array) -> Groups:
     """Group rows that are equal, whose points no cost can distinguish."""
     every = np.arange(len(cost))
-    ordered = np.sort(cost[:, 0])
-    if cost.size <= _SMALL or not (ordered[1:] == ordered[:-1]).any():
+    if not _repeats(cost[:, 0]):
         return Groups(every, every)
     # Rows of one sum may differ, and rounding may part equal ones: what is merged is looked at.
     factors = cast("Array", np.random.default_rng(0).standard_normal(cost.shape[1]))
@@ -515,11 +525,14 @@ def _find_small_potentials(
 def _solve_rounded(
     x: Array, y: Array, a: Array, b: Array, p: float, start: Array | None
 ) -> ExactPlan:
-    same = coincide(x, y, a, b)
+    low_x, low_y, high_x, high_y = x.min(axis=0), y.min(axis=0), x.max(axis=0), y.max(axis=0)
+    # Least values are enough to see that most measures are not the same.
+    same = coincide(x, y, a, b) if np.array_equal(low_x, low_y) else None
     if same is not None:
         solution = Solution(*same, a[same[0]], np.zeros(len(a)), np.zeros(len(b)), "identity")
         return _certify(solution, np.zeros(len(a)), a, b, p=p, rounding=0.0)
-    if p != 2 or _overlap(x, y):
+    # Clouds that are where one another is have costs without a common offset.
+    if p != 2 or bool((np.maximum(low_x, low_y) <= np.minimum(high_x, high_y)).all()):
         solution, rounding = _solve_clouds(x, y, a, b, p, start)
         moved = paired_cost(x[solution.rows], y[solution.cols], p)
         return _certify(solution, moved, a, b, p=p, rounding=rounding)
@@ -539,12 +552,6 @@ def _solve_rounded(
     dual = float(a @ solution.f + b @ solution.g) + squared + 2.0 * float(remainder @ shift)
     rounding += _SUM_ROUNDING * squared
     return _certify(replace(solution, f=f, g=g), moved, a, b, p=p, rounding=rounding, dual=dual)
-
-
-def _overlap(x: Array, y: Array) -> bool:
-    """Return whether clouds are where one another is, so that costs have no common offset."""
-    low = np.minimum(x.max(axis=0), y.max(axis=0))
-    return bool((low >= np.maximum(x.min(axis=0), y.min(axis=0))).all())
 
 
 def coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | None:
@@ -569,7 +576,8 @@ def _solve_clouds(
         rounding = (len(x) + len(y)) * max(p, 2) * _EPSILON * 2.0 * span**p
         return solve_line(x[:, 0], y[:, 0], a, b, p), rounding
     cost = build_cost(x, y, p)
-    return solve_costs(cost.matrix, a, b, x.shape[1], start), cost.rounding
+    solution = solve_costs(cost.matrix, a, b, x.shape[1], start, cost.largest)
+    return solution, cost.rounding
 
 
 def _certify(
@@ -606,7 +614,9 @@ def _certify(
         dual = of_rows + of_cols
     # No cost is negative, so zero bounds every optimum from below.
     gap = cost - (dual if least < 0.0 else max(dual, 0.0))
-    scale = max(abs(cost), float(moved.max()) * float(mass.max()))
+    scale = abs(cost)
+    if gap > _GAP_ALLOWED * scale:
+        scale = max(scale, float(moved.max()) * float(mass.max()))
     if solution.finished and gap <= _GAP_ALLOWED * scale:
         status = "optimal"
     elif solution.finished and gap <= _GAP_ALLOWED * scale + 2.0 * rounding:
