@@ -54,16 +54,17 @@ def test_a_matrix_that_ends_at_one_pair_says_what_the_pairs_before_it_told() -> 
     shut = silot.federation.Holder(rng.normal(size=(30, 2)), Policy(), Ledger())
     holders = {"a": rng.normal(size=(30, 2)), "b": rng.normal(size=(30, 2)), "c": shut}
     with pytest.raises(RefusedError) as caught:
-        silot.distance_matrix(LocalFederation(holders))
-    pair = silot.distance(holders["a"], holders["b"])
+        silot.distance_matrix(LocalFederation(holders), method="trianglewad")
+    pair = silot.distance(holders["a"], holders["b"], method="trianglewad")
     run = caught.value.run
     assert run.rounds == pair.rounds + 1 and run.bytes_received > pair.bytes_received
     assert run.disclosure == "record"
     # Of four, pairs that share no holder share the exchange that ends it: it is counted once.
     federation = LocalFederation({**holders, "c2": shut})
-    with pytest.raises(RefusedError) as caught:
-        silot.distance_matrix(federation)
-    assert caught.value.run.rounds == 1 and caught.value.run.disclosure == "record"
+    for method in ("direct", "trianglewad"):
+        with pytest.raises(RefusedError) as caught:
+            silot.distance_matrix(federation, method=method)
+        assert caught.value.run.rounds == 1 and caught.value.run.disclosure
     with pytest.raises(RefusedError) as caught:
         federation.run(direct("c", "c2"))
     assert caught.value.run.disclosure == ""
@@ -90,6 +91,11 @@ def test_a_matrix_asks_pairs_together_and_has_what_each_pair_gives(method: str) 
         alone = silot.distance(holders[a], holders[b], method=method)
         assert one.value == pytest.approx(alone.value, rel=1e-12) and one.holders == (a, b)
     assert list(found.pairs) == list(combinations(found.names, 2))
+    if method == "direct":
+        # All records in one exchange, whatever the number of pairs.
+        alone = silot.distance(holders["h0"], holders["h1"])
+        assert found.cost.rounds == 1 and found.cost.bytes_received < 7 * alone.bytes_received
+        return
     most = max(one.rounds for one in found.pairs.values())
     # Seven holders: in each of seven rounds one rests.
     assert found.cost.rounds == 7 * most

@@ -98,7 +98,7 @@ SILENT = {
     "Shift": "it is of columns on one scale, and names those to blame",
     "Audit": "it is of a transcript: what messages give away, whatever the numbers mean",
     "PolicyAudit": "the same of a policy",
-    "GroupTest": "the test of `Clustering`, which has it of the distances",
+    "Collected": "records at the coordinator; the distances between them have it",
     "Predictions": "what teachers answered, which `Distillation` is made of",
 }
 COMPUTED = {

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from silot_transport._threads import on_cores
-
 from ..data.measure import Covariance
-from ..distances.direct import Direct
+from ..distances.direct import Collected, Direct
 from ..distances.fedwad import FedWaD
 from ..distances.methods import METHODS, Pairwise, check_method_options, find_method, pair_rounds
 from ..distances.private import PrivateDistance
@@ -130,17 +128,20 @@ class Comparison:
             return result.named(self.parties.columns)
         return name_columns(result, self.parties, (a, b))
 
-    def released(self) -> Sketches | None:
-        """Request one release of every holder, where all distances follow from it."""
+    def released(self) -> Sketches | Collected | None:
+        """Request one release, or the records, of every holder, if all distances follow from it."""
         release = self.method.release(self.parties.names, self.parties.own)
         if release is None:
             return None
-        return replace(self._run(release), columns=self.parties.columns)
+        released = self._run(release)
+        if isinstance(released, Sketches):
+            return replace(released, columns=self.parties.columns)
+        return released
 
     def matrix(
         self,
         progress: Callable[[int, int], None] | None = None,
-        released: Sketches | None = None,
+        released: Sketches | Collected | None = None,
     ) -> DistanceMatrix:
         """Compute all pairs; the coordinator's own data are called ``COORDINATOR``.
 
@@ -148,27 +149,24 @@ class Comparison:
         """
         own = self.parties.own
         released = released or self.released()
-        if released is not None:
+        if isinstance(released, Sketches):
             return released.matrix(own=own is not None, why=getattr(self.method, "why", False))
+        if isinstance(released, Collected):
+            matrix = released.matrix(progress)
+            named = {k: name_columns(one, self.parties, k) for k, one in matrix.pairs.items()}
+            return replace(matrix, pairs=named)
         names = (*self.parties.names, *([] if own is None else [COORDINATOR]))
-        comparison = self
-        if isinstance(self.method, Direct):
-            # One holder that differs from all others must be able to pass the test of all pairs.
-            most = max(self.method.permutations, 10 * len(names))
-            comparison = replace(self, method=replace(self.method, permutations=most))
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
         cost = Cost()
         rounds = pair_rounds(names) if self._together(names) else [[couple] for couple in couples]
         for apart in rounds:
             try:
-                cost += comparison._measure(apart, pairs)
+                cost += self._measure(apart, pairs)
             except SilotError as error:
                 error.run = with_earlier(error.run, list(pairs.values()), cost)
                 raise
             if progress is not None:
-                # Verdicts come when they are read, and who watches is to see them come.
-                on_cores(lambda couple: getattr(pairs[couple].test, "verdict", None), apart)
                 progress(len(pairs), len(couples))
         return DistanceMatrix(
             names=names,

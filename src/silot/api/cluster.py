@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
+from silot_transport import GroupsResult
+
 from ..data.measure import Covariance
 from ..distances.direct import Direct
 from ..distances.naming import name_verdict
@@ -12,19 +14,16 @@ from ..distances.result import DistanceMatrix
 from ..distances.sketches.drift import compare_sketches
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch
-from ..errors import InputError, SilotError
+from ..errors import InputError
 from ..federation.parties import Holders
-from ..federation.result import with_earlier
 from ..options import taking
 from ..teaching.federated.clustering import (
     Clustering,
     Grouping,
-    GroupTest,
-    TestGroups,
     clustering_of,
     untested,
 )
-from ._methods import DISTANCES, Comparison, Pairwise
+from ._methods import DISTANCES, Pairwise
 from .distances import build_comparison
 from .sketch import Spending
 
@@ -101,35 +100,21 @@ def cluster(
         of_method = {"seed": grouping.seed, **of_method}
     comparison = build_comparison(holders, method, labels, covariance, of_method)
     grouping.check_size(len(comparison.parties.names))
-    tested = isinstance(comparison.method, Direct)
-    if grouping.k == "auto" and not tested and not isinstance(comparison.method, Sketch):
+    if grouping.k == "auto" and not isinstance(comparison.method, Direct | Sketch):
         raise untested(comparison.method.name)
     released = comparison.released()
     matrix = comparison.matrix(progress, released)
-    if released is not None:
+    if isinstance(released, Sketches):
         return _of_sketches(released, matrix, grouping)
-    test = _test(comparison, matrix, grouping) if tested else None
-    verdict = None if test is None else test.result
-    columns = comparison.parties.columns
-    if verdict is not None:
-        verdict = name_verdict(verdict, columns)
-    return clustering_of(matrix, grouping, verdict, test)
+    verdict: GroupsResult | None = None
+    if released is not None:
+        verdict = released.groups(grouping.level, grouping.seed)
+        verdict = name_verdict(verdict, comparison.parties.columns)
+    return clustering_of(matrix, grouping, verdict)
 
 
 def _of_sketches(sketches: Sketches, matrix: DistanceMatrix, grouping: Grouping) -> Clustering:
     return clustering_of(matrix, grouping, compare_sketches(sketches, grouping.level))
-
-
-def _test(comparison: Comparison, matrix: DistanceMatrix, grouping: Grouping) -> GroupTest:
-    question = TestGroups(
-        level=grouping.level, seed=grouping.seed, embedding=comparison.method.embedding
-    )
-    names = tuple(sorted(comparison.parties.names))
-    try:
-        return comparison.parties.run(question.among(names))
-    except SilotError as error:
-        error.run = with_earlier(error.run, list(matrix.pairs.values()), matrix.cost)
-        raise
 
 
 def _check_alone(method: object, labels: object, options: Mapping[str, Any]) -> None:

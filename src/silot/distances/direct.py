@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from threading import Lock
+from typing import Any
 
 import numpy as np
 
-from silot_transport import ExactPlan, TwoSampleResult, exact_plan
+from silot_transport import ExactPlan, GroupsResult, TwoSampleResult, exact_plan
+from silot_transport._threads import on_cores
 from silot_transport.bounded import fitting_plan
 from silot_transport.decomposition import canonical_order, decompose
 
 from ..data.measure import Embedding
 from ..errors import InputError
 from ..federation.answer import Answer, Array, build_malformed_error
-from ..federation.protocol import Steps, ask, required
-from ..federation.question import Answerer, Names, Question
+from ..federation.protocol import COORDINATOR, Protocol, Steps, ask, required
+from ..federation.question import Answerer, Names
+from ..federation.result import RunResult
 from ..options import count, option
 from .cost_parts import Parts
 from .methods import Pairwise, Sides, build_pair
 from .questions import Codes, Records, count_features, decode_classes
-from .result import Distance
+from .result import Distance, DistanceMatrix
 from .shared_options import switch
 from .sides import agree_on_dimension
-from .verdict import compare
+from .verdict import compare, compare_several
 
 Cloud = tuple[Array, Array]
 
 # Relative gap of the bounds below which a distance counts as converged.
 _CLOSE = 0.01
+# Bytes of the records of a holder from which on threads pay.
+_LARGE = 1 << 13
 
 
 class Direct(Pairwise):
@@ -79,41 +86,106 @@ class Direct(Pairwise):
             )
 
     def steps(self, sides: Sides) -> Steps[Distance]:
-        if self.why:
-            return (yield from self._explain(sides))
-        answers = yield from sides.ask(Records(embedding=self.embedding))
-        first, second = map(read_cloud, answers)
-        # Records come before sizes do, so that dimensions are checked here.
-        agree_on_dimension(
-            {side: c[0].shape[1] for side, c in zip(sides.names, (first, second), strict=True)}
-        )
-        # Exact where the costs fit into memory; else a plan within a hundredth of the optimum, as
-        # its dual bound shows.
-        plan = fitting_plan(first[0], second[0], first[1], second[1], self.p)
-        # Both sides are here, so the test costs no further question.
-        verdict = self._compare(first, second, *map(read_labels, answers))
-        return build_distance(plan, sides.names, self.p, self.seed, verdict)
+        collected = yield from self._collect(sides.names, sides.own)
+        return collected.distance(*sides.names)
 
-    def _compare(
-        self, first: Cloud, second: Cloud, x_labels: Names | None, y_labels: Names | None
-    ) -> TwoSampleResult:
-        # When somebody reads it: for small records the test takes longer than the distance.
-        return TwoSampleResult.later(
-            lambda: compare(
-                (*first, x_labels), (*second, y_labels), self.embedding,
-                permutations=self.permutations, seed=self.seed,
-            )
+    def release(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Collected]:
+        names = (*holders, *([] if own is None else [COORDINATOR]))
+        return Protocol(
+            self.name, tuple(holders), self.disclosure, lambda: self._collect(names, own),
+            self.parameters(), expected_rounds=self.most_rounds,
         )  # fmt: skip
 
-    def _explain(self, sides: Sides) -> Steps[Distance]:
-        x, y = yield from request_records(sides.names, self.embedding, sides.own)
-        agree_on_dimension(
-            {side: c.atoms.shape[1] for side, c in zip(sides.names, (x, y), strict=True)}
+    def _collect(self, names: Sequence[str], own: Answerer | None) -> Steps[Collected]:
+        answers = yield from ask(dict.fromkeys(names, Records(embedding=self.embedding)), own)
+        samples = {name: ReceivedRecords.received(required(answers, name)) for name in names}
+        # Records come before sizes do, so that dimensions are checked here.
+        agree_on_dimension({name: one.atoms.shape[1] for name, one in samples.items()})
+        return Collected(method=self, samples=samples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collected(RunResult):
+    """Records of all holders at the coordinator, from which all exact distances follow."""
+
+    method: Direct
+    samples: Mapping[str, ReceivedRecords] = field(repr=False)
+    status: str = ""
+
+    @property
+    def value(self) -> int:
+        """How many holders there are."""
+        return len(self.samples)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"names": list(self.samples), "status": self.status, **self._cost_dict()}
+
+    def distance(self, a: str, b: str) -> Distance:
+        """Compute the distance of two holders, or of one and the ``"coordinator"``'s measure."""
+        first, second, method = self.samples[a], self.samples[b], self.method
+        parts: Parts | None = None
+        if method.why:
+            x, y = first.ordered(), second.ordered()
+            plan = x.compute_plan(y)
+            parts = x.break_down(y, plan, method.embedding)
+        else:
+            # Exact where the costs fit into memory; else a plan within a hundredth of the optimum,
+            # as its dual bound shows.
+            plan = fitting_plan(first.atoms, second.atoms, first.weights, second.weights, method.p)
+        # When somebody reads it: for small records the test takes longer than the distance.
+        verdict = TwoSampleResult.later(
+            lambda: compare(
+                (first.atoms, first.weights, first.labels),
+                (second.atoms, second.weights, second.labels), method.embedding,
+                permutations=method.permutations, seed=method.seed,
+            )
+        )  # fmt: skip
+        distance = build_distance(plan, (a, b), method.p, method.seed, verdict)
+        return replace(distance, parts=parts)
+
+    def matrix(self, progress: Callable[[int, int], None] | None = None) -> DistanceMatrix:
+        """Compute all pairs, on all cores; the cost is that of the one run."""
+        names = tuple(self.samples)
+        couples = list(combinations(names, 2))
+        # One holder that differs from all others must be able to pass the test of all pairs.
+        most = max(self.method.permutations, 10 * len(names))
+        all_pairs = replace(self, method=replace(self.method, permutations=most))
+        done = 0
+
+        def compute(couple: tuple[str, str]) -> Distance:
+            nonlocal done
+            distance = all_pairs.distance(*couple)
+            distance = replace(distance, disclosure=self.disclosure)
+            if progress is not None:
+                # Verdicts come when they are read, and who watches is to see them come.
+                _ = getattr(distance.test, "verdict", None)
+                with lock:
+                    done += 1
+                    progress(done, len(couples))
+            return distance.with_preflight(self.preflight)
+
+        lock = Lock()
+        size = sum(one.atoms.nbytes for one in self.samples.values()) / len(names)
+        pairs = on_cores(compute, couples, alone=size < _LARGE)
+        return DistanceMatrix(
+            names=names,
+            pairs=dict(zip(couples, pairs, strict=True)),
+            method=self.method.name,
+            p=self.method.p,
+            # Holders have ledgers of their own: their charges are no sum.
+            shared_cost=replace(self.cost, privacy_mu=0.0),
         )
-        plan = x.compute_plan(y)
-        parts = x.break_down(y, plan, self.embedding)
-        verdict = self._compare((x.atoms, x.weights), (y.atoms, y.weights), x.labels, y.labels)
-        return replace(build_distance(plan, sides.names, self.p, self.seed, verdict), parts=parts)
+
+    def groups(self, level: float, seed: int) -> GroupsResult:
+        """Test which of the samples, in the order of their names, differ in distribution."""
+        samples = [self.samples[name] for name in sorted(self.samples)]
+        return compare_several(
+            [(one.atoms, one.weights) for one in samples],
+            [one.labels for one in samples],
+            self.method.embedding,
+            level=level,
+            seed=seed,
+        )
 
 
 direct = build_pair(Direct)
@@ -122,23 +194,6 @@ direct = build_pair(Direct)
 def read_cloud(answer: Answer) -> Cloud:
     """Read the points and weights that a holder sent."""
     return answer.array("points", ndim=2), answer.array("weights", ndim=1)
-
-
-def read_classes(answer: Answer) -> tuple[tuple[str, ...], Codes]:
-    """Read the classes that a holder sent with its records, and the code of each record."""
-    # A holder without labels sends none, and all its records are of one class.
-    size, text = len(answer.array("points", ndim=2)), answer.scalars.get("classes")
-    if not text:
-        return (), np.zeros(size, dtype=np.int64)
-    classes = tuple(decode_classes(str(text)))
-    return classes, _read_codes(answer, size, len(classes))
-
-
-def read_labels(answer: Answer) -> Names | None:
-    """Read the labels that a holder sent with its records; ``None`` where it sent none."""
-    # Parts are by the classes of the first side; the other's names are for the verdict.
-    classes, codes = read_classes(answer)
-    return np.array(classes)[codes] if classes else None
 
 
 def compute_exact_distance(
@@ -184,21 +239,48 @@ def _is_close(plan: ExactPlan) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedRecords:
-    """Records of one side in the order of their values, with their classes where they have any.
-
-    The order makes plans, and the parts of their costs, independent of the order of records.
-    """
+class ReceivedRecords:
+    """Records of one side, with their classes where they have any."""
 
     atoms: Array
     weights: Array
     codes: Codes
     classes: tuple[str, ...] = ()
 
+    @classmethod
+    def received(cls, answer: Answer) -> ReceivedRecords:
+        """Read the records that a holder sent; one without labels has all of one class."""
+        # Checked before anything is computed of them: arrays from the wire have any shape.
+        points, weights = read_cloud(answer)
+        if len(weights) != len(points):
+            raise build_malformed_error("weights of another number of records than it has")
+        text = answer.scalars.get("classes")
+        classes = tuple(decode_classes(str(text))) if text else ()
+        codes = np.zeros(len(points), dtype=np.int64)
+        return cls(
+            points,
+            weights,
+            _read_codes(answer, len(points), len(classes)) if classes else codes,
+            classes,
+        )
+
     @property
     def labels(self) -> Names | None:
         """Name of the class of each record."""
+        # Parts are by the classes of the first side; the other's names are for the verdict.
         return np.array(self.classes)[self.codes] if self.classes else None
+
+    def ordered(self) -> OrderedRecords:
+        """Return the records in the order of their values."""
+        return OrderedRecords.of(self.atoms, self.weights, self.codes, self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedRecords(ReceivedRecords):
+    """Records in the order of their values.
+
+    The order makes plans, and the parts of their costs, independent of the order of records.
+    """
 
     @classmethod
     def of(
@@ -246,24 +328,6 @@ class OrderedRecords:
             masses=costs.masses,
             of=of,
         )
-
-
-def request_records(
-    sides: tuple[str, str], embedding: Embedding, own: Answerer | None
-) -> Steps[tuple[OrderedRecords, OrderedRecords]]:
-    """Request the records of both sides; of the first with classes, where labels are compared."""
-    questions: dict[str, Question] = {side: Records(embedding=embedding) for side in sides}
-    answers = yield from ask(questions, own)
-    clouds: list[OrderedRecords] = []
-    for side in sides:
-        answer = required(answers, side)
-        # Checked before anything is computed of them: arrays from the wire have any shape.
-        points, weights = read_cloud(answer)
-        classes, codes = read_classes(answer)
-        if len(weights) != len(points):
-            raise build_malformed_error("weights of another number of records than it has")
-        clouds.append(OrderedRecords.of(points, weights, codes, classes))
-    return clouds[0], clouds[1]
 
 
 def _read_codes(answer: Answer, size: int, classes: int) -> Codes:

@@ -232,9 +232,9 @@ class Pairwise(Comparing):
         )
 
     def release(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Any] | None:
-        """Build one release of every holder that gives all distances; ``None`` without one.
+        """Build one answer of every holder that gives all distances: a release, or its records.
 
-        Without one, distances are computed pair by pair.
+        Without one, where this is ``None``, distances are computed pair by pair.
         """
         return None
 

@@ -280,11 +280,11 @@ def test_groups_worth_and_flags_are_found_and_on_the_cost() -> None:
 def test_the_cost_of_a_report_adds_up_to_that_of_the_result() -> None:
     holders = {name: records(k, 80, shift=0.7 * (k > 1)) for k, name in enumerate("abcd")}
     found = silot.train(holders, rounds=2, alone=False, groups="auto")
-    assert found.clustering is not None and found.clustering.test_run is not None
+    assert found.clustering is not None and found.clustering.test is not None
     cost = next(each for each in silot.api.report.page(found)
                 if isinstance(each, Table) and each.columns[0].title == "run")  # fmt: skip
     (_, together, *_), *runs = [[cell.text for cell in row] for row in cost.rows]
-    assert [run for run, *_ in runs] == ["training", "groups", "test of the records"]
+    assert [run for run, *_ in runs] == ["training", "groups"]
     assert int(together) == sum(int(rounds) for _, rounds, *_ in runs) == found.cost.rounds
 
 

@@ -266,14 +266,13 @@ def plan_from_cost(
         a, b, lowest, largest = a[rows], b[cols], float(part.min()), float(part.max())
     lowest = min(lowest, 0.0)
     limits = lowest, largest - lowest
-    is_large = part.size > _SMALL and (_repeats(part[:, 0]) or _repeats(part[0]))
-    groups = (_group_rows(part), _group_rows(part.T)) if is_large else None
-    if groups is not None and _FEW * groups[0].count * groups[1].count <= part.size:
+    groups = _group_costs(part)
+    if groups is None:
+        result = _solve_matrix(part, a, b, limits)
+    else:
         small = np.ascontiguousarray(part[np.ix_(groups[0].first, groups[1].first)])
         few = _solve_matrix(small, groups[0].masses(a), groups[1].masses(b), limits)
         result = plan_of_points(few, *groups, a, b)
-    else:
-        result = _solve_matrix(part, a, b, limits)
     if part is matrix:
         return result
     return _extend_to_idle(result, rows, cols, matrix.shape, lambda i, j: matrix[np.ix_(i, j)])
@@ -428,6 +427,16 @@ def _repeats(values: Array) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
+def _group_costs(cost: Array) -> tuple[Groups, Groups] | None:
+    """Group rows and columns that are equal, where that makes far fewer costs."""
+    if cost.size <= _SMALL or not (_repeats(cost[:, 0]) or _repeats(cost[0])):
+        return None
+    rows = _group_rows(cost)
+    # Columns that are equal in one row of each group are equal.
+    cols = _group_rows(np.ascontiguousarray(cost[rows.first].T))
+    return (rows, cols) if _FEW * rows.count * cols.count <= cost.size else None
+
+
 def _group_rows(cost: Array) -> Groups:
     """Group rows that are equal, whose points no cost can distinguish."""
     every = np.arange(len(cost))
@@ -437,8 +446,11 @@ def _group_rows(cost: Array) -> Groups:
     factors = cast("Array", np.random.default_rng(0).standard_normal(cost.shape[1]))
     sums = cost @ factors
     _, first, of = np.unique(sums, return_index=True, return_inverse=True)
-    is_one = len(first) < len(cost) and bool((cost == cost[first[of]]).all())
-    return Groups(of.ravel(), first) if is_one else Groups(every, every)
+    of = of.ravel()
+    is_one = len(first) < len(cost) and all(
+        (cost[row] == cost[first[group]]).all() for row, group in enumerate(of.tolist())
+    )
+    return Groups(of, first) if is_one else Groups(every, every)
 
 
 def _solve_groups(

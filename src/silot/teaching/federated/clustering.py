@@ -14,16 +14,11 @@ import numpy.typing as npt
 
 from silot_transport import GroupsResult
 
-from ...distances.direct import read_cloud, read_labels
-from ...distances.methods import Comparing, Joint
-from ...distances.questions import Records
 from ...distances.result import DistanceMatrix, fields_by_name
 from ...distances.shared_options import seed_option
-from ...distances.verdict import compare_several, describe_groups
+from ...distances.verdict import describe_groups
 from ...errors import InputError
 from ...federation.disclosure import Disclosure
-from ...federation.protocol import Protocol, Steps, required
-from ...federation.question import Answerer
 from ...federation.result import Array, Cost, Preflighted, Run, RunResult, in_doubt
 from ...options import Options, count, option, share, word, word_or
 
@@ -75,52 +70,6 @@ class Grouping(Options):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupTest(RunResult):
-    """The test between all holders, and its cost."""
-
-    result: GroupsResult
-    status: str
-
-    @property
-    def value(self) -> int:
-        """How many groups there are."""
-        return self.result.k
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"status": self.status, **self._cost_dict(), **self.result.to_dict()}
-
-
-class TestGroups(Comparing, Joint[GroupTest]):
-    """Test which holders' records differ in distribution, from the records of all."""
-
-    # pytest takes a class of this name for tests.
-    __test__ = False
-    name = "test-groups"
-    disclosure: ClassVar[Disclosure] = Disclosure.RECORD
-
-    level: float = option("How often holders of one distribution are split.", share(), default=0.05)
-
-    def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[GroupTest]:
-        names = tuple(holders)
-        return Protocol(
-            self.name, names, self.disclosure, lambda: self._steps(names),
-            self.values("level", "seed", "embedding"),
-        )  # fmt: skip
-
-    def _steps(self, names: tuple[str, ...]) -> Steps[GroupTest]:
-        answers = yield dict.fromkeys(names, Records(embedding=self.embedding))
-        replies = [required(answers, name) for name in names]
-        result = compare_several(
-            [read_cloud(reply) for reply in replies],
-            [read_labels(reply) for reply in replies],
-            self.embedding,
-            level=self.level,
-            seed=self.seed,
-        )
-        return GroupTest(result=result, status=describe_groups(result, names))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clustering(Preflighted):
     """Holders in groups.
@@ -143,8 +92,6 @@ class Clustering(Preflighted):
         In words: what decided.
     matrix
         The distances.
-    test_run
-        The run that asked for the records to test; ``None`` where no holder was asked.
     """
 
     view: ClassVar = "view:clustering"
@@ -158,7 +105,6 @@ class Clustering(Preflighted):
     status: str
     seed: int
     matrix: DistanceMatrix = field(repr=False)
-    test_run: GroupTest | None = field(default=None, repr=False)
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -175,13 +121,13 @@ class Clustering(Preflighted):
 
     @property
     def cost(self) -> Cost:
-        """That of the distances, and of the test."""
-        return self.matrix.cost if self.test_run is None else self.matrix.cost + self.test_run.cost
+        """That of the distances: the test is of the same answers."""
+        return self.matrix.cost
 
     @property
     def disclosure(self) -> str:
         """Most detailed thing disclosed."""
-        return finest(self.matrix, *([] if self.test_run is None else [self.test_run]))
+        return finest(self.matrix)
 
     @property
     def preflight(self) -> Preflight | None:
@@ -223,16 +169,9 @@ def finest(*runs: Clustering | RunResult | DistanceMatrix | Run) -> str:
 
 
 def clustering_of(
-    matrix: DistanceMatrix,
-    options: Grouping,
-    test: GroupsResult | None = None,
-    test_run: GroupTest | None = None,
+    matrix: DistanceMatrix, options: Grouping, test: GroupsResult | None = None
 ) -> Clustering:
-    """Group the holders of a matrix of distances.
-
-    ``test`` is the test between them, in the order of their names, and ``test_run`` the run that
-    asked for it.
-    """
+    """Group the holders of a matrix; the ``test`` is of them in the order of their names."""
     # In one order, whatever order holders were given in.
     names = sorted(matrix.names)
     options.check_size(len(names))
@@ -251,7 +190,6 @@ def clustering_of(
         status=in_doubt(_status(k, names, options, test, matrix), matrix.preflight),
         seed=options.seed,
         matrix=matrix,
-        test_run=test_run,
     )
 
 

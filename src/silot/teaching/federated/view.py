@@ -203,8 +203,7 @@ def _map(drawn: render.Content) -> render.Content:
 
 def clustering_runs(result: Clustering, name: str = "distances") -> list[tuple[str, Run]]:
     """Return the runs on its cost."""
-    tested = [] if result.test_run is None else [("test of the records", result.test_run)]
-    return [(name, result.matrix), *tested]
+    return [(name, result.matrix)]
 
 
 def _clustering_lead(result: Clustering) -> str:
