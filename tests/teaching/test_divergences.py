@@ -806,13 +806,13 @@ def test_nonsense_that_leaves_too_few_ends_the_run_with_a_name(method: str) -> N
 
 
 def test_where_several_pairs_tell_nonsense_their_common_device_leaves() -> None:
-    run_ = Devices(tuple("abcde"), 2, 0)
+    run_ = Devices(tuple("abcde"), 2)
     error = WireError("nonsense.", code="answer-malformed")
     _leave_out(run_, dict.fromkeys([("a", "b"), ("b", "c"), ("b", "d"), ("c", "e")], error)
                | {("d", "e"): error})  # fmt: skip
     assert codes_of(run_.missing) == {"b": "answer-malformed", "e": "answer-malformed"}
     with pytest.raises(WireError, match="'a' and 'b'"):
-        _leave_out(Devices(tuple("abc"), 2, 0), {("a", "b"): error})
+        _leave_out(Devices(tuple("abc"), 2), {("a", "b"): error})
 
 
 @pytest.mark.heavy

@@ -100,8 +100,10 @@ class LinkCosts:
                 f"source has shape {costs.shape}; (N,) is needed, for two devices or more.",
                 code="network-size",
             )
+        if not np.isfinite(costs).all():
+            raise InputError("source has an entry that is not finite.", code="costs-nan")
         fields: dict[str, Any] = {
-            "source": _finite(costs, "source", n),
+            "source": costs,
             "transfer": _pairs(transfer, "transfer", n),
             "energy": _pairs(energy, "energy", n),
             "phi": checked_phi(phi),
@@ -155,30 +157,16 @@ def _numbers(values: npt.ArrayLike, name: str) -> Array:
         raise InputError(f"{name} is not an array of numbers.", code="costs-type") from None
 
 
-def _shaped(values: npt.ArrayLike, name: str, n: int) -> Array:
-    """Return an array of numbers with an axis of n devices for each that ``_AXES`` counts."""
-    numbers, shape = _numbers(values, name), (n,) * _AXES[name]
-    if numbers.shape != shape:
-        raise MismatchError(
-            f"{name} has shape {numbers.shape}; {shape} is needed.", code="costs-shape"
-        )
-    return numbers
-
-
-def _finite(values: npt.ArrayLike | None, name: str, n: int) -> Array | None:
-    if values is None:
-        return None
-    numbers = _shaped(values, name, n)
-    if not np.isfinite(numbers).all():
-        raise InputError(f"{name} has an entry that is not finite.", code="costs-nan")
-    return numbers
-
-
 def _pairs(values: npt.ArrayLike, name: str, n: int) -> Array:
-    pairs = _shaped(values, name, n)
+    pairs = _numbers(values, name)
+    if pairs.shape != (n, n):
+        raise MismatchError(
+            f"{name} has shape {pairs.shape}; {(n, n)} is needed.", code="costs-shape"
+        )
     np.fill_diagonal(pairs, 0.0)
-    if np.isnan(pairs).any() or (pairs == -np.inf).any():
-        i, j = np.argwhere(np.isnan(pairs) | (pairs == -np.inf))[0]
+    wrong = np.isnan(pairs) | (pairs == -np.inf)
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0]
         raise InputError(
             f"{name}[{i}, {j}] is {pairs[i, j]}. Give a number, or inf to forbid the link.",
             code="costs-nan",
@@ -193,18 +181,13 @@ def checked_phi(phi: Any, *_: str) -> tuple[float, float, float]:
     values: tuple[Any, ...] = tuple(phi)
     if len(values) != 3:
         raise MismatchError(f"phi has {len(values)} entries; three are needed.", code="costs-shape")
-    source, transfer, energy = (_scale(value) for value in values)
-    return source, transfer, energy
-
-
-def _scale(value: float) -> float:
-    number = real(value, "a scale (phi)", "costs-type")
-    if number < 0:
+    source, transfer, energy = (real(value, "a scale (phi)", "costs-type") for value in values)
+    if min(source, transfer, energy) < 0:
         raise InputError(
-            f"a scale (phi) is {number}; it must be 0 or more.",
+            f"a scale (phi) is {min(source, transfer, energy)}; it must be 0 or more.",
             code="costs-negative",
         )
-    return number
+    return source, transfer, energy
 
 
 def _flags(eligible: npt.ArrayLike | None, n: int) -> Flags:
@@ -255,10 +238,8 @@ def canonical_order(costs: LinkCosts) -> Indices:
 
 def reordered(costs: LinkCosts, order: Indices) -> LinkCosts:
     """List the devices of a network, or a part of them, in another order."""
-    arrays = {name: getattr(costs, name) for name in _AXES}
     listed: dict[str, Any] = {
-        name: None if values is None else values[np.ix_(*[order] * _AXES[name])]
-        for name, values in arrays.items()
+        name: getattr(costs, name)[np.ix_(*[order] * axes)] for name, axes in _AXES.items()
     }
     return replace(costs, names=[costs.names[i] for i in order], **listed)
 

@@ -36,7 +36,7 @@ from ..errors import (
     WaitingError,
     WireError,
 )
-from ..federation.answer import WAITING, Answer, Array, Failure
+from ..federation.answer import WAITING, Answer, Array, Failure, build_malformed_error
 from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
 from ..federation.protocol import Protocol, Questions, Steps, failure_error, parallel
@@ -68,12 +68,14 @@ from .questions import (
     MeanFeatures,
     TrainDomain,
 )
-from .result import Divergences
+from .result import Divergences, Reading
 
 if TYPE_CHECKING:
     from ..keywords import DivergenceKeywords
 
 T = TypeVar("T")
+Pair = tuple[str, str]
+Pairs = Mapping[Pair, float]
 
 # Squares of larger numbers, and sums of these, come near to overflow.
 _LARGEST = 1e100
@@ -85,7 +87,6 @@ class Devices:
 
     names: tuple[str, ...]
     quorum: int
-    seed: int
     missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
 
     def __post_init__(self) -> None:
@@ -102,10 +103,7 @@ class Devices:
         return tuple(name for name in self.names if name not in self.missing)
 
     def ask(self, questions: Questions, read: Callable[[str, Answer], T]) -> Steps[dict[str, T]]:
-        """Ask and read, in the order of the questions, without those that fail.
-
-        Raises what the first failure means when fewer than the quorum are present.
-        """
+        """Ask and read, in the order of the questions, without those that fail."""
         values, failures = yield from ask_each(questions, read)
         self.missing.update(failures)
         self.check()
@@ -126,6 +124,8 @@ class Divergence(Options):
     """Compare all devices with one another, by one method."""
 
     disclosure: ClassVar[Disclosure] = Disclosure.RECORD
+    reading: ClassVar[Reading]
+    unit: ClassVar[str] = ""
 
     seed: int = option(
         "Seed of everything drawn. The result does not depend on the order of ``holders``.",
@@ -141,7 +141,7 @@ class Divergence(Options):
 
     def among(self, holders: Sequence[str]) -> Protocol[Divergences]:
         """Return the protocol of some devices."""
-        devices = Devices(tuple(holders), self.quorum, self.seed)
+        devices = Devices(tuple(holders), self.quorum)
         return Protocol(
             self.name,
             devices.names,
@@ -164,76 +164,54 @@ class Divergence(Options):
         """Questions, and the divergences that follow from the answers."""
         raise NotImplementedError
 
+    def result(self, run: Devices, pairs: Pairs, *, status: str, **others: Any) -> Divergences:
+        """Return the divergences of the pairs of all devices that are present."""
+        return Divergences(
+            names=run.present,
+            values=symmetric(run.present, pairs),
+            method=self.name,
+            reading=self.reading,
+            status=status + describe_missing(run.missing),
+            seed=self.seed,
+            missing=codes_of(run.missing),
+            **{"unit": self.unit, **others},
+        )
+
 
 @dataclass(frozen=True)
 class Width:
-    """Mean and variance of every device, and what follows for all together.
+    """What all devices together say of their records."""
 
-    Everything is added up in the order of names, or rounding would depend on the order given.
-    """
-
-    means: Mapping[str, Array]
-    variances: Mapping[str, Array]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Devices that answered, in the order they were given."""
-        return tuple(self.means)
-
-    @property
-    def dimension(self) -> int:
-        """Number of features."""
-        return len(self.means[self.names[0]])
-
-    @property
-    def centre(self) -> Array:
-        """Mean of the devices' means."""
-        return np.mean([self.means[name] for name in sorted(self.means)], axis=0)
-
-    @property
-    def within(self) -> float:
-        """Total variance of a device's records, on average."""
-        return float(np.mean([self.variances[name].sum() for name in sorted(self.means)]))
-
-    @property
-    def pooled(self) -> Array:
-        """Variance of every feature over all devices, each counted alike."""
-        centre = self.centre
-        parts = [self.variances[k] + (self.means[k] - centre) ** 2 for k in sorted(self.means)]
-        return np.mean(parts, axis=0)
+    centre: Array  # mean of the devices' means
+    pooled: Array  # variance of every feature over all devices, each counted alike
+    within: float  # total variance of a device's records, on average
 
 
-def ask_width(devices: Devices, embedding: Embedding = "none") -> Steps[Width]:
+def ask_width(run: Devices, embedding: Embedding = "none") -> Steps[Width]:
     """Ask every device for its mean and variances."""
-    questions = dict.fromkeys(devices.names, Spread(embedding=embedding))
-    widths = yield from devices.ask(questions, lambda _, answer: read_spread(answer))
-    agree_on_dimension({name: len(mean) for name, (mean, _) in widths.items()})
-    return Width(
-        {name: mean for name, (mean, _) in widths.items()},
-        {name: variance for name, (_, variance) in widths.items()},
-    )
+    questions = dict.fromkeys(run.names, Spread(embedding=embedding))
+    spreads = yield from run.ask(questions, lambda _, answer: read_spread(answer))
+    agree_on_dimension({name: len(mean) for name, (mean, _) in spreads.items()})
+    # In the order of names, or rounding would depend on the order given.
+    means, variances = (np.array([spreads[name][k] for name in sorted(spreads)]) for k in (0, 1))
+    centre = means.mean(axis=0)
+    pooled = (variances + (means - centre) ** 2).mean(axis=0)
+    return Width(centre, pooled, float(np.mean([variance.sum() for variance in variances])))
 
 
 def within(numbers: Array, most: float = _LARGEST) -> Array:
     """Return numbers of an answer, or raise when one is larger than it can be."""
     if np.abs(numbers).max() > most:
-        raise odd("numbers larger than is possible")
+        raise build_malformed_error("numbers larger than is possible")
     return numbers
 
 
-def odd(what: str) -> WireError:
-    """Return the error of an answer that does not fit its question."""
-    return WireError(
-        f"the answer has {what}. The holder runs other code, or a broken one.",
-        code="answer-malformed",
-    )
-
-
-def symmetric(size: int, pairs: Mapping[tuple[int, int], float]) -> Array:
+def symmetric(names: Sequence[str], pairs: Pairs) -> Array:
     """Build a symmetric matrix from entries off the diagonal; zero where no entry is."""
-    matrix = np.zeros((size, size))
-    for (i, j), value in pairs.items():
-        matrix[i, j] = matrix[j, i] = value
+    place = {name: k for k, name in enumerate(names)}
+    matrix = np.zeros((len(names), len(names)))
+    for (a, b), value in pairs.items():
+        matrix[place[a], place[b]] = matrix[place[b], place[a]] = value
     return matrix
 
 
@@ -278,6 +256,11 @@ class Mmd(Divergence):
 
     name = "mmd"
     disclosure = Disclosure.STATISTICS
+    reading = "root"
+    unit = (
+        "1 is the distance of two mean embeddings; records so far apart that the kernel "
+        "vanishes are sqrt(2) apart"
+    )
 
     embedding: Embedding = option(
         "Label coordinates added to the records.", word(*get_args(Embedding)), default="none"
@@ -312,47 +295,34 @@ class Mmd(Divergence):
             scale = np.where(scale > _ROUNDING * np.abs(width.centre), scale, 1.0)
             pooled = pooled / scale**2
         bandwidth = self.bandwidth or (2.0 * float(pooled.sum())) ** 0.5 or 1.0
+        features = self.features or _FEATURES
         question = MeanFeatures(
-            features=self.features or _FEATURES,
+            features=features,
             bandwidth=bandwidth,
-            seed=run.seed,
+            seed=self.seed,
             scale=scale,
             embedding=self.embedding,
         )
         answers = yield from run.ask(
-            dict.fromkeys(width.names, question),
-            lambda _, answer: _read_mean(answer, question.features),
+            dict.fromkeys(run.present, question), lambda _, answer: _read_mean(answer, features)
         )
-        return _mmd_result(run, answers, question)
-
-
-def _mmd_result(
-    run: Devices, answers: Mapping[str, tuple[Array, float]], question: MeanFeatures
-) -> Divergences:
-    names = tuple(answers)
-    means = np.array([mean for mean, _ in answers.values()])
-    squares = np.array([square for _, square in answers.values()])
-    norms = (means**2).sum(axis=1)
-    # A device of one record has no pair of different records: it is compared as it is.
-    several = squares < 1.0 - 1e-9
-    norms = np.where(several, (norms - squares) / np.where(several, 1.0 - squares, 1.0), norms)
-    pairs = {
-        (i, j): max(0.0, float(norms[i] + norms[j] - 2.0 * means[i] @ means[j])) ** 0.5
-        for i, j in combinations(range(len(names)), 2)
-    }
-    return Divergences(
-        names=names,
-        values=symmetric(len(names), pairs),
-        method="mmd",
-        unit="1 is the distance of two mean embeddings; records so far apart that the kernel "
-        "vanishes are sqrt(2) apart",
-        reading="root",
-        status=f"estimate: {question.features} random features, bandwidth "
-        f"{question.bandwidth:.4g}; unbiased in the square" + describe_missing(run.missing),
-        seed=run.seed,
-        details={"features": question.features, "bandwidth": question.bandwidth},
-        missing=codes_of(run.missing),
-    )
+        norms: dict[str, float] = {}
+        for name, (mean, square) in answers.items():
+            norms[name] = float((mean**2).sum())
+            # A device of one record has no pair of different records: it is compared as it is.
+            if square < 1.0 - 1e-9:
+                norms[name] = (norms[name] - square) / (1.0 - square)
+        squares = {
+            (a, b): norms[a] + norms[b] - 2.0 * float(answers[a][0] @ answers[b][0])
+            for a, b in combinations(answers, 2)
+        }
+        return self.result(
+            run,
+            {pair: max(0.0, square) ** 0.5 for pair, square in squares.items()},
+            status=f"estimate: {features} random features, bandwidth {bandwidth:.4g}; unbiased in "
+            "the square",
+            details={"features": features, "bandwidth": bandwidth},
+        )
 
 
 def _read_mean(answer: Answer, features: int) -> tuple[Array, float]:
@@ -362,7 +332,7 @@ def _read_mean(answer: Answer, features: int) -> tuple[Array, float]:
     # Before it is squared.
     within(mean, _NORM)
     if float(np.linalg.norm(mean)) > _NORM or not 0 < squares <= _NORM:
-        raise odd("a mean or a sum of squared weights that is not possible")
+        raise build_malformed_error("a mean or a sum of squared weights that is not possible")
     return mean, squares
 
 
@@ -410,7 +380,8 @@ class Classifier(Divergence):
     """
 
     name = "classifier"
-    disclosure = Disclosure.RECORD
+    reading = "half"
+    unit = "0: the classifier cannot tell the devices apart; 2: it always can"
 
     model: ModelSpec | None = option(
         "Architecture of the classifier, which has two classes. Default: one hidden "
@@ -460,16 +431,22 @@ class Classifier(Divergence):
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run)
-        spec = self._spec(width)
-        names = tuple(sorted(width.names))
-        parameters = dict.fromkeys(combinations(names, 2), initial(spec, run.seed))
+        dimension = len(width.centre)
+        spec = self.model or ModelSpec("mlp", (dimension,), 2)
+        if spec.inputs != dimension:
+            raise MismatchError(
+                f"the model takes {spec.inputs} features and the records have {dimension}.",
+                code="dimension-mismatch",
+            )
+        names = tuple(sorted(run.present))
+        parameters = dict.fromkeys(combinations(names, 2), initial(spec, self.seed))
         fixed = {"model": spec.to_text(), **self._frame(width, spec)}
         history: list[Mapping[str, float]] = []
         for k in range(self.rounds):
             questions = {
                 name: TrainDomain(
                     **_batch(parameters, name),
-                    seeds=_seeds(parameters, name, run.seed, k),
+                    seeds=_seeds(parameters, name, self.seed, k),
                     **fixed,
                     **self.training,
                 )
@@ -477,8 +454,10 @@ class Classifier(Divergence):
             }
             trained = yield from run.ask(questions, partial(_read, parameters))
             names = tuple(trained)
-            moved = _averages(trained, names)
-            history.append({"moved": _moved(parameters, moved)})
+            moved = {(a, b): 0.5 * (trained[a][a, b] + trained[b][a, b])
+                     for a, b in combinations(names, 2)}  # fmt: skip
+            steps = [np.linalg.norm(moved[pair] - parameters[pair]) for pair in moved]
+            history.append({"moved": float(np.mean(steps))})
             parameters = moved
         thresholds = dict.fromkeys(parameters, 0.0)
         if self.threshold == "best":
@@ -502,66 +481,41 @@ class Classifier(Divergence):
             for name in names
         }
         errors = yield from run.ask(questions, partial(_errors, parameters))
-        return self._result(run, errors, spec, history)
-
-    def _spec(self, width: Width) -> ModelSpec:
-        spec = self.model or ModelSpec("mlp", (width.dimension,), 2)
-        if spec.inputs != width.dimension:
-            raise MismatchError(
-                f"the model takes {spec.inputs} features and the records have {width.dimension}.",
-                code="dimension-mismatch",
-            )
-        return spec
+        return self._conclude(run, errors, spec, history)
 
     def _frame(self, width: Width, spec: ModelSpec) -> dict[str, Array]:
         chosen = spec.kind != "cnn" if self.standardise is None else self.standardise
         if not chosen:
-            return {"centre": np.zeros(width.dimension), "scale": np.ones(width.dimension)}
-        pooled = width.pooled
-        least = 0.0 if self.standardise else _LEAST_SCALE * float(np.mean(pooled)) ** 0.5
-        scale = np.maximum(np.sqrt(pooled), least)
+            return {"centre": np.zeros(spec.inputs), "scale": np.ones(spec.inputs)}
+        least = 0.0 if self.standardise else _LEAST_SCALE * float(np.mean(width.pooled)) ** 0.5
+        scale = np.maximum(np.sqrt(width.pooled), least)
         return {"centre": width.centre, "scale": np.where(scale > 0, scale, 1.0)}
 
-    def _result(
+    def _conclude(
         self,
         run: Devices,
         answers: Mapping[str, Mapping[str, float]],
         spec: ModelSpec,
         history: list[Mapping[str, float]],
     ) -> Divergences:
-        names = tuple(name for name in run.names if name in answers)
-        size = len(names)
-        errors = np.zeros((size, size))
-        for (i, a), (j, b) in combinations(enumerate(names), 2):
-            errors[i, j], errors[j, i] = answers[a][b], answers[b][a]
-        halves = {
-            (i, j): 0.5 * float(errors[i, j] + errors[j, i])
-            for i, j in combinations(range(size), 2)
-        }
-        values = {key: 2.0 * (1.0 - 2.0 * min(e, 1.0 - e)) for key, e in halves.items()}
+        names = run.present
+        errors = np.array([[0.0 if a == b else answers[a][b] for b in names] for a in names])
+        halves = {(a, b): 0.5 * (answers[a][b] + answers[b][a]) for a, b in combinations(names, 2)}
         turned = sum(error > 0.5 for error in halves.values())
         note = f"; the sides of {turned} classifiers were exchanged" if turned else ""
-        note += describe_missing(run.missing)
-        return Divergences(
-            names=names,
-            values=symmetric(size, values),
-            method="classifier",
-            unit="0: the classifier cannot tell the devices apart; 2: it always can",
-            reading="half",
+        return self.result(
+            run,
+            {pair: 2.0 * (1.0 - 2.0 * min(e, 1.0 - e)) for pair, e in halves.items()},
             errors=errors,
             status=f"estimate: from a {spec.kind} of {spec.size} parameters after "
             f"{self.rounds} rounds of {self.iterations} steps" + note,
-            seed=run.seed,
             details={"parameters": spec.size, "turned": turned},
             history=tuple(history),
-            missing=codes_of(run.missing),
         )
 
 
-Pair = tuple[str, str]
-"""Two devices in the order of their names: the first labels its records 0, the other 1."""
-
-
+# Two devices of a pair are in the order of their names: the first labels its records 0, the
+# other 1.
 def _partners(parameters: Mapping[Pair, Array], name: str) -> list[Pair]:
     return sorted(pair for pair in parameters if name in pair)
 
@@ -595,7 +549,7 @@ def _read(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[P
 def _scores(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[Pair, Array]:
     table = within(answer.array("scores", ndim=2), MOST_LOG_ODDS * (1.0 + 1e-9))
     if table.shape[1] > _QUANTILES:
-        raise odd(f"{table.shape[1]} quantiles for {_QUANTILES}")
+        raise build_malformed_error(f"{table.shape[1]} quantiles for {_QUANTILES}")
     # Rounding may break the order, and the range a threshold may have.
     table = np.clip(np.maximum.accumulate(table, axis=1), -MOST_LOG_ODDS, MOST_LOG_ODDS)
     return _rows(table, parameters, name)
@@ -604,7 +558,7 @@ def _scores(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict
 def _rows(table: Array, parameters: Mapping[Pair, Array], name: str) -> dict[Pair, Array]:
     pairs = _partners(parameters, name)
     if len(table) != len(pairs):
-        raise odd(f"{len(table)} rows for {len(pairs)} pairs")
+        raise build_malformed_error(f"{len(table)} rows for {len(pairs)} pairs")
     return dict(zip(pairs, table, strict=True))
 
 
@@ -625,33 +579,21 @@ def _errors(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict
     pairs = _partners(parameters, name)
     errors = answer.array("errors", ndim=1)
     if len(errors) != len(pairs) or errors.min() < 0 or errors.max() > 1:
-        raise odd(f"{len(errors)} errors for {len(pairs)} pairs, or some that are not shares")
+        raise build_malformed_error(
+            f"{len(errors)} errors for {len(pairs)} pairs, or some that are not shares"
+        )
     others = [a if b == name else b for a, b in pairs]
     return dict(zip(others, errors.tolist(), strict=True))
 
 
-def _averages(
-    trained: Mapping[str, Mapping[Pair, Array]], names: Sequence[str]
-) -> dict[Pair, Array]:
-    return {
-        (a, b): 0.5 * (trained[a][a, b] + trained[b][a, b])
-        for a, b in combinations(sorted(names), 2)
-    }
-
-
-def _moved(before: Mapping[Pair, Array], after: Mapping[Pair, Array]) -> float:
-    """Return how far a round moved the hypotheses, on average."""
-    return float(np.mean([np.linalg.norm(after[pair] - before[pair]) for pair in sorted(after)]))
-
-
-PairDistances = dict[tuple[str, str], Distance]
-_UNIT = "the unit of the features: Wasserstein distance of order "
+PairDistances = dict[Pair, Distance]
 
 
 class ByDistance(Divergence):
     """Distances between all devices by a method for two, several pairs at once."""
 
     method: ClassVar[type[Pairwise]]
+    reading = "normal"
 
     distance: Pairwise | None = option(
         "The distance between two devices; the method's own when None.",
@@ -678,8 +620,8 @@ class ByDistance(Divergence):
     def steps(self, run: Devices) -> Steps[Divergences]:
         width = yield from ask_width(run, self.pair.embedding)
         distances: PairDistances = {}
-        unread: dict[tuple[str, str], SilotError] = {}
-        for stage in pair_rounds(tuple(sorted(width.names))):
+        unread: dict[Pair, SilotError] = {}
+        for stage in pair_rounds(sorted(run.present)):
             pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
             runs = {str(k): _caught(self.pair.between(*pair)) for k, pair in enumerate(pairs)}
             results = yield from parallel(runs)
@@ -694,7 +636,34 @@ class ByDistance(Divergence):
                     unread[pair] = result
             run.check()
         _leave_out(run, unread)
-        return _result(run, distances, self.name, self.pair.p, width.within**0.5)
+        return self.conclude(run, distances, width.within**0.5)
+
+    def conclude(
+        self, run: Devices, distances: PairDistances, scale: float, **others: Any
+    ) -> Divergences:
+        """Return the distances of devices that are present; ``scale`` is their deviation."""
+        kept = {pair: k for pair, k in distances.items() if set(pair) <= set(run.present)}
+        slow = [k for k in kept.values() if not k.converged]
+        status = f"converged: all {len(kept)} pairs"
+        if slow:
+            status = (
+                f"{len(slow)} of {len(kept)} pairs did not converge; "
+                f"{' and '.join(slow[0].holders)}: {slow[0].status}"
+            )
+        lower, upper = (
+            symmetric(run.present, {pair: getattr(k, what) for pair, k in kept.items()})
+            for what in ("lower", "upper")
+        )
+        own: dict[str, Any] = {
+            "unit": f"the unit of the features: Wasserstein distance of order {self.pair.p}",
+            "lower": lower,
+            "upper": upper,
+            "status": status,
+            "converged": not slow,
+            "details": {"p": self.pair.p},
+        }
+        values = {pair: k.value for pair, k in kept.items()}
+        return self.result(run, values, scale=scale, **{**own, **others})
 
 
 class FedWaDs(ByDistance, method=FedWaD):
@@ -705,7 +674,7 @@ class TriangleWads(ByDistance, method=TriangleWad):
     """TriangleWad between every two devices."""
 
 
-def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> None:
+def _leave_out(run: Devices, unread: Mapping[Pair, SilotError]) -> None:
     """Exclude whose answers could not be read: the device that all such pairs share.
 
     The answers of one pair do not say which of its two devices is at fault; the other pairs do.
@@ -732,11 +701,11 @@ class Pooled(ByDistance, method=Direct):
         clouds = yield from run.ask(questions, lambda _, answer: _read_records(answer))
         agree_on_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
         distances = {
-            (a, b): compute_exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
+            (a, b): compute_exact_distance(clouds[a], clouds[b], (a, b), pair.p, self.seed)
             for a, b in combinations(sorted(clouds), 2)
         }
         spread = [_variance(*clouds[name]) for name in sorted(clouds)]
-        return _result(run, distances, self.name, pair.p, float(np.mean(spread)) ** 0.5)
+        return self.conclude(run, distances, float(np.mean(spread)) ** 0.5)
 
 
 def _read_records(answer: Answer) -> tuple[Array, Array]:
@@ -768,52 +737,16 @@ class Sketched(ByDistance, method=Sketch):
         decoded = {name: book.pages[name].decoded for name in sorted(released.names)}
         spread = [k.scatter + _variance(k.atoms, k.weights.sum(axis=0)) for k in decoded.values()]
         distances = {pair: book.distance(*pair) for pair in combinations(decoded, 2)}
-        return replace(
-            _result(run, distances, self.name, self.pair.p, float(np.mean(spread)) ** 0.5),
+        return self.conclude(
+            run,
+            distances,
+            float(np.mean(spread)) ** 0.5,
             lower=None,
             upper=None,
-            status=book.status + describe_missing(run.missing),
+            status=book.status,
             converged=book.nu >= LEAST_NU,
             details={"cells": released.cells, "nu": released.nu},
         )
-
-
-def _result(
-    run: Devices, distances: PairDistances, method: str, order: int, scale: float
-) -> Divergences:
-    names = run.present
-    place = {name: k for k, name in enumerate(names)}
-    kept = {
-        (place[a], place[b]): distance
-        for (a, b), distance in distances.items()
-        if a in place and b in place
-    }
-    slow = [k for k in kept.values() if not k.converged]
-    text = f"converged: all {len(kept)} pairs"
-    if slow:
-        text = (
-            f"{len(slow)} of {len(kept)} pairs did not converge; "
-            f"{' and '.join(slow[0].holders)}: {slow[0].status}"
-        )
-    values, lower, upper = (
-        symmetric(len(names), {key: getattr(k, what) for key, k in kept.items()})
-        for what in ("value", "lower", "upper")
-    )
-    return Divergences(
-        names=names,
-        values=values,
-        method=method,
-        unit=f"{_UNIT}{order}",
-        reading="normal",
-        scale=scale,
-        lower=lower,
-        upper=upper,
-        status=text + describe_missing(run.missing),
-        converged=not slow,
-        seed=run.seed,
-        details={"p": order},
-        missing=codes_of(run.missing),
-    )
 
 
 def _caught(protocol: Protocol[Distance]) -> Steps[Distance | SilotError]:

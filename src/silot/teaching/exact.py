@@ -41,7 +41,6 @@ _RESOLUTION = 1e-6
 SECONDS = Check(number(above=0).of, float, "float, above 0")
 GAP = Check(number(least=0).of, float, "float, 0 or more", 0)
 """What a time limit and a gap must be."""
-_OPTIMAL = "proven optimal: no plan has a lower objective at these costs"
 
 
 def solve_exact(
@@ -125,12 +124,22 @@ def solve_exact(
     alpha = best_alpha(kinds, listed, allow_unserved=price)
     # The order of the devices that came in, so that the plan fits the caller's costs.
     psi, alpha = restored(kinds, alpha, order)
+    status = "proven optimal: no plan has a lower objective at these costs"
+    if not location.finished:
+        status = (
+            f"stopped at the time limit of {time_limit:g} s: the plan satisfies every constraint, "
+            "and lower_bound limits how far it is from the best. Raise time_limit, or accept a gap"
+        )
+    elif gap > 0:
+        status = (
+            f"proven within a gap of {gap:g}: no plan at these costs is better by more than that"
+        )
     return make_plan(
         psi,
         alpha,
         costs,
         method="exact",
-        status=_status(location, gap, time_limit),
+        status=status,
         lower_bound=location.bound,
         # The gap of a finished search is rounding.
         tolerance=max(gap, _RESOLUTION if location.finished else TOLERANCE),
@@ -150,17 +159,6 @@ def _check_servable(costs: LinkCosts) -> None:
     alone = ~costs.eligible & np.isinf(costs.links).all(axis=0)
     if alone.any():
         raise unreachable(costs.names[int(np.argmax(alone))])
-
-
-def _status(location: Location, gap: float, time_limit: float) -> str:
-    if location.finished:
-        if gap == 0:
-            return _OPTIMAL
-        return f"proven within a gap of {gap:g}: no plan at these costs is better by more than that"
-    return (
-        f"stopped at the time limit of {time_limit:g} s: the plan satisfies every constraint, and "
-        "lower_bound limits how far it is from the best. Raise time_limit, or accept a gap"
-    )
 
 
 @dataclass(frozen=True)

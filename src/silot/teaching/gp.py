@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -59,12 +60,7 @@ class Relaxed:
 
     @classmethod
     def of(
-        cls,
-        costs: LinkCosts,
-        *,
-        barred: bool,
-        epsilon_energy: float,
-        epsilon_sum: float,
+        cls, costs: LinkCosts, *, barred: bool, epsilon_energy: float, epsilon_sum: float
     ) -> Relaxed:
         """Build the problem; links that cannot be used get no variable."""
         usable = np.isfinite(costs.transfer) & np.isfinite(costs.energy)
@@ -180,6 +176,73 @@ def starting_point(
     return Point(psi, np.clip(alpha, FLOOR, 1.0), np.full(n, FLOOR))
 
 
+class Monomials:
+    r"""Monomials in place of sums, whose parameters change from point to point.
+
+    Around a point :math:`u`, :math:`\sum_k u_k + c` is no less than the monomial
+    :math:`s \prod_k (x_k / u_k)^{u_k / s}` with s its value there (25).
+    """
+
+    def __init__(self) -> None:
+        self.cp = require_cvxpy()
+        self._parameters: dict[str, Any] = {}
+
+    def build(self, name: str, shape: tuple[int, ...], *logs: Any) -> Any:
+        """Build the logarithm of a monomial in variables that are given by their logarithms."""
+        monomial = self.constant(name, shape)
+        for k, log in enumerate(logs):
+            monomial += self.cp.multiply(self.weight(f"{name} {k}", shape), log)
+        return monomial
+
+    def expand(self, name: str, *terms: Array, constant: float = 0.0) -> None:
+        """Set the monomial that stands for a sum around the values of its terms."""
+        total = sum(terms) + constant
+        weights = [term / total for term in terms]
+        logs = sum(weight * np.log(term) for weight, term in zip(weights, terms, strict=True))
+        self.set(name, np.log(total) - logs, *weights)
+
+    def set(self, name: str, constant: Array, *weights: Array) -> None:
+        """Set the parameters of a monomial, where the program has it."""
+        if f"{name} constant" in self._parameters:
+            self._parameters[f"{name} constant"].value = constant
+            for k, weight in enumerate(weights):
+                self._parameters[f"{name} {k}"].value = weight
+
+    def weight(self, name: str, shape: tuple[int, ...]) -> Any:
+        """Return the parameter of an exponent."""
+        return self._parameters.setdefault(name, self.cp.Parameter(shape, nonneg=True))
+
+    def constant(self, name: str, shape: tuple[int, ...]) -> Any:
+        """Return the parameter of a coefficient's logarithm."""
+        return self._parameters.setdefault(f"{name} constant", self.cp.Parameter(shape))
+
+
+def solve_program(program: Any, settings: Sequence[dict[str, Any]], time_limit: float) -> None:
+    """Solve a convex program with the first setting of the solver that manages to."""
+    cp, outcome = require_cvxpy(), "gave no result"
+    limit = {"time_limit": time_limit} if np.isfinite(time_limit) else {}
+    for setting in settings:
+        if time_limit <= 0:
+            raise SolverError("the time limit ended a convex program.", code="gp-time")
+        with warnings.catch_warnings():
+            # An inaccurate optimum is judged by whether the objective rises.
+            warnings.simplefilter("ignore")
+            try:
+                program.solve(solver=cp.CLARABEL, enforce_dpp=True, **setting, **limit)
+            except cp.SolverError:
+                continue
+        if program.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+            return
+        if program.status == cp.USER_LIMIT:
+            raise SolverError("the time limit ended a convex program.", code="gp-time")
+        outcome = f"called it {program.status}"
+    raise SolverError(
+        f"the solver of a convex program {outcome}. Costs of very different sizes can do this: "
+        "forbid hopeless links with inf, start from another point, or use the exact method.",
+        code="gp-solver",
+    )
+
+
 class Surrogate:
     """The convex program around a point, compiled once; only parameters change.
 
@@ -191,30 +254,28 @@ class Surrogate:
     """
 
     def __init__(self, problem: Relaxed) -> None:
-        cp = require_cvxpy()
-        self._cp = cp
+        monomials = self._monomials = Monomials()
+        cp = monomials.cp
         self._problem = problem
-        self._parameters: dict[str, Any] = {}
         n, m = problem.size, len(problem.rows)
         links = np.arange(m)
         at_source = sp.csr_matrix((np.ones(m), (links, problem.rows)), shape=(m, n))
         at_target = sp.csr_matrix((np.ones(m), (links, problem.columns)), shape=(m, n))
-        self._psi, self._alpha = cp.Variable(n), cp.Variable(m)
-        self._excess, self._source, self._transfer = cp.Variable(n), cp.Variable(n), cp.Variable(m)
-        psi, alpha, excess = self._psi, self._alpha, self._excess
-        train = self._monomial("train", n, psi, self._source)
-        receive = self._monomial(
-            "receive", m, at_source @ psi, self._transfer - at_target @ psi - alpha
+        psi, alpha, excess = self._main = cp.Variable(n), cp.Variable(m), cp.Variable(n)
+        source, transfer = cp.Variable(n), cp.Variable(m)
+        train = monomials.build("train", (n,), psi, source)
+        receive = monomials.build(
+            "receive", (m,), at_source @ psi, transfer - at_target @ psi - alpha
         )
-        energy = self._weight("energy", m)
-        energy_constant = self._constant("energy", m)
-        above = self._monomial("above", n, excess, psi)
-        below = at_target.T @ cp.multiply(self._weight("below", m), alpha) + self._constant(
-            "below", n
-        )
+        above = monomials.build("above", (n,), excess, psi)
+        below = at_target.T @ cp.multiply(monomials.weight("below 0", (m,)), alpha)
+        below += monomials.constant("below", (n,))
         low = np.log(FLOOR)
-        every = (psi, alpha, excess, self._source, self._transfer)
-        constraints = [bound for part in every for bound in (part <= 0, part >= low)]
+        constraints = [
+            bound
+            for part in (psi, alpha, excess, source, transfer)
+            for bound in (part <= 0, part >= low)
+        ]
         constraints += [train >= 0, receive >= 0]
         constraints += [at_target.T @ cp.exp(alpha - at_target @ above) <= 1]
         constraints += [cp.exp(excess - below) + cp.exp(psi - below) <= 1]
@@ -228,9 +289,10 @@ class Surrogate:
         paid = [
             part[np.flatnonzero(cost)] + np.log(cost[cost > 0])
             for part, cost in (
-                (self._source, problem.source),
-                (self._transfer, problem.transfer),
-                (cp.multiply(energy, alpha) - energy_constant, problem.energy),
+                (source, problem.source),
+                (transfer, problem.transfer),
+                # What divides alpha, as a monomial.
+                (alpha - monomials.build("energy", (m,), alpha), problem.energy),
             )
             if cost.any()
         ]
@@ -239,80 +301,26 @@ class Surrogate:
 
     def around(self, point: Point, *, time_limit: float) -> tuple[float, Point]:
         """Optimum of the program around a point, and where; ``SolverError`` when that fails."""
-        if time_limit <= 0:
-            raise _late()
         self._set(point)
-        cp = self._cp
-        options = {"time_limit": time_limit} if np.isfinite(time_limit) else {}
-        with warnings.catch_warnings():
-            # An inaccurate optimum is judged by whether the objective rises.
-            warnings.simplefilter("ignore")
-            # Where scaling stalls, the plain program often does not.
-            for scaled in (True, False):
-                try:
-                    self._program.solve(
-                        solver=cp.CLARABEL,
-                        enforce_dpp=True,
-                        equilibrate_enable=scaled,
-                        **options,
-                    )
-                    break
-                except cp.SolverError:
-                    if not scaled:
-                        raise _failed("gave no result") from None
-        status = str(self._program.status)
-        if status == cp.USER_LIMIT:
-            raise _late()
-        if status not in {cp.OPTIMAL, cp.OPTIMAL_INACCURATE}:
-            raise _failed(f"called it {status}")
-        main = (self._psi, self._alpha, self._excess)
-        parts = [np.clip(np.exp(part.value), FLOOR, 1.0) for part in main]
+        # Where scaling stalls, the plain program often does not.
+        settings = [{"equilibrate_enable": scaled} for scaled in (True, False)]
+        solve_program(self._program, settings, time_limit)
+        parts = [np.clip(np.exp(part.value), FLOOR, 1.0) for part in self._main]
         return float(np.exp(self._value.value)), Point(*parts)
 
     def _set(self, point: Point) -> None:
-        problem = self._problem
-        psi, alpha, excess = point.psi, point.alpha, point.excess
+        problem, expand = self._problem, self._monomials.expand
+        psi, alpha, at_source = point.psi, point.alpha, point.psi[self._problem.rows]
         # Auxiliary variables as small as their constraints let them be: that is feasible, and
         # lowers the objective.
-        train = np.maximum(1.0 - psi, FLOOR)
-        receive = np.maximum(1.0 - psi[problem.rows], FLOOR)
-        self._put("train", psi, train)
-        self._put("receive", psi[problem.rows], receive)
-        # What divides alpha, as a monomial.
-        divisor = alpha + problem.epsilon_energy
-        weight = alpha / divisor
-        self._parameters["energy"].value = 1.0 - weight
-        self._parameters["energy constant"].value = np.log(divisor) - weight * np.log(alpha)
-        self._put("above", excess, psi, constant=problem.epsilon_sum)
+        expand("train", psi, np.maximum(1.0 - psi, FLOOR))
+        expand("receive", at_source, np.maximum(1.0 - at_source, FLOOR))
+        expand("energy", alpha, constant=problem.epsilon_energy)
+        expand("above", point.excess, psi, constant=problem.epsilon_sum)
         total = problem.sums(alpha) + problem.epsilon_sum
         share = alpha / total[problem.columns]
-        self._parameters["below"].value = share
-        self._parameters["below constant"].value = np.log(total) - problem.sums(
-            share * np.log(alpha)
-        )
-
-    def _put(self, name: str, first: Array, second: Array, *, constant: float = 0.0) -> None:
-        total = first + second + constant
-        shares = first / total, second / total
-        self._parameters[f"{name} first"].value = shares[0]
-        self._parameters[f"{name} second"].value = shares[1]
-        self._parameters[f"{name} constant"].value = (
-            np.log(total) - shares[0] * np.log(first) - shares[1] * np.log(second)
-        )
-
-    def _monomial(self, name: str, size: int, first: Any, second: Any) -> Any:
-        multiply = self._cp.multiply
-        return (
-            multiply(self._weight(f"{name} first", size), first)
-            + multiply(self._weight(f"{name} second", size), second)
-            + self._constant(name, size)
-        )
-
-    def _weight(self, name: str, size: int) -> Any:
-        return self._parameters.setdefault(name, self._cp.Parameter(size, nonneg=True))
-
-    def _constant(self, name: str, size: int) -> Any:
-        return self._parameters.setdefault(f"{name} constant", self._cp.Parameter(size))
+        constant = np.log(total) - problem.sums(share * np.log(alpha))
+        self._monomials.set("below", constant, share)
 
 
 def require_cvxpy() -> Any:
@@ -328,18 +336,6 @@ def require_cvxpy() -> Any:
         ) from None
     assert clarabel is not None
     return cvxpy
-
-
-def _late() -> SolverError:
-    return SolverError("the time limit ended a convex program.", code="gp-time")
-
-
-def _failed(what: str) -> SolverError:
-    return SolverError(
-        f"the solver of a convex program {what}. Costs of very different sizes can do this: forbid "
-        "hopeless links with inf, start from another point, or use the exact method.",
-        code="gp-solver",
-    )
 
 
 Rounding = Literal["best-response", "paper", "threshold"]
@@ -524,29 +520,19 @@ class GeometricProgram(Options):
                     return point, False, "stopped by the time limit: allow more"
                 if not history:
                     raise
-                return (
-                    point,
-                    False,
-                    "stopped because a convex program failed: start from another point",
-                )
+                stopped = "stopped because a convex program failed: start from another point"
+                return point, False, stopped
             change = last - value
             if history and change < 0:
                 # In exact arithmetic it cannot rise: any further gain is below what the solver
                 # resolves. Keeping the point keeps the surrogate from rising.
                 if -change <= max(self.tolerance, 1e-6) * abs(last):
                     return point, True, "converged to the accuracy of the convex solver"
-                return (
-                    point,
-                    False,
-                    "stopped because the error of the convex solver increased the objective",
-                )
+                stopped = "stopped because the error of the convex solver increased the objective"
+                return point, False, stopped
             point, last = following, value
-            history.append(
-                {
-                    "surrogate": problem.unit * value - problem.shift,
-                    "objective": problem.objective(point),
-                }
-            )
+            minimum = problem.unit * value - problem.shift
+            history.append({"surrogate": minimum, "objective": problem.objective(point)})
             if len(history) > 1 and change <= self.tolerance * abs(last):
                 return point, True, f"converged after {len(history)} iterations"
         return point, False, f"stopped after {self.max_iterations} iterations: allow more"

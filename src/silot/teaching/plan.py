@@ -143,11 +143,7 @@ UNSERVED = Check(none_or(number(least=0)).of, float, "float, 0 or more, or None"
 
 
 def terms_of(
-    psi: npt.ArrayLike,
-    alpha: npt.ArrayLike,
-    costs: LinkCosts,
-    *,
-    unserved_cost: float | None = None,
+    psi: npt.ArrayLike, alpha: npt.ArrayLike, costs: LinkCosts, unserved_cost: float | None = None
 ) -> LinkTerms:
     r"""Compute the parts of the exact objective of a plan.
 
@@ -160,7 +156,6 @@ def terms_of(
     A link costs its energy as soon as its weight is positive, however small. ``unserved_cost`` is
     u, ``None`` when every target must have a model.
     """
-    unserved_cost = UNSERVED.of(unserved_cost, "allow_unserved", "option-unserved")
     check_plan(psi, alpha, costs, unserved=unserved_cost is not None)
     kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)
     active = weights > 0
@@ -185,10 +180,6 @@ def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
         Of any method.
     costs
         The network it is a plan for, with the data of its objective.
-
-    Returns
-    -------
-    float
 
     Raises
     ------
@@ -220,12 +211,7 @@ def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
         links = plan.alpha * (1.0 - np.eye(costs.size))
         # What averaging saves was measured at the devices, and is no cost of a link.
         return own + float(links[links > 0] @ costs.transfer[links > 0]) + plan.terms.averaging
-    return terms_of(
-        plan.psi,
-        plan.alpha,
-        costs,
-        unserved_cost=plan.details.get("unserved_cost"),
-    ).total
+    return terms_of(plan.psi, plan.alpha, costs, plan.details.get("unserved_cost")).total
 
 
 def check_plan(
@@ -275,10 +261,7 @@ def check_plan(
 
 
 def best_alpha(
-    psi: npt.ArrayLike,
-    costs: LinkCosts,
-    *,
-    allow_unserved: float | None = None,
+    psi: npt.ArrayLike, costs: LinkCosts, *, allow_unserved: float | None = None
 ) -> Array:
     """Compute optimal weights (N, N) for given sources: every target decides alone.
 
@@ -287,8 +270,7 @@ def best_alpha(
     takes the one that comes first by cost of training, then by costs of links, then by name. It
     stays without a model where ``allow_unserved`` is less.
     """
-    price = UNSERVED.of(allow_unserved, "allow_unserved", "option-unserved")
-    kinds = checked_roles(psi, costs)
+    price, kinds = allow_unserved, checked_roles(psi, costs)
     sources, targets = np.flatnonzero(kinds == 0), np.flatnonzero(kinds == 1)
     if not costs.eligible[sources].all():
         device = costs.names[sources[np.argmin(costs.eligible[sources])]]
@@ -355,7 +337,7 @@ def make_plan(
     # Restore only what dropping small weights took away: a wrong sum must stay wrong.
     near = np.abs(sums - 1.0) < costs.size * 10 * TOLERANCE
     weights[:, near] /= sums[near]
-    terms = terms_of(kinds, weights, costs, unserved_cost=allow_unserved)
+    terms = terms_of(kinds, weights, costs, allow_unserved)
     bound = min(lower_bound, terms.total)
     gap = (terms.total - bound) / max(1.0, abs(terms.total))
     unserved = (kinds == 1) & (weights.sum(axis=0) < 0.5)

@@ -18,16 +18,14 @@ The runs differ from the problem that the paper prints, and from ``gp``, which s
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import SolverError
 from ..options import Options, count, option
 from .costs import Array, LinkCosts
-from .gp import open_sources, require_cvxpy, scale_kept
+from .gp import Monomials, open_sources, scale_kept, solve_program
 from .plan import LinkPlan, best_alpha, make_plan
 
 # Where psi, weights, and auxiliary variables (in units of cost) start.
@@ -169,14 +167,15 @@ class _Program:
     def __init__(
         self, source: Array, transfer: Array, energy: Array, phi: tuple[float, float, float]
     ) -> None:
-        cp = self._cp = require_cvxpy()
+        monomials = self._monomials = Monomials()
+        cp = monomials.cp
         self._source, self._transfer = source, transfer
         n = len(source)
-        self._parameters: dict[str, Any] = {}
-        self._psi, self._alpha, self._slack = cp.Variable(n), cp.Variable((n, n)), cp.Variable()
+        psi, alpha = self._psi, self._alpha = cp.Variable(n), cp.Variable((n, n))
+        self._slack = cp.Variable()
         self._train, self._receive = cp.Variable(n), cp.Variable((n, n))
         self._value = cp.Variable()
-        psi, alpha, ones = self._psi, self._alpha, np.ones((n, 1))
+        ones = np.ones((n, 1))
         senders, receivers = psi[:, None] @ ones.T, ones @ psi[None, :]
         paid: list[Any] = []
         if phi[0] > 0:
@@ -185,17 +184,16 @@ class _Program:
             sent = self._receive + receivers + alpha + np.log(phi[1] * transfer)
             paid.append(cp.vec(sent, order="C"))
         if phi[2] > 0:
-            power = self._monomial("energy", (n, n), alpha) + np.log(phi[2] * energy)
+            power = monomials.build("energy", (n, n), alpha) + np.log(phi[2] * energy)
             paid.append(cp.vec(power, order="C"))
-        above = self._monomial("above", (n,), psi) + self._weight("above slack", (n,)) * self._slack
-        below = cp.sum(
-            cp.multiply(self._weight("below", (n, n)), alpha), axis=0
-        ) + self._constant("below", (n,))  # fmt: skip
+        above = (
+            monomials.build("above", (n,), psi) + monomials.weight("above 1", (n,)) * self._slack
+        )
+        below = cp.sum(cp.multiply(monomials.weight("below 0", (n, n)), alpha), axis=0)
+        below += monomials.constant("below", (n,))
         constraints = [
-            self._monomial("train", (n,), psi)
-            + cp.multiply(self._weight("train other", (n,)), self._train) >= 0,
-            self._monomial("receive", (n, n), senders)
-            + cp.multiply(self._weight("receive other", (n, n)), self._receive) >= 0,
+            monomials.build("train", (n,), psi, self._train) >= 0,
+            monomials.build("receive", (n, n), senders, self._receive) >= 0,
             cp.sum(cp.exp(cp.hstack(paid) - self._value)) <= 1,
             ones.T @ cp.exp(alpha - ones @ above[None, :]) <= 1,
             cp.exp(psi - below) + cp.exp(self._slack - below) <= 1,
@@ -207,15 +205,6 @@ class _Program:
         ]  # fmt: skip
         self._problem = cp.Problem(cp.Minimize(self._value), constraints)
 
-    def _weight(self, name: str, shape: tuple[int, ...]) -> Any:
-        return self._parameters.setdefault(name, self._cp.Parameter(shape, nonneg=True))
-
-    def _constant(self, name: str, shape: tuple[int, ...]) -> Any:
-        return self._parameters.setdefault(f"{name} constant", self._cp.Parameter(shape))
-
-    def _monomial(self, name: str, shape: tuple[int, ...], log: Any) -> Any:
-        return self._cp.multiply(self._weight(name, shape), log) + self._constant(name, shape)
-
     def solve_around(self, point: _Point) -> tuple[_Point, float]:
         """Solve the program whose sums are monomials around a point (eq. 25)."""
         psi, alpha = point.psi, point.alpha
@@ -223,17 +212,16 @@ class _Program:
         # As published: the auxiliary variables of the links the other way round.
         received = point.receive.T / (alpha * self._transfer)
         self._expand("receive", np.repeat(psi[:, None], len(psi), axis=1), received)
-        total = alpha + _EPSILON_ENERGY
-        weight = alpha / total
-        self._set("energy", weight, np.log(total) - weight * np.log(alpha))
+        self._monomials.expand("energy", alpha, constant=_EPSILON_ENERGY)
         total = point.slack + psi + _EPSILON_SUM
         used = psi * np.log(psi) + point.slack * np.log(point.slack)
-        self._set("above", psi / total, np.log(total) - used / total)
-        self._parameters["above slack"].value = point.slack / total
+        constant = np.log(total) - used / total
+        self._monomials.set("above", constant, psi / total, point.slack / total)
         total = alpha.sum(axis=0) + _EPSILON_SUM
-        weight = alpha / total
-        self._set("below", weight, np.log(total) - (weight * np.log(alpha)).sum(axis=0))
-        self._solve()
+        share = alpha / total
+        self._monomials.set("below", np.log(total) - (share * np.log(alpha)).sum(axis=0), share)
+        # An inaccurate optimum is one, as it was for the authors.
+        solve_program(self._problem, _SETTINGS, np.inf)
         psi, alpha = np.exp(self._psi.value), np.exp(self._alpha.value)
         train = self._source * np.exp(self._train.value)
         receive = self._transfer * alpha * np.exp(self._receive.value)
@@ -241,29 +229,8 @@ class _Program:
         return _Point(psi, alpha, slack, train, receive), float(np.exp(self._value.value))
 
     def _expand(self, name: str, first: Array, second: Array) -> None:
+        # In this form, since the first programs of a run enlarge any difference of rounding.
         weight = first / (first + second)
         other = 1.0 - weight
-        self._set(name, weight, -weight * np.log(weight) - other * np.log(other))
-        self._parameters[f"{name} other"].value = other
-
-    def _set(self, name: str, weight: Array, constant: Array) -> None:
-        if name in self._parameters:
-            self._parameters[name].value = weight
-            self._parameters[f"{name} constant"].value = constant
-
-    def _solve(self) -> None:
-        for setting in _SETTINGS:
-            with warnings.catch_warnings():
-                # An inaccurate optimum is one, as it was for the authors.
-                warnings.simplefilter("ignore")
-                try:
-                    self._problem.solve(solver=self._cp.CLARABEL, enforce_dpp=True, **setting)
-                except self._cp.SolverError:
-                    continue
-            if self._problem.status in (self._cp.OPTIMAL, self._cp.OPTIMAL_INACCURATE):
-                return
-        raise SolverError(
-            "no setting of the convex solver solved a program of the published method. Costs of "
-            "very different sizes can cause this: use the exact method.",
-            code="gp-solver",
-        )
+        constant = -weight * np.log(weight) - other * np.log(other)
+        self._monomials.set(name, constant, weight, other)

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 Method = Literal["exact", "gp", "st-lf"]
 
+# Options of the exact method alone.
+_EXACT = {
+    "allow_unserved": "serves every target",
+    "gap": "proves no bound, so no gap can end it",
+}
+
 
 class Links(Options):
     """How a plan is chosen: by which solver, and what it may do."""
@@ -61,28 +67,16 @@ class Links(Options):
                 raise InputError(
                     f"method='exact' has no option {sorted(options)[0]!r}.", code="option-unknown"
                 )
-            return solve_exact(
-                costs,
-                allow_unserved=self.allow_unserved,
-                time_limit=self.time_limit,
-                gap=self.gap,
-            )
-        if self.allow_unserved is not None:
-            raise InputError(
-                f"method={self.method!r} serves every target. Use method='exact', or leave "
-                "allow_unserved out.",
-                code="gp-objective",
-            )
-        if self.gap:
-            raise InputError(
-                f"method={self.method!r} proves no bound, so no gap can end it. Leave gap out, or "
-                "use method='exact'.",
-                code="gp-objective",
-            )
+            return solve_exact(costs, **self.values("allow_unserved", "time_limit", "gap"))
+        for name, why in _EXACT.items():
+            if getattr(self, name):
+                raise InputError(
+                    f"method={self.method!r} {why}. Use method='exact', or leave {name} out.",
+                    code="gp-objective",
+                )
         if self.method == "st-lf":
             return PublishedSolver.of(None, options).solve(costs)
-        limits = {"seed": self.seed, "time_limit": self.time_limit}
-        return GeometricProgram(**{**limits, **options}).solve(costs)
+        return GeometricProgram(**{**self.values("seed", "time_limit"), **options}).solve(costs)
 
 
 @taking(Links, also=(GeometricProgram, PublishedSolver))
@@ -96,10 +90,6 @@ def links(costs: LinkCosts | Network, **options: Unpack[LinkKeywords]) -> LinkPl
     ----------
     costs : LinkCosts or Network
         Costs of a network, or a network whose costs are computed with its own options.
-
-    Returns
-    -------
-    LinkPlan
 
     Raises
     ------
