@@ -7,8 +7,8 @@ import pytest
 
 from silot import distill
 from silot.distillation import LabelSpace
-from silot.distillation.choice import best_weights, choose_student, compare, cross_validated
 from silot.distillation.result import Trial
+from silot.distillation.weights import best_weights, choose_student, compare, cross_validated
 from silot.errors import SilotError
 from tests.lazily import package
 

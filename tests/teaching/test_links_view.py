@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from silot.api.report import render, write
 from silot.errors import FileError, MismatchError
 from silot.teaching.costs import LinkCosts
-from silot.teaching.network_figure import crossings, layout
+from silot.teaching.figures import crossings, layout
 from silot.teaching.plan import LinkPlan, LinkTerms
 from tests.lazily import package
 from tests.render.test_report import Page, addresses, svgs

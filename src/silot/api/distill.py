@@ -18,20 +18,21 @@ from ..data.checkpoint import fingerprint, load, make_folder, save
 from ..data.measure import Measure
 from ..data.preflight import Preflight
 from ..distillation import Asking, LabelCodes, LabelSpace, Scores, Training, Weighing
-from ..distillation.choice import (
-    choose_combination,
-    choose_student,
-    compare,
-    ways_of,
-    weigh,
-)
 from ..distillation.protocol import distill as ask_teachers
 from ..distillation.questions import Inputs, apply_temperature, check_inputs, hash_inputs
 from ..distillation.result import Distillation, Predictions, Trial
 from ..distillation.scores import scores
 from ..distillation.teacher import Teacher
 from ..distillation.text import PAIR, Vocabulary, noise, noise_vectors
-from ..distillation.weights import VALIDATED, majority
+from ..distillation.weights import (
+    VALIDATED,
+    choose_combination,
+    choose_student,
+    compare,
+    majority,
+    ways_of,
+    weigh,
+)
 from ..errors import FileError, InputError, MismatchError
 from ..federation.local import Endpoint, LocalFederation, Progress
 from ..federation.policy import Policy

@@ -17,18 +17,20 @@ from .costs import LinkCosts
 from .federated.modelling import Devices, Means, Trained, ask_each
 from .federated.questions import described, singles
 from .federated.spec import ModelSpec
-from .matching import Explained, explain_records, mixture
 from .plan import LinkPlan, LinkTerms
 from .questions import ScoreModels
 from .transfer import (
     Choice,
+    Explained,
     ModelScores,
     Target,
     choose_mixture,
+    explain_records,
     find_allies,
     find_contrary,
     find_weak,
     have_common,
+    mixture,
     within_budget,
 )
 

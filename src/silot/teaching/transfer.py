@@ -7,16 +7,24 @@ predictions are apart at the device, which needs none. So averaging is worth wha
 What a model's score is at one place says little about another: scores vary between places beyond
 what their records explain, and that variance V is part of what is minimised. A choice other than
 the even mixture is made where it is better by a standard error.
+
+What a target's records are made of follows from means of public random features: a source sends
+that of its records class by class, a target that of its own, without labels. The target's mean is
+explained as a mixture of the sources' class means, whose share of a class is :math:`w_{kc}`. That
+estimates which classes the target has, and whose records of a class its own look like.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import nnls
 
+from ..errors import InputError
 from ..federation.answer import Array
 
 Counts = npt.NDArray[np.int64]
@@ -40,6 +48,11 @@ _DUST = 0.02
 # Variance that is added to every score, and most that places may differ beyond their records.
 _FLOOR, _MOST_EXCESS = 1e-4, 10.0
 _STEPS = 3000
+_TINY = 1e-12
+# Weight of the equation that shares sum to 1, beside features of norm 1.
+_SUM = 100.0
+# Makes the mixture unique where several explain a mean equally well.
+_RIDGE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,13 +192,10 @@ def find_weak(scores: Sequence[ModelScores], contrary: Sequence[int]) -> list[in
 
         A model that is too sure of itself has a bad score, and still knows something.
         """
-        item, both = scores[k], np.flatnonzero(scores[k].counts >= _FEWEST)
-        if len(both) < 2:
-            return True
-        rate, records = item.wrong[k, both], item.counts[both]
-        noise = np.maximum(rate * (1.0 - rate), 0.25 / records) / records
-        limit = 1.0 - 1.0 / len(both) - _CONTRARY * np.sqrt(noise.sum()) / len(both)
-        return bool(rate.mean() > limit)
+        own = np.tile(scores[k].counts, (len(scores), 1))
+        wrong, error, guessed = (rates[k] for rates in _compare(scores[k], own, _FEWEST))
+        # It is NaN of one class, of which there is nothing to know.
+        return not wrong <= guessed - _CONTRARY * error
 
     weak = [
         k
@@ -251,17 +261,13 @@ def choose_mixture(target: Target, scores: Sequence[ModelScores], kept: Sequence
         between = (place[:, None] * (at - expected) ** 2).sum(axis=0) + sampling
         expected, variance = _learn(target.labels, expected, between)
     apart = target.apart
-
-    def value(w: Array) -> float:
-        return float(w @ expected - 0.5 * w @ apart @ w)
-
     grid = np.ix_(used, used)
     weights, even = np.zeros(size), np.zeros(size)
     weights[used], _ = minimise(expected[used], (variance - apart)[grid])
     best, gap = minimise(expected[used], -apart[grid])
-    least = float(best @ expected[used] - 0.5 * best @ apart[grid] @ best) - gap
+    least = _score(best, expected[used], apart[grid]) - gap
     even[list(kept) or used] = 1.0 / len(list(kept) or used)
-    gain = value(even) - value(weights)
+    gain = _score(even, expected, apart) - _score(weights, expected, apart)
     if gain < _CAUTION * np.sqrt((weights - even) @ variance @ (weights - even)):
         weights = even
     weights = np.where(weights < _DUST, 0.0, weights)
@@ -343,8 +349,8 @@ def within_budget(
     def without(j: int, k: int) -> tuple[float, Array]:
         w = np.where(np.arange(len(weights[j])) == k, 0.0, weights[j])
         w /= w.sum()
-        rise = _value(choices[j], targets[j], w) - _value(choices[j], targets[j], weights[j])
-        return rise / energy[k, j], w
+        fixed = choices[j].expected, targets[j].apart
+        return (_score(w, *fixed) - _score(weights[j], *fixed)) / energy[k, j], w
 
     while spent > allowed:
         options = [
@@ -361,5 +367,84 @@ def within_budget(
     return weights
 
 
-def _value(choice: Choice, target: Target, w: Array) -> float:
-    return float(w @ choice.expected - 0.5 * w @ target.apart @ w)
+def _score(w: Array, expected: Array, apart: Array) -> float:
+    """Compute the expected Brier score of a mixture, halved."""
+    return float(w @ expected - 0.5 * w @ apart @ w)
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """The records of one device as a mixture of the classes of sources."""
+
+    origin: Array
+    """Share of each class of each source (S, C); they sum to 1, but for classes without a mean."""
+    shares: Array
+    """Estimated class proportions (C,)."""
+    excess: float
+    """The square of what the mixture leaves unexplained, over what sampling explains."""
+    even_excess: float
+    """The same of all labelled records of the sources, in the proportions that they have."""
+
+
+def explain_records(
+    mean: Array, records: int, class_means: Array, counts: npt.NDArray[Any], labelled: Array
+) -> Explained:
+    r"""Explain the records of a device by the classes of sources.
+
+    .. math:: w = \arg\min_{w \in \Delta} \Big|\mu - \sum_{kc} w_{kc} m_{kc}\Big|^2
+        + 10^{-3} |w|^2, \quad \pi_c = \sum_k w_{kc}
+
+    ``class_means`` (S, C, D) are those of ``counts`` (S, C) labelled records, 0 for none. A class
+    that is too small everywhere to have a mean has the share that it has of the ``labelled``
+    records (S, C).
+    """
+    rows, columns = np.nonzero(counts > 0)
+    if len(rows) == 0:
+        raise InputError(
+            "no device sends the mean of any class: classes are too small for so many "
+            "features. Give fewer features, or more labels.",
+            code="labels-absent",
+        )
+    parts, behind = class_means[rows, columns].T, counts[rows, columns]
+    weights = mixture(parts, mean)
+    origin = np.zeros(counts.shape)
+    origin[rows, columns] = weights
+    is_blind = ~(counts > 0).any(axis=0)
+    blind = np.where(is_blind, labelled.sum(axis=0) / labelled.sum(), 0.0)
+    return Explained(
+        origin=origin,
+        shares=(1.0 - blind.sum()) * origin.sum(axis=0) + blind,
+        excess=excess(mean, records, parts, behind, weights),
+        even_excess=excess(mean, records, parts, behind, behind / behind.sum()),
+    )
+
+
+def mixture(parts: Array, mean: Array) -> Array:
+    """Return the shares of the columns of ``parts`` that make up ``mean``."""
+    count = parts.shape[1]
+    system = np.vstack([parts, np.full((1, count), _SUM), _RIDGE**0.5 * np.eye(count)])
+    wanted = np.concatenate([mean, [_SUM], np.zeros(count)])
+    weights = np.asarray(nnls(system, wanted, maxiter=100 * count)[0], dtype=np.float64)
+    # The weighted equation makes shares sum to 1 nearly; now they do.
+    return weights / weights.sum()
+
+
+def excess(mean: Array, records: int, parts: Array, counts: Counts, weights: Array) -> float:
+    r"""Compute how far a mixture of means is from a mean, over what sampling explains.
+
+    .. math::
+        \frac{|\mu - \sum_k w_k m_k|^2}
+        {(1 - |\mu|^2) / (n - 1) + \sum_k w_k^2 (1 - |m_k|^2) / (n_k - 1)}
+
+    About 1, or less where the weights were fitted, if the records are of the distributions that are
+    mixed; the more, the less so. ``parts`` (D, K) are means of features of norm 1, as columns.
+    """
+    chance = _chance(mean, records) + weights**2 @ _chance(parts, counts)
+    return float(np.sum((mean - parts @ weights) ** 2) / max(float(chance), _TINY))
+
+
+def _chance(means: Array, counts: npt.ArrayLike) -> Array:
+    """Mean square by which means of this many features of norm 1 are off."""
+    spread = np.maximum(1.0 - np.sum(means**2, axis=0), 0.0)
+    # Of one record there is no telling how far its mean is off.
+    return np.where(np.asarray(counts) > 1, spread / np.maximum(np.asarray(counts) - 1, 1), 1.0)

@@ -14,9 +14,8 @@ from ..federation.result import Array, with_columns_seen
 from ..federation.view import cost_content, cost_rows, levels_table, missing_section
 from ..render.words import count, level_in_words, listed, number, percent, printable, short_number
 from .costs import LinkCosts
-from .figures import history_figure, pair_figure
+from .figures import history_figure, layout, network_figure, pair_figure
 from .network import Network
-from .network_figure import layout, network_figure
 from .plan import LinkPlan
 from .result import Adaptation, Divergences
 

@@ -19,8 +19,15 @@ from silot.teaching.federated import ModelSpec, initial, train
 from silot.teaching.federated.federated import FederatedTraining
 from silot.teaching.federated.federated_result import FederatedModels
 from silot.teaching.federated.questions import TrainAlone, TrainRound, described, singles
-from silot.teaching.federated.shared import InRound, head_size, personal, shared_size
-from silot.teaching.federated.training import network, perceptron_probabilities, train_perceptron
+from silot.teaching.federated.training import (
+    InRound,
+    head_size,
+    network,
+    perceptron_probabilities,
+    personal,
+    shared_size,
+    train_perceptron,
+)
 
 CLASSES = np.array(["blue", "green", "red"])
 SPEC = ModelSpec("mlp", (4,), 3, hidden=(8,))

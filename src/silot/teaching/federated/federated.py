@@ -34,9 +34,15 @@ from .modelling import (
     count_labelled,
 )
 from .questions import TrainAlone, TrainRound, described, singles
-from .shared import Algorithm, InRound, check_head, shared_size
 from .spec import ModelSpec
-from .training import LARGEST_PARAMETER, initial
+from .training import (
+    LARGEST_PARAMETER,
+    Algorithm,
+    InRound,
+    check_head,
+    initial,
+    shared_size,
+)
 
 Codes = npt.NDArray[np.int64]
 

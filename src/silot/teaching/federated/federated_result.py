@@ -16,8 +16,8 @@ from ...errors import InputError
 from ...federation.result import Array, Cost, RunResult, accuracy_interval
 from .clustering import Clustering, finest
 from .model import Model, labelled_records, save_models
-from .shared import InRound, descend
 from .spec import ModelSpec
+from .training import InRound, descend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,9 +17,8 @@ from ...data.measure import Measure
 from ...distances.questions import encode_classes, encode_labels
 from ...errors import FileError, InputError, MismatchError
 from .registry import LOCAL, register
-from .shared import InRound, personal
 from .spec import Array, ModelSpec
-from .training import probabilities
+from .training import InRound, personal, probabilities
 
 Rule = Literal["output", "parameter"]
 RULES: tuple[str, ...] = get_args(Rule)

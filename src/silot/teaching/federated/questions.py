@@ -24,9 +24,21 @@ from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
 from ...federation.message import Scalar
 from ...federation.question import Array, Codes, Names, Question, Singles, register
-from .shared import ALGORITHMS, InRound, descend, local_round, personal, shared_size
 from .spec import ModelSpec
-from .training import Training, cross_predictions, initial, network, probabilities, train
+from .training import (
+    ALGORITHMS,
+    InRound,
+    Training,
+    cross_predictions,
+    descend,
+    initial,
+    local_round,
+    network,
+    personal,
+    probabilities,
+    shared_size,
+    train,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
