@@ -22,11 +22,11 @@ from .federation.policy import Policy
 from .sites.secure.options import Accuracy
 from .teaching.adapt import Objective, Prior
 from .teaching.divergences import Threshold
+from .teaching.exact import Method
 from .teaching.federated import ModelSpec, Rule
 from .teaching.federated.clustering import Affinity
 from .teaching.gp import Rounding, Start
 from .teaching.network import Constants
-from .teaching.solve import Method
 
 class AdaptKeywords(TypedDict, total=False):
     """Of ``silot.api.adapt.adapt``."""
@@ -302,7 +302,7 @@ class FitKeywords(TypedDict, total=False):
     seed: int
 
 class LinkKeywords(TypedDict, total=False):
-    """Of ``silot.teaching.solve.links``."""
+    """Of ``silot.teaching.exact.links``."""
 
     method: Method
     allow_unserved: float | None

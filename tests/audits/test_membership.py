@@ -18,7 +18,7 @@ from silot.federation.answer import encode_reply
 from silot.federation.question import encode_question
 from silot.teaching.divergences import divergences
 from silot.teaching.federated import ModelSpec
-from silot.teaching.federated.questions import TrainModel
+from silot.teaching.questions import TrainModel
 
 from .data import attack
 

@@ -26,8 +26,7 @@ from silot.records.gradients import gradients
 from silot.records.validation import records
 from silot.teaching.divergences import divergences
 from silot.teaching.federated import ModelSpec
-from silot.teaching.federated.questions import TrainModel
-from silot.teaching.questions import ClassFeatures
+from silot.teaching.questions import ClassFeatures, TrainModel
 
 RNG = np.random.default_rng(3)
 X, Y, Z = (RNG.normal(size=(24, 3)) + shift for shift in (0.0, 0.4, 0.8))

@@ -376,7 +376,7 @@ def test_shapes_and_simplices_are_checked() -> None:
         call = lambda given=given: train(nn.Linear(3, 5), *given, LINE, epochs=1)  # noqa: E731
         assert code(call) == expected
     frozen = nn.Linear(3, 5).requires_grad_(False)
-    for model, expected in ((nn.Linear(3, 4), "logits-shape"), (frozen, "model-parameters")):
+    for model, expected in ((nn.Linear(3, 4), "logits-shape"), (frozen, "parameters-frozen")):
         call = lambda m=model: train(m, x, outputs, weights, LINE, epochs=1)  # noqa: E731
         assert code(call) == expected
     with pytest.raises(InputError):

@@ -20,8 +20,7 @@ from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, RefusedError
 from silot.federation import Answer, Failure, Holder, LocalFederation, Own, Question
 from silot.privacy import Ledger
-from silot.teaching.federated.questions import CountLabelled, Spread
-from silot.teaching.questions import MeanFeatures
+from silot.teaching.questions import CountLabelled, MeanFeatures, Spread
 
 pytestmark = pytest.mark.all_cases
 

@@ -50,12 +50,14 @@ from silot.records.screen import Screen
 from silot.sites.secure.options import SecureOptions
 from silot.sites.secure.questions import SecureDistance
 from silot.teaching.federated import ModelSpec
-from silot.teaching.federated.questions import Spread, TrainAlone, TrainRound
 from silot.teaching.questions import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
+    Spread,
+    TrainAlone,
     TrainDomain,
+    TrainRound,
 )
 from tests.teaching.test_models import QUESTIONS as ABOUT_MODELS
 

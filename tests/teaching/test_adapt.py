@@ -19,9 +19,8 @@ from silot.privacy import Ledger
 from silot.teaching.adapt import Adapt
 from silot.teaching.costs import NoEligibleSource
 from silot.teaching.federated import Model, ModelSpec
-from silot.teaching.federated.questions import CountLabelled, TrainModel
 from silot.teaching.plan import evaluate
-from silot.teaching.questions import ClassFeatures, ScoreModels
+from silot.teaching.questions import ClassFeatures, CountLabelled, ScoreModels, TrainModel
 from silot.teaching.result import Adaptation
 
 NAMES = ("d0", "d1", "d2", "d3", "d4", "d5")

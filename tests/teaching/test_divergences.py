@@ -29,11 +29,11 @@ from silot.teaching.divergences import (
 )
 from silot.teaching.federated import ModelSpec, initial, random_features
 from silot.teaching.federated.modelling import codes_of
-from silot.teaching.federated.questions import Spread
 from silot.teaching.questions import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
+    Spread,
     TrainDomain,
 )
 from silot.teaching.result import Divergences

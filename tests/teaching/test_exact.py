@@ -16,9 +16,8 @@ from evidence.speed.links import _plain
 from silot.errors import InputError, MismatchError, SilotError
 from silot.teaching import exact
 from silot.teaching.costs import LinkCosts, NoEligibleSource
-from silot.teaching.exact import solve_exact
+from silot.teaching.exact import links, solve_exact
 from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate
-from silot.teaching.solve import links
 from tests.teaching.networks import KINDS, brute_force, network, small_networks
 
 

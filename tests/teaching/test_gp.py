@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from evidence.stlf.stored_runs import rebuild
 from silot.errors import ExtraError, InputError, SilotError
 from silot.teaching.costs import LinkCosts, NoEligibleSource
+from silot.teaching.exact import links
 from silot.teaching.gp import (
     FLOOR,
     GeometricProgram,
@@ -29,7 +30,6 @@ from silot.teaching.gp import (
 )
 from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate, terms_of
 from silot.teaching.published import PublishedSolver
-from silot.teaching.solve import links
 from tests.tiers import examples
 
 _FIELDS = ("errors", "divergences", "records", "energy")

@@ -20,8 +20,14 @@ from silot.teaching.federated import (
     random_features,
     train,
 )
-from silot.teaching.federated.questions import CountLabelled, TrainModel, singles
-from silot.teaching.questions import ClassFeatures, EvaluateCombination, ScoreModels
+from silot.teaching.questions import (
+    ClassFeatures,
+    CountLabelled,
+    EvaluateCombination,
+    ScoreModels,
+    TrainModel,
+    singles,
+)
 
 SPEC = ModelSpec("logistic", (2,), 2)
 CLASSES = encode_classes(["a", "b"])

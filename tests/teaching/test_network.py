@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, MismatchError, SilotError
-from silot.teaching.exact import solve_exact
+from silot.teaching.exact import links, solve_exact
 from silot.teaching.network import Device, Network
-from silot.teaching.solve import links
 from tests.problems import SECRET, SECRET_TEXT
 
 DEVICES: list[dict[str, Any]] = [

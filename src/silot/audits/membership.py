@@ -14,8 +14,7 @@ from scipy.spatial import cKDTree
 from ..distances.questions import Moments, decode_classes
 from ..teaching.federated import probabilities, random_features
 from ..teaching.federated.features import in_units
-from ..teaching.federated.questions import Spread, TrainModel, TrainRound
-from ..teaching.questions import ClassFeatures, MeanFeatures
+from ..teaching.questions import ClassFeatures, MeanFeatures, Spread, TrainModel, TrainRound
 from .case import Candidates, Case
 from .inversion import Array, InapplicableError
 from .metrics import above

@@ -20,8 +20,7 @@ from ..distillation.questions import (
 )
 from ..federation.answer import Answer
 from ..teaching.federated import ModelSpec, initial
-from ..teaching.federated.questions import TrainModel, TrainRound
-from ..teaching.questions import TrainDomain
+from ..teaching.questions import TrainDomain, TrainModel, TrainRound
 from .case import Case, Labels
 from .inversion import Array, Guess, InapplicableError
 from .result import NEEDS

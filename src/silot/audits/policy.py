@@ -21,8 +21,7 @@ from ..privacy.accounting import largest_auc, largest_power
 from ..privacy.ledger import Ledger
 from ..privacy.mechanism import noise_for
 from ..privacy.summary import reach_of
-from ..teaching.federated.questions import Spread
-from ..teaching.questions import MeanFeatures
+from ..teaching.questions import MeanFeatures, Spread
 from .inversion import Array
 from .result import PolicyAttack, PolicyAudit
 

@@ -17,9 +17,9 @@ from ..data.measure import Measure
 from ..errors import FileError, InputError, SilotError
 from ..federation.parties import Holders
 from ..teaching.adapt import Adapt
+from ..teaching.exact import Links, links
 from ..teaching.network import Checked, Network, Rows, as_rows
 from ..teaching.result import Adaptation
-from ..teaching.solve import Links, links
 from .console import (
     ARRAYS,
     check_outputs,

@@ -20,6 +20,7 @@ from .modules import (
     compute_logits,
     count_inputs,
     find_device,
+    find_trained,
     restore_modes,
     split_batches,
 )
@@ -133,9 +134,7 @@ class _Run:
 
     def __init__(self, module: torch.nn.Module, inputs: Inputs, labels: Codes, how: Fit) -> None:
         self.module, self.inputs, self.labels, self.batch = module, inputs, labels, how.batch
-        self.trained = [own for own in module.parameters() if own.requires_grad]
-        if not self.trained:
-            raise InputError("the module has no parameter to train.", code="parameters-frozen")
+        self.trained = find_trained(module)
         self.optimiser = torch.optim.AdamW(self.trained, lr=how.rate, weight_decay=how.decay)
         steps = how.epochs * len(split_batches(np.arange(len(labels)), how.batch))
         self.schedule = torch.optim.lr_scheduler.LambdaLR(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -218,17 +218,9 @@ class LabelSpace:
         return float(self.cost.max())
 
     def expected(self, probabilities: npt.ArrayLike) -> Array:
-        r"""Compute the expected coordinates :math:`\sum_l h_l x_l`.
+        r"""Compute the expected coordinates :math:`\sum_l h_l x_l`, (n, k) or (k,), in their unit.
 
-        Parameters
-        ----------
-        probabilities
-            Shape (n, L) or (L,).
-
-        Returns
-        -------
-        ndarray
-            Shape (n, k) or (k,), in the unit of the coordinates.
+        ``probabilities`` are (n, L) or (L,).
 
         Raises
         ------
@@ -418,20 +410,22 @@ def _check_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_coordinates(values: npt.ArrayLike) -> Array:
+def _read_numbers(values: npt.ArrayLike) -> Array | None:
+    """Read an array of numbers; ``None`` where it is none."""
     try:
-        points = np.array(values, dtype=np.float64)
+        return np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(
-            "coordinates are not an array of numbers. Give one row per label.",
-            code="label-coordinates",
-        ) from None
-    if points.ndim == 1:
+        return None
+
+
+def _check_coordinates(values: npt.ArrayLike) -> Array:
+    points = _read_numbers(values)
+    if points is not None and points.ndim == 1:
         points = points[:, None]
-    if points.ndim != 2 or points.shape[1] == 0:
+    if points is None or points.ndim != 2 or points.shape[1] == 0:
+        what = "no array of numbers" if points is None else f"an array of shape {points.shape}"
         raise InputError(
-            f"coordinates of shape {points.shape} arrived. Give one row per label.",
-            code="label-coordinates",
+            f"coordinates are {what}. Give one row of numbers per label.", code="label-coordinates"
         )
     if len(points) < 2:
         raise InputError(
@@ -445,33 +439,29 @@ def _check_coordinates(values: npt.ArrayLike) -> Array:
     return points + 0.0  # no negative zeros: equal spaces then have equal bytes
 
 
+def _is_table(table: Array | None) -> TypeGuard[Array]:
+    """Return whether numbers have a row and a column for each of two labels or more."""
+    return table is not None and table.ndim == 2 and len(table) == table.shape[1] >= 2
+
+
 def _may_be_costs(values: npt.ArrayLike) -> bool:
     """Return whether a table may be meant as coordinates or as costs."""
-    try:
-        table = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        return False
-    if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
-        return False
-    return bool(np.array_equal(table, table.T) and not np.diag(table).any() and (table >= 0).all())
+    table = _read_numbers(values)
+    return _is_table(table) and bool(
+        np.array_equal(table, table.T) and not np.diag(table).any() and (table >= 0).all()
+    )
 
 
 def _check_cost(values: npt.ArrayLike) -> Array:
-    try:
-        cost = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    cost = _read_numbers(values)
+    if not _is_table(cost):
+        what = "no array of numbers" if cost is None else f"an array of shape {cost.shape}"
         raise InputError(
-            "costs are not an array of numbers. Give one row per label.", code="label-cost"
-        ) from None
-    if cost.ndim != 2 or cost.shape[0] != cost.shape[1] or len(cost) < 2:
-        raise InputError(
-            f"costs of shape {cost.shape} arrived; a row and a column for each of two labels or "
-            "more are needed.",
+            f"costs are {what}; a row and a column for each of two labels or more are needed.",
             code="label-cost",
         )
-    apart = ~np.eye(len(cost), dtype=bool)
     is_sound = np.isfinite(cost).all() and np.array_equal(cost, cost.T) and not np.diag(cost).any()
-    if not is_sound or not (cost[apart] > 0).all():
+    if not is_sound or not (cost[~np.eye(len(cost), dtype=bool)] > 0).all():
         raise InputError(
             "costs of labels must be finite, symmetric, 0 on the diagonal and positive elsewhere.",
             code="label-cost",

@@ -427,14 +427,7 @@ class _Words(nn.Module):
 
 
 def _mark_pairs(numbers: Tensor) -> tuple[Tensor, Tensor]:
-    """Mark the places of the second text of a pair, and the words that are in both; 0 or 1.
-
-    Examples
-    --------
-    >>> second, both = _mark_pairs(torch.tensor([[7, 8, 2, 8, 9, 0]]))
-    >>> second.tolist(), both.tolist()
-    ([[0, 0, 0, 1, 1, 1]], [[0, 1, 0, 1, 0, 0]])
-    """
+    """Mark the places of the second text of a pair, and the words that are in both; 0 or 1."""
     divider = numbers == SEPARATOR
     second = (divider.cumsum(1) > 0) & ~divider
     words = numbers > SEPARATOR

@@ -87,6 +87,14 @@ def find_device(module: torch.nn.Module) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
+def find_trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """List the parameters that need a gradient, or raise where there is none."""
+    trained = [own for own in module.parameters() if own.requires_grad]
+    if not trained:
+        raise InputError("the module has no parameter to train.", code="parameters-frozen")
+    return trained
+
+
 def are_finite(parameters: Iterable[torch.Tensor]) -> bool:
     """Return whether all parameters are finite."""
     return all(bool(parameter.isfinite().all()) for parameter in parameters)
@@ -153,14 +161,9 @@ def load_parameters(
     Parameters
     ----------
     module
-        Changed in place.
+        Changed in place, and returned.
     arrays
         What ``parameters_of`` returned for a module of the same architecture.
-
-    Returns
-    -------
-    torch.nn.Module
-        The same module.
 
     Raises
     ------

@@ -49,19 +49,7 @@ _MOST_LABELS = 4096
 
 
 def check_inputs(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
-    """Check inputs: finite records as float64 (n, d), or a list of texts.
-
-    Raises
-    ------
-    InputError
-        No inputs, a mixture of texts and other things, a text that is not Unicode, numbers that
-        are not finite or not a matrix.
-
-    Examples
-    --------
-    >>> check_inputs(("good", "bad")), check_inputs([[1, 2]]).shape
-    (['good', 'bad'], (1, 2))
-    """
+    """Check inputs: finite records as float64 (n, d), or a list of texts."""
     if isinstance(inputs, str):
         raise InputError("one text is given. Give a sequence of texts.", code="inputs-texts")
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind != "U":

@@ -93,10 +93,6 @@ def scores(probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace
     space
         The labels.
 
-    Returns
-    -------
-    Scores
-
     Raises
     ------
     InputError, MismatchError

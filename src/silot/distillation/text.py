@@ -99,16 +99,8 @@ class Vocabulary:
         """Take the most frequent words of public texts; ties in the order of the alphabet.
 
         The words of a vocabulary can be read by everybody who gets it: build it from texts that
-        are public, such as the transfer set, or from a public list of words.
-
-        Parameters
-        ----------
-        texts
-            Where to count.
-        size
-            Words at most.
-        buckets
-            See the class.
+        are public, such as the transfer set, or from a public list of words. It has ``size`` words
+        at most.
 
         Examples
         --------
@@ -143,19 +135,14 @@ class Vocabulary:
         return len(SPECIAL) + len(self.words) + mixed % self.buckets
 
     def encode(self, texts: Sequence[str], *, length: int = 128) -> Codes:
-        r"""Write texts as rows of numbers, padded to the longest of them.
+        r"""Write n texts as rows of numbers (n, T) below ``size``, padded to the longest of them.
 
         Parameters
         ----------
         texts
-            n texts; in a pair the tab becomes ``[SEP]``.
+            In a pair the tab becomes ``[SEP]``.
         length
-            Numbers at most; what is too long loses its end, of a pair the longer text first.
-
-        Returns
-        -------
-        ndarray
-            Shape (n, T) with 1 <= T <= length, whole numbers below ``size``.
+            Numbers at most, T; what is too long loses its end, of a pair the longer text first.
 
         Raises
         ------
@@ -176,20 +163,10 @@ class Vocabulary:
         return table
 
     def vectors(self, words: Sequence[str], vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Lay out public word vectors by number: row i belongs to number i.
+        """Lay out public vectors (m, d) of m words by number: row i belongs to number i.
 
-        Parameters
-        ----------
-        words
-            m words.
-        vectors
-            Shape (m, d), finite.
-
-        Returns
-        -------
-        ndarray
-            Shape (size, d), float32; NaN in rows no word has a vector for. What ``BagOfWords``
-            takes as ``vectors``.
+        The result (size, d), float32, is what ``BagOfWords`` takes as ``vectors``; NaN in rows no
+        word has a vector for.
 
         Raises
         ------
@@ -320,7 +297,7 @@ def noise_vectors(
     Parameters
     ----------
     count, dimension
-        n and d.
+        n and d: the result is (n, d).
     mean, scale
         m and s: numbers, or one per column; the scale is no less than 0.
     unit
@@ -328,11 +305,6 @@ def noise_vectors(
         scale they are then uniform on the sphere.
     seed
         Same seed, same points.
-
-    Returns
-    -------
-    ndarray
-        Shape (n, d).
 
     Raises
     ------

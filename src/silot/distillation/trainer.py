@@ -26,6 +26,7 @@ from .modules import (
     compute_logits,
     count_inputs,
     find_device,
+    find_trained,
     load_parameters,
     parameters_of,
     split_batches,
@@ -174,10 +175,7 @@ class _Run:
     ) -> None:
         self.module, self.inputs, self.space, self.how = module, inputs, space, how
         self.outputs, self.weights = outputs, weights
-        trained = [own for own in module.parameters() if own.requires_grad]
-        if not trained:
-            raise InputError("the model has no parameter to train.", code="model-parameters")
-        self.optimiser = torch.optim.AdamW(trained, lr=how.rate)
+        self.optimiser = torch.optim.AdamW(find_trained(module), lr=how.rate)
         self.losses, self.by_teacher = np.zeros(0), np.zeros((0, len(outputs)))
 
     def train_epoch(self, number: int) -> float:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .adapt import Adapt
     from .costs import LinkCosts, NoEligibleSource
     from .divergences import DIVERGENCES, divergences
-    from .exact import solve_exact
+    from .exact import links, solve_exact
     from .federated.clustering import Clustering
     from .federated.coreset import Coreset
     from .federated.federated_result import FederatedModels
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .plan import LinkPlan, LinkTerms, evaluate
     from .published import PublishedRun, PublishedSolver
     from .result import Adaptation, Divergences
-    from .solve import links
 
 __all__ = [
     "DIVERGENCES",

@@ -26,13 +26,13 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Questions, Steps
 from ..federation.question import Answerer
-from ..options import Check, anything, count, none_or, number, option, part, word
+from ..options import Check, anything, count, declared, none_or, number, option, part, word
 from ..privacy.accounting import scale_for
 from ..privacy.summary import Reading
 from .costs import LinkCosts, NoEligibleSource, checked_phi
 from .divergences import DIVERGENCES, Divergence, divergence_of
+from .exact import Links
 from .federated import RULES, Model, ModelSpec, Rule
-from .federated.features import effective_columns
 from .federated.modelling import (
     Counted,
     Devices,
@@ -48,13 +48,11 @@ from .federated.modelling import (
     read_means,
     read_trained,
 )
-from .federated.questions import TrainModel, described
 from .mixtures import Mixing, Mixtures, plan_of
 from .network import Constants, Network
 from .plan import LinkPlan
-from .questions import ClassFeatures, EvaluateCombination, MeanFeatures
+from .questions import ClassFeatures, EvaluateCombination, MeanFeatures, TrainModel, described
 from .result import Adaptation, Divergences
-from .solve import Links
 
 T = TypeVar("T")
 
@@ -254,10 +252,15 @@ class Features(Labelled):
         if not sizes:
             return self.features
         # A column counts as the part it has in the variance, as it does for the holder.
-        columns = min(map(effective_columns, variances))
+        columns = min(map(_effective_columns, variances))
         held = columns * min(item.records for item in items)
         usual = min(float(np.quantile(sizes, 0.25)) * items[0].dimension, held) / _NUMBERS
         return min(self.features, max(_FEWEST_FEATURES, 2 * int(usual / 2)))
+
+
+def _effective_columns(variance: Array) -> float:
+    """Count columns by their variances: as all of them where variances are alike, or as one."""
+    return max(1.0, float(variance.sum()) ** 2 / max(float(variance @ variance), 1e-300))
 
 
 # Of a parameter as it travels.
@@ -285,20 +288,17 @@ class Evidence:
 
     def rows(self, powers: Mapping[str, float]) -> list[dict[str, Any]]:
         """Describe devices as a ``Network`` does."""
-        rows: list[dict[str, Any]] = []
-        for name in self.devices.names:
-            item = self.devices.counted[name]
-            error = self.trained[name].error if name in self.trained else 1.0
-            rows.append(
-                {
-                    "name": name,
-                    "labelled": item.labelled,
-                    "unlabelled": item.unlabelled,
-                    "error": error if item.labelled else None,
-                    "power_dbm": powers[name],
-                }
-            )
-        return rows
+        errors = {name: trained.error for name, trained in self.trained.items()}
+        return [
+            {
+                "name": name,
+                "labelled": self.devices.labelled[name],
+                "unlabelled": self.devices.unlabelled[name],
+                "error": errors.get(name, 1.0) if self.devices.labelled[name] else None,
+                "power_dbm": powers[name],
+            }
+            for name in self.devices.names
+        ]
 
 
 def _rates(value: Any, *_: str) -> float | Array:
@@ -399,7 +399,8 @@ class Costs(Links):
 
     @property
     def _bound(self) -> dict[str, Any]:
-        return self.values("constants", "delta", "unlabelled_error")
+        own = self.values("delta", "unlabelled_error")
+        return {"constants": self.constants or "none", **own}
 
     def costs_of(self, evidence: Evidence, holders: tuple[str, ...]) -> LinkCosts:
         """Compute costs of the network by eq. 17 and 18, or by errors where these are estimated.
@@ -464,11 +465,13 @@ class Choosing(Costs):
 
     def fit(self) -> None:
         super().fit()
-        for name in _OF_BOUND if self.by_transfer else ("budget",):
-            if getattr(self, name) not in _UNUSED[name]:
+        unused = _OF_BOUND if self.by_transfer else ("budget",)
+        for item in declared(type(self)):
+            # Constants of none are no constants, whoever names them.
+            if item.name in unused and getattr(self, item.name) not in (item.default, "none"):
                 raise InputError(
-                    f"objective={self.objective or 'transfer'!r} does not use {name}. Leave it "
-                    f"out, or give objective={'bound' if self.by_transfer else 'transfer'!r}.",
+                    f"objective={self.objective or 'transfer'!r} does not use {item.name}. Leave "
+                    f"it out, or give objective={'bound' if self.by_transfer else 'transfer'!r}.",
                     code="option-objective",
                 )
         if not self.by_transfer:
@@ -481,20 +484,10 @@ class Choosing(Costs):
         return self.objective in (None, "transfer")
 
 
-# Options of the paper's objective alone, and values that say nothing.
+# Options of the paper's objective alone.
 _OF_BOUND = (
     "method", "allow_unserved", "phi", "constants", "delta", "unlabelled_error", "gap",
 )  # fmt: skip
-_UNUSED: dict[str, tuple[object, ...]] = {
-    "method": ("exact",),
-    "allow_unserved": (None,),
-    "phi": (None,),
-    "gap": (0.0,),
-    "budget": (None,),
-    "constants": (None, "none"),
-    "delta": (0.1,),
-    "unlabelled_error": (1.0,),
-}
 
 
 class Combining(Labelled):
@@ -605,7 +598,6 @@ _PUBLISHED: dict[str, Any] = {
 }
 _OURS: dict[str, Any] = {
     "objective": "transfer",
-    "constants": "none",
     "folds": 2,
     "passes": 20.0,
     "rule": "output",
@@ -677,15 +669,12 @@ class Adapt(Combining, Choosing, Features, Learning):
 
     def _check_together(self) -> None:
         """Raise where options of several stages do not go together."""
-        if not self.by_transfer:
-            unfit = self.prior != "source"
-        else:
-            unfit = self.rule == "parameter"
+        unfit, fit = self.prior != "source", "prior='source'"
+        if self.by_transfer:
+            unfit, fit = self.rule == "parameter", "rule='output'"
         if unfit:
             raise InputError(
-                f"objective={self.objective!r} goes with "
-                + ("rule='output'." if self.by_transfer else "prior='source'.")
-                + " Leave the other out.",
+                f"objective={self.objective!r} goes with {fit}. Leave the other out.",
                 code="option-objective",
             )
         if self.divergence == "none" and self.divergence_options:

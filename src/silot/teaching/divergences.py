@@ -57,7 +57,6 @@ from ..options import (
 )
 from .federated import ModelSpec, initial
 from .federated.modelling import ask_each, codes_of, read_spread
-from .federated.questions import Spread
 from .federated.training import LARGEST_PARAMETER
 from .questions import (
     MOST_FEATURES,
@@ -66,6 +65,7 @@ from .questions import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
+    Spread,
     TrainDomain,
 )
 from .result import Divergences, Reading
@@ -241,11 +241,6 @@ class Mmd(Divergence):
     Every device sends the mean of its features, corrected so that the square has the right
     expectation whatever the number of records: it is 0 on average for devices of one distribution.
 
-    Returns
-    -------
-    Protocol[Divergences]
-        Discloses statistics.
-
     Notes
     -----
     Rahimi and Recht, *Random Features for Large-Scale Kernel Machines*, 2007; Gretton et al.,
@@ -364,13 +359,8 @@ class Classifier(Divergence):
     The minimum stands for the symmetry of the hypotheses: with h, 1 - h is one too. All pairs go
     in step, one question a device a round.
 
-    Returns
-    -------
-    Protocol[Divergences]
-        ``errors`` has both errors of every pair. Discloses records: parameters after a few steps
-        can be inverted. The side of a pair that is labelled 0 is the first in the order of names.
-    ExtraError
-        A cnn, and torch is not installed.
+    ``errors`` has both errors of every pair. Parameters after a few steps can be inverted, so this
+    discloses records. The side of a pair that is labelled 0 is the first in the order of names.
 
     Notes
     -----
@@ -813,10 +803,6 @@ def divergences(
         Fewest devices that must answer. One that fails is named in ``missing`` and left out.
     **options
         Of the method.
-
-    Returns
-    -------
-    Protocol[Divergences]
 
     Raises
     ------

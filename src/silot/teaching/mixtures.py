@@ -15,10 +15,9 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import Questions, Steps
 from .costs import LinkCosts
 from .federated.modelling import Devices, Means, Trained, ask_each
-from .federated.questions import described, singles
 from .federated.spec import ModelSpec
 from .plan import LinkPlan, LinkTerms
-from .questions import ScoreModels
+from .questions import ScoreModels, described, singles
 from .transfer import (
     Choice,
     Explained,
@@ -190,11 +189,10 @@ class Mixing:
         if len(self.kept) > 2:
             yield from self.try_changes()
         explained = {name: self.explain_device(name, self.kept_at(name)) for name in names}
-        proposed: dict[str, Change] = {}
-        for name, item in explained.items():
-            change = self.propose(name, item, self.kept_at(name))
-            if change is not None:
-                proposed[name] = change
+        proposals = {
+            name: self.propose(name, explained[name], self.kept_at(name)) for name in names
+        }
+        proposed = {name: change for name, change in proposals.items() if change is not None}
         variants = {name: change.variants() for name, change in proposed.items()}
         changed, _ = yield from self.ask(list(proposed), variants)
         at = {name: self._pick(name, variants[name], changed.get(name)) for name in proposed}
@@ -399,9 +397,7 @@ class Mixing:
         for k in self.kept:
             name, others = self.sources[k], [i for i in self.kept if i != k]
             item = self.explain_device(name, others)
-            every = {
-                way: self.factors(name, item, others, way) for way in ("matched", "outputs", "both")
-            }
+            every = {way: self.factors(name, item, others, way) for way in _WAYS}
             usable = {way: Change(value) for way, value in every.items() if value is not None}
             move = self._move(name, others)
             usable |= {} if move is None else {"moved": Change(move=move)}

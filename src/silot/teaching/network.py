@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..data.documents import complaint, read_fields
 from ..errors import InputError, MismatchError, SilotError
-from .costs import Array, Flags, LinkCosts
+from .costs import Array, LinkCosts
 
 Rows = tuple[tuple[float, ...], ...]
 Constants = Literal["none", "natural", "log10"]
@@ -75,24 +75,28 @@ class Device(Checked):
                     code="network-field",
                 )
         super().__init__(**fields)
-        if self.records == 0:
-            raise InputError(f"device {self.name!r} has no record.", code="device-records")
-        if self.error is None:
-            if self.labelled:
-                raise InputError(
-                    f"device {self.name!r} has labels and no error. Give the share of its "
-                    "labelled records its model gets wrong.",
-                    code="error-missing",
-                )
-        elif self.labelled == 0:
-            raise InputError(
-                f"device {self.name!r} has an error and no labels. Leave the error out.",
-                code="labels-absent",
-            )
-        elif not 0 <= self.error <= 1:
-            raise InputError(
-                f"device {self.name!r}, error: a share in [0, 1] is needed.", code="error-range"
-            )
+        has_error = self.error is not None
+        for is_wrong, what, code in (
+            (self.records == 0, "has no record", "device-records"),
+            (
+                self.labelled > 0 and not has_error,
+                "has labels and no error. Give the share of its labelled records its model gets "
+                "wrong",
+                "error-missing",
+            ),
+            (
+                has_error and not self.labelled,
+                "has an error and no labels. Leave the error out",
+                "labels-absent",
+            ),
+            (
+                not 0 <= (self.error or 0.0) <= 1,
+                "has an error that is no share in [0, 1]",
+                "error-range",
+            ),
+        ):
+            if is_wrong:
+                raise InputError(f"device {self.name!r} {what}.", code=code)
 
     @property
     def records(self) -> int:
@@ -193,16 +197,7 @@ class Network(Checked):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a network from a ``.json``, ``.yml`` or ``.yaml`` file.
-
-        Parameters
-        ----------
-        path
-            A mapping of the fields of this class.
-
-        Returns
-        -------
-        Network
+        """Read a network from a ``.json``, ``.yml`` or ``.yaml`` file of the fields of this class.
 
         Raises
         ------
@@ -248,11 +243,7 @@ class Network(Checked):
                 + \hat\varepsilon_j(h_j, h_i) + 6 (q_i + q_j) \\
             K_{ij} &= M P_i / R_{ij}
 
-        Returns
-        -------
-        LinkCosts
-            Energy in joule. A device with fewer labels than ``minimum_labelled`` is not
-            eligible.
+        Energy is in joule. A device with fewer labels than ``minimum_labelled`` is not eligible.
 
         Notes
         -----
@@ -330,33 +321,28 @@ def as_rows(value: Any, field: str, names: Sequence[str] | None) -> Any:
         return value.tolist()
     if not isinstance(value, Mapping) or names is None:
         return value
-    pairs = {str(name): _row(row, str(name), field, names) for name, row in value.items()}
-    return [[0.0 if a == b else _entry(pairs, a, b, field) for b in names] for a in names]
-
-
-def _row(row: Any, name: str, field: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return what a mapping says of one device and others."""
-    if not isinstance(row, Mapping):
-        raise InputError(
-            f"{field}, {name[:80]!r}: a mapping of names to numbers is needed.",
-            code="network-field",
-        )
-    entries = {str(other): entry for other, entry in row.items()}
-    for device in (name, *entries):
-        if device not in names:
-            raise MismatchError(
-                f"{field}: there is no device {device[:80]!r}.", code="device-unknown"
+    pairs: dict[tuple[str, str], Any] = {}
+    for name, row in value.items():
+        if not isinstance(row, Mapping):
+            raise InputError(
+                f"{field}, {str(name)[:80]!r}: a mapping of names to numbers is needed.",
+                code="network-field",
             )
-    return entries
+        for device in map(str, (name, *row)):
+            if device not in names:
+                raise MismatchError(
+                    f"{field}: there is no device {device[:80]!r}.", code="device-unknown"
+                )
+        pairs |= {(str(name), str(other)): entry for other, entry in row.items()}
 
+    def find(a: str, b: str) -> Any:
+        if (a, b) not in pairs and (b, a) not in pairs:
+            raise MismatchError(
+                f"{field}: the pair {a[:80]!r}, {b[:80]!r} is missing.", code="pair-missing"
+            )
+        return pairs[(a, b) if (a, b) in pairs else (b, a)]
 
-def _entry(pairs: Mapping[str, Mapping[str, Any]], a: str, b: str, field: str) -> Any:
-    for first, second in ((a, b), (b, a)):
-        if second in pairs.get(first, {}):
-            return pairs[first][second]
-    raise MismatchError(
-        f"{field}: the pair {a[:80]!r}, {b[:80]!r} is missing.", code="pair-missing"
-    )
+    return [[0.0 if a == b else find(a, b) for b in names] for a in names]
 
 
 def check_pairs(
@@ -373,23 +359,16 @@ def check_pairs(
         )
     pairs = np.array(rows, dtype=np.float64)
     np.fill_diagonal(pairs, max(least, 0.0))
-    wrong = ~np.isfinite(pairs)
-    if wrong.any():
-        raise InputError(f"{_place(wrong, field, names)} is not a finite number.", code="pair-nan")
-    wrong = (pairs < least) | (pairs > most)
-    if wrong.any():
-        raise InputError(
-            f"{_place(wrong, field, names)} is outside [{least:g}, {most:g}].", code="pair-range"
-        )
-    wrong = np.abs(pairs - pairs.T) > 1e-9
-    if symmetric and wrong.any():
-        raise InputError(
-            f"{_place(wrong, field, names)} differs between the two directions; it must be "
-            "symmetric.",
-            code="pair-asymmetric",
-        )
-
-
-def _place(wrong: Flags, field: str, names: Sequence[str]) -> str:
-    i, j = np.argwhere(wrong)[0]
-    return f"{field} of {names[i][:80]!r} and {names[j][:80]!r}"
+    for wrong, what, code in (
+        (~np.isfinite(pairs), "is not a finite number", "pair-nan"),
+        ((pairs < least) | (pairs > most), f"is outside [{least:g}, {most:g}]", "pair-range"),
+        (
+            symmetric & (np.abs(pairs - pairs.T) > 1e-9),
+            "differs between the two directions; it must be symmetric",
+            "pair-asymmetric",
+        ),
+    ):
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            pair = f"{names[i][:80]!r} and {names[j][:80]!r}"
+            raise InputError(f"{field} of {pair} {what}.", code=code)

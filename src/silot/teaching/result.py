@@ -104,10 +104,7 @@ class Divergences(RunResult):
         The first two never exceed the total variation of what was compared (up to the
         sampling error of the estimate); the third is a reading of a length, no bound.
 
-        Returns
-        -------
-        numpy.ndarray
-            Shape (N, N), symmetric, zero diagonal. It grows with the values.
+        The result (N, N) is symmetric, has a zero diagonal, and grows with the values.
         """
         if self.reading == "half":
             return np.clip(0.5 * self.values, 0.0, 1.0)
@@ -156,9 +153,6 @@ class Adaptation(RunResult):
         Sources, targets, links and weights.
     costs
         What the plan was computed from: ``silot.teaching.evaluate(plan, costs)`` is its objective.
-    source, transfer, link_energy
-        Of these: :math:`S_i` (N,), :math:`T_{ij}` and :math:`K_{ij}` (N, N), row = source;
-        energies in joule.
     divergences
         Between devices; ``None`` when they were not asked for.
     labelled, unlabelled
@@ -182,8 +176,6 @@ class Adaptation(RunResult):
     accuracies
         By target: accuracy on its evaluation records, ``None`` where it has none or did not
         tell (``unevaluated`` says why).
-    accuracy
-        Mean of the accuracies that were sent; ``None`` without any.
     energy
         Energy of the plan's links in joule, by the model of the costs. That is what devices
         would spend who send models to one another directly; here all messages pass the

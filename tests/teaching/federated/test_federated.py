@@ -18,7 +18,6 @@ from silot.render import Table
 from silot.teaching.federated import ModelSpec, initial, train
 from silot.teaching.federated.federated import FederatedTraining
 from silot.teaching.federated.federated_result import FederatedModels
-from silot.teaching.federated.questions import TrainAlone, TrainRound, described, singles
 from silot.teaching.federated.training import (
     InRound,
     head_size,
@@ -28,6 +27,7 @@ from silot.teaching.federated.training import (
     shared_size,
     train_perceptron,
 )
+from silot.teaching.questions import TrainAlone, TrainRound, described, singles
 
 CLASSES = np.array(["blue", "green", "red"])
 SPEC = ModelSpec("mlp", (4,), 3, hidden=(8,))

@@ -192,7 +192,7 @@ def test_an_estimator_whose_weights_overflow_has_diverged() -> None:
 def test_a_site_that_lacks_a_module_says_so_and_runs_no_code() -> None:
     """A description names; what is not installed at a holder is refused there."""
     from silot.federation.answer import Failure
-    from silot.teaching.federated.questions import TrainAlone
+    from silot.teaching.questions import TrainAlone
 
     kind, settings = register(module())
     spec = ModelSpec(kind, (4,), 3, settings=settings)

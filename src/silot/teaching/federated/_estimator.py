@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -47,15 +47,8 @@ class Estimator:
         except (TypeError, ValueError, AttributeError):
             raise _unfit(template) from None
         self._fitted = model
-        self._parts: list[tuple[str, int | None, tuple[int, ...]]] = []
-        for name in _NAMES:
-            value = getattr(model, name, None)
-            if isinstance(value, list):
-                arrays = cast("list[Any]", value)
-                self._parts += [(name, k, np.shape(item)) for k, item in enumerate(arrays)]
-            elif value is not None:
-                self._parts.append((name, None, np.shape(value)))
-        self.size = sum(math.prod(shape) for _, _, shape in self._parts)
+        self._parts = [(name, np.shape(array)) for name in _NAMES for array in _arrays(model, name)]
+        self.size = sum(math.prod(shape) for _, shape in self._parts)
         if self.size == 0 or not (
             hasattr(model, "predict_proba") or hasattr(model, "decision_function")
         ):
@@ -65,10 +58,9 @@ class Estimator:
         """Draw parameters: 0 of a linear model, small numbers of the layers of a network."""
         rng = np.random.default_rng(seed)
         parts: list[Array] = []
-        for name, _, shape in self._parts:
-            size = math.prod(shape)
+        for name, shape in self._parts:
             reach = 1.0 / math.sqrt(shape[0]) if name == "coefs_" else 0.0
-            parts.append(rng.uniform(-reach, reach, size))
+            parts.append(rng.uniform(-reach, reach, math.prod(shape)))
         return np.concatenate(parts)
 
     def train(
@@ -134,14 +126,9 @@ class Estimator:
         model = copy.deepcopy(self._fitted)
         if "random_state" in model.get_params():
             model.set_params(random_state=seed % (1 << 31))
-        at = 0
-        for name, place, shape in self._parts:
-            size = math.prod(shape)
-            values = parameters[at : at + size].reshape(shape)
-            at += size
-            held = getattr(model, name)
+        for array, values in self._pairs(model, parameters):
             # Into the arrays that are there: some estimators have views of them.
-            (held if place is None else held[place])[...] = values
+            array[...] = values
         # The moments of an optimiser belong to other parameters.
         if hasattr(model, "_optimizer"):
             del model._optimizer
@@ -150,19 +137,30 @@ class Estimator:
     def _vector(self, model: Any, start: Array, present: npt.NDArray[Any]) -> Array:
         """Return parameters as a vector; classes without a record keep those of the start."""
         parts: list[Array] = []
-        at = 0
-        for name, place, shape in self._parts:
-            size = math.prod(shape)
-            values = getattr(model, name)
-            array = np.asarray(values if place is None else values[place], dtype=np.float64)
-            if array.shape != shape:
-                rows = start[at : at + size].reshape(shape).copy()
+        for array, rows in self._pairs(model, start):
+            if array.shape != rows.shape:
+                rows = rows.copy()
                 # Of two classes there is one row: the score of the second over the first.
                 rows[present] = array if len(array) > 1 else np.concatenate([-array, array]) / 2
                 array = rows
-            parts.append(array.ravel())
-            at += size
+            parts.append(np.asarray(array, dtype=np.float64).ravel())
         return np.concatenate(parts)
+
+    def _pairs(self, model: Any, parameters: Array) -> Iterator[tuple[Array, Array]]:
+        """Pair the arrays of a model with the parts of a vector that belong to them."""
+        ends = np.cumsum([math.prod(shape) for _, shape in self._parts])
+        arrays = [array for name in _NAMES for array in _arrays(model, name)]
+        parts = np.split(parameters, ends[:-1])
+        for array, part, (_, shape) in zip(arrays, parts, self._parts, strict=True):
+            yield array, part.reshape(shape)
+
+
+def _arrays(model: Any, name: str) -> list[Any]:
+    """Return the parameters that an estimator calls so."""
+    value = getattr(model, name, None)
+    if value is None:
+        return []
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def check_layers(template: Any, inputs: int, classes: int) -> None:

@@ -53,14 +53,3 @@ def in_units(points: Array, scale: Array) -> Array:
     if not np.isfinite(scale).all() or not (scale > 0).all():
         raise InputError("a scale is not positive and finite.", code="model-scale")
     return points / scale
-
-
-def effective_columns(variance: Array) -> float:
-    """Count columns by their variances: as all of them where variances are alike, or as one.
-
-    Examples
-    --------
-    >>> effective_columns(np.ones(4)), effective_columns(np.array([1e9, 1.0, 1.0, 1.0])) < 1.001
-    (4.0, True)
-    """
-    return max(1.0, float(variance.sum()) ** 2 / max(float(variance @ variance), 1e-300))

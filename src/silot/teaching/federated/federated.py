@@ -24,6 +24,7 @@ from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Protocol, Steps
 from ...federation.question import Answerer
 from ...options import anything, count, none_or, number, option, part, word
+from ..questions import TrainAlone, TrainRound, described, singles
 from .federated_result import FederatedModels
 from .modelling import (
     Devices,
@@ -33,7 +34,6 @@ from .modelling import (
     codes_of,
     count_labelled,
 )
-from .questions import TrainAlone, TrainRound, described, singles
 from .spec import ModelSpec
 from .training import (
     LARGEST_PARAMETER,
@@ -360,59 +360,59 @@ def _seed(seed: int, round_: int, name: str) -> int:
     return int.from_bytes(digest[:7], "big")
 
 
-def _by_holder(option: object, holders: Sequence[str], what: str, code: str) -> dict[str, Any]:
-    """Return values by holder, or raise unless they are of these holders alone."""
+def _by_holder(
+    option: object, holders: Sequence[str], name: str, needs: str, read: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """Return what ``read`` makes of values by holder, or raise where that is ``None``."""
+    code = f"option-{name}"
     if not isinstance(option, Mapping):
-        raise InputError(f"{what} are not given by holder.", code=code)
+        raise InputError(f"{name} are not given by holder; give {needs}.", code=code)
     values = cast("Mapping[str, Any]", option)
-    strange = [str(name) for name in values if name not in holders]
+    strange = [str(holder) for holder in values if holder not in holders]
     if strange:
-        raise MismatchError(f"{what} name {min(strange)!r}, which is not a holder here.", code=code)
-    return dict(values)
+        raise MismatchError(f"{name} name {min(strange)!r}, which is not a holder here.", code=code)
+    own = {holder: read(value) for holder, value in values.items()}
+    wrong = [holder for holder, value in own.items() if value is None]
+    if name != "flagged":
+        wrong += [holder for holder in holders if holder not in own]
+    if wrong:
+        what = "of another kind" if wrong[0] in values else "missing"
+        raise InputError(f"{name} of {wrong[0]!r} are {what}; give {needs}.", code=code)
+    return own
 
 
 def _groups(option: Mapping[str, int] | None, holders: Sequence[str]) -> dict[str, int]:
     if option is None:
         return dict.fromkeys(holders, 0)
-    groups = _by_holder(option, holders, "groups", "option-groups")
-    for name in holders:
-        if name not in groups:
-            raise InputError(f"groups have no whole number for {name!r}.", code="option-groups")
-    if not all(isinstance(k, int | np.integer) for k in groups.values()):
-        raise InputError("groups are not whole numbers by holder.", code="option-groups")
-    return {name: int(groups[name]) for name in holders}
+
+    def read(value: Any) -> int | None:
+        return int(value) if isinstance(value, int | np.integer) else None
+
+    return _by_holder(option, holders, "groups", "every holder a whole number", read)
 
 
 def _weights(option: Mapping[str, float] | None, holders: Sequence[str]) -> dict[str, float] | None:
     if option is None:
         return None
-    weights = _by_holder(option, holders, "weights", "option-weights")
-    for name in holders:
-        value = weights.get(name)
-        if not isinstance(value, int | float | np.number) or not 0 <= float(value) < np.inf:
-            raise InputError(
-                f"the weight of {name!r} is {value!r}; give every holder 0 or more.",
-                code="option-weights",
-            )
-    return {name: float(weights[name]) for name in holders}
+
+    def read(value: Any) -> float | None:
+        is_number = isinstance(value, int | float | np.number)
+        return float(value) if is_number and 0 <= float(value) < np.inf else None
+
+    return _by_holder(option, holders, "weights", "every holder 0 or more", read)
 
 
 def _flagged(option: Mapping[str, Any] | None, holders: Sequence[str]) -> dict[str, Codes]:
     """Return the places of the records that are not trained on, by holder that has any."""
-    if option is None:
-        return {}
-    places: dict[str, Codes] = {}
-    for name, values in _by_holder(option, holders, "flagged records", "option-flagged").items():
-        flags = np.asarray(values)
-        if flags.ndim != 1 or flags.dtype != np.bool_:
-            raise InputError(
-                f"flagged records of {name!r} are {flags.dtype} of shape {flags.shape}; a truth "
-                "value for each record is needed.",
-                code="option-flagged",
-            )
-        if flags.any():
-            places[name] = np.flatnonzero(flags).astype(np.int64)
-    return places
+
+    def read(value: Any) -> Codes | None:
+        flags = np.asarray(value)
+        is_flags = flags.ndim == 1 and flags.dtype == np.bool_
+        return np.flatnonzero(flags).astype(np.int64) if is_flags else None
+
+    needs = "a truth value for each record"
+    places = _by_holder(option or {}, holders, "flagged", needs, read)
+    return {name: own for name, own in places.items() if len(own)}
 
 
 class FederatedTraining(Modelling, Joint[FederatedModels]):

@@ -20,7 +20,7 @@ from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Questions, Steps, failure_error
 from ...federation.question import Answerer
 from ...options import Check, Options, anything, none_or, option
-from .questions import CountLabelled, Spread
+from ..questions import CountLabelled, Spread
 from .registry import LOCAL, Settings, check_kind, register
 from .spec import KINDS, ModelSpec
 from .training import LARGEST_PARAMETER
