@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from evidence.common import OURS, RESULTS, Judged, Table, verdicts_table
+from evidence.common import RESULTS
+from evidence.report import OURS, Judged, Table, verdicts_table
 
 ROOT = RESULTS.parents[1]
 # Where code lies whose change makes a page old.

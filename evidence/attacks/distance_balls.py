@@ -55,31 +55,10 @@ def wasserstein_ball(
     Descent on :math:`(W(\hat\nu, \mu) - W(\nu, \mu))^2 + (W(\hat\nu, \xi) - W(\nu, \xi))^2`,
     with :math:`\mu` the attacker's own records and :math:`\xi` FedWaD's last iterate.
 
-    Parameters
-    ----------
-    own, walk
-        Shapes (n, d) and (S, d).
-    distance, distance_to_walk
-        ``W_2`` of the other side to each.
-    truth
-        The other side's records, to see how far the cloud is from them.
-    steps
-        Steps of the descent.
-    seed
-        Of the first points, which are those of the walk with a little noise.
-
     Notes
     -----
     *Private Wasserstein Distance*, sec. 3.2 and app. D.1. It finds a distribution, not records:
     that it fails proves nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(20, 2))
-    >>> found = wasserstein_ball(x, x + 1.0, 8.0 ** 0.5, 2.0 ** 0.5, truth=x + 2.0)
-    >>> found.history[-1] < found.history[0]
-    True
     """
     rng = np.random.default_rng([seed, 12])
     spread = float(walk.std()) or 1.0

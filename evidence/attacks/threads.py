@@ -63,11 +63,6 @@ def overlaps(cells: Cells, second: Array) -> tuple[Array, int]:
     of all, :math:`X \Sigma^+ X^T` is a projection: the identity where records are linearly
     independent, and near a multiple of it otherwise. Between cells it therefore counts, about,
     the records that both have.
-
-    Parameters
-    ----------
-    second
-        :math:`\Sigma`, shape (d + 1, d + 1).
     """
     lifted = np.column_stack([cells.sums, cells.room])
     size = np.sqrt(np.maximum(np.diag(second), 0.0))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import stats
 
-from evidence.common import Array, Claim, Context, Judged, MissingError, Report, Table, verdict
+from evidence.common import Array, Context, MissingError
 from evidence.distillation._setting import (
     ALGORITHMS,
     ALL,
@@ -33,6 +33,7 @@ from evidence.distillation._setting import (
     SHARPENED,
     WEIGHTS,
 )
+from evidence.report import Claim, Judged, Report, Table, verdict, with_deviation
 from silot.distillation import LabelSpace
 
 if TYPE_CHECKING:
@@ -45,12 +46,10 @@ LEVEL = 0.05
 
 Rows = list[dict[str, dict[str, "Score"]]]
 
-GAINS = Claim(f"{OURS} gains on the teachers' test sets", "not stated")
 KEEPS = Claim(
     f"{OURS} forgets little of what the global model knew",
     "its own predictions are one more teacher",
 )
-BETTER = Claim("the student is better than what is simpler", "not compared")
 
 
 @dataclass(frozen=True)
@@ -147,13 +146,7 @@ def against(ours: Array, theirs: Array) -> tuple[str, str, float]:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values.
-
-    Examples
-    --------
-    >>> [round(each, 6) for each in holm([0.01, 0.04, 0.02])]
-    [0.03, 0.04, 0.04]
-    """
+    """Holm's adjusted p-values."""
     order = np.argsort(p)
     scaled = np.asarray(p)[order] * (len(p) - np.arange(len(p)))
     adjusted = np.empty(len(p))
@@ -172,7 +165,7 @@ def score_table(
             [
                 row,
                 *(
-                    f"{each.mean():.3f} ± {each.std(ddof=1):.3f}"
+                    with_deviation(each, ".3f")
                     for each in (values(found, row, column, of) for column in columns)
                 ),
             ]
@@ -324,7 +317,7 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
     before = mean(BEFORE, paper.score, MEMORY), mean(BEFORE, "distance", MEMORY)
     after = mean(OURS, paper.score, MEMORY), mean(OURS, "distance", MEMORY)
     claims.append(
-        GAINS.judged(
+        Claim(f"{OURS} gains on the teachers' test sets", "not stated").judged(
             f"semantic distance falls on {len(set(better) & set(local))} of {len(local)}; {ALL} "
             f"{mean(BEFORE, 'distance'):.3f} to {mean(OURS, 'distance'):.3f}",
             verdict(set(local) <= set(better), partly=bool(set(local) & set(better))),
@@ -363,7 +356,7 @@ def _other_ways(found: Rows, paper: Published) -> Judged:
         told.append(f"{row} {theirs['distance']:.3f} / {theirs[paper.score]:.3f}")
         if better[0] and adjusted[row] < LEVEL:
             clear.append(row)
-    return BETTER.judged(
+    return Claim("the student is better than what is simpler", "not compared").judged(
         f"semantic distance / {paper.word}: {CHOSEN} {ours['distance'].mean():.3f} / "
         f"{ours[paper.score].mean():.3f}; " + "; ".join(told),
         verdict(wins == len(OTHERS), partly=wins > 0),

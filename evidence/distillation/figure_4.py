@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evidence.common import Array, Claim, Context, Judged, Report, Table, mean, pick, verdict
+from evidence.common import Array, Context, mean
 from evidence.distillation._tables import seeds_of, workers
+from evidence.report import Claim, Judged, Report, Table, pick, verdict
 
 MEDIANS = Claim("medians of Sinkhorn are nearer the truth for labels 1, 2, 3 and 5", "yes")
 MEANS = Claim("means of Sinkhorn are relatively nearer", "yes")

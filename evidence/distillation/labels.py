@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evidence.common import Claim, Context, Judged, Report, Table, spread, verdict
+from evidence.common import Context
 from evidence.distillation._setting import ALL, BEFORE, EXACT, LOOK, ONE_HOT, PLAIN, SETTINGS
 from evidence.distillation._tables import LEVEL, Rows, against, holm, seeds_of, values, workers
 from evidence.distillation._texts import TASKS
+from evidence.report import Claim, Judged, Report, Table, every, spread, verdict, with_deviation
 
 if TYPE_CHECKING:
     from evidence.distillation._runs import Score
@@ -145,7 +146,7 @@ def _regularised(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
         LARGE_LOST.judged(
             f"at {EPSILONS[-1]:g}, semantic distance {spread(worst, '+.3f')} above exact; best: "
             + ", ".join(f"{name} {row}" for name, row in best.items()),
-            verdict(min(worst) > 0, partly=max(worst) > 0),
+            every(value > 0 for value in worst),
             "With much entropy the loss is least where the student names one label alone, as it "
             "is not 0 for equal predictions.",
         ),
@@ -158,7 +159,7 @@ def _regularised(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
                 [
                     row,
                     *(
-                        f"{each.mean():.3f} ± {each.std(ddof=1):.3f}"
+                        with_deviation(each, ".3f")
                         for each in (
                             values(
                                 rows, row, ALL, "accuracy" if of == "f1" and name == "nli" else of

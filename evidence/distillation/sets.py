@@ -9,29 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import silot
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    columns,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, Labels, columns, stream
 from evidence.distillation._tables import LEVEL, against, holm, workers
+from evidence.report import Claim, Judged, Report, Table, verdict
 from silot.distillation import LabelSpace
 
 if TYPE_CHECKING:
     from torch import nn
 
-CHOSEN = Claim("validation records choose better than any fixed way", "not stated")
-PAYS = Claim("the student is better than the best teacher", "not stated")
-MEAN = Claim("the student is no worse than the mean of predictions", "not stated")
-LIAR = Claim("a lying teacher of four costs a chosen student least", "not stated")
-SAYS = Claim("what a result says of its student holds on test records", "not stated")
 
 SEEDS = (range(100, 103), range(100, 110))  # as usual, and with --full
 TEACHERS, TRAINED, SHOWN, TRANSFERRED, TESTED = 4, 400, 200, 1500, 2000
@@ -327,29 +312,29 @@ def _claims(outcomes: Mapping[tuple[str, str, int], Outcome]) -> list[Judged]:
     lost = {way: float((of(way, "same") - of(way, "liar")).mean()) for way in (OURS, *FIXED)}
     right, said = _held(outcomes)
     return [
-        CHOSEN.judged(
+        Claim("validation records choose better than any fixed way", "not stated").judged(
             ", ".join(f"{100 * gain:+.1f} points against {way}" for way, gain in gains.items()),
             verdict(min(gains.values()) > 0 and max(clear) < LEVEL, partly=min(gains.values()) > 0),
             f"Paired by set, shift and seed; p at most {max(clear):.2g} after Holm.",
         ),
-        PAYS.judged(
+        Claim("the student is better than the best teacher", "not stated").judged(
             f"{100 * (of(OURS) - of(BEST)).mean():+.1f} points; least in a shift "
             f"{100 * min((of(OURS, s) - of(BEST, s)).mean() for s in SHIFTS):+.1f}",
             verdict((of(OURS) - of(BEST)).mean() > 0 and best < LEVEL),
             f"p = {best:.2g}.",
         ),
-        MEAN.judged(
+        Claim("the student is no worse than the mean of predictions", "not stated").judged(
             ", ".join(f"{shift} {100 * value:+.1f}" for shift, value in gap.items()),
             verdict(min(gap.values()) > -0.01),
             "Held to one point in the mean of a shift. The mean needs every teacher at every "
             "prediction; the student is one model.",
         ),
-        LIAR.judged(
+        Claim("a lying teacher of four costs a chosen student least", "not stated").judged(
             ", ".join(f"{way} {100 * value:.1f}" for way, value in lost.items()) + " points",
             verdict(lost[OURS] <= min(lost.values()) + 0.005),
             "Against four honest teachers.",
         ),
-        SAYS.judged(
+        Claim("what a result says of its student holds on test records", "not stated").judged(
             f"{right} of {said} sentences 'better than' or 'worse than' hold in sign",
             verdict(right >= 0.9 * said),
             "Each is of the student against the best teacher, and against the best mixture, at 95 "

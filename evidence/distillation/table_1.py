@@ -7,15 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evidence.common import Claim, Context, Judged, Report, Table, pick, verdict
+from evidence.common import Context
 from evidence.distillation._setting import LOOK, SETTINGS
 from evidence.distillation._tables import seeds_of, workers
 from evidence.distillation._texts import TASKS
-
-EMOTION = Claim("macro F1 of local models, emotion: MELD", "0.45")
-QUARTERS = Claim("macro F1 on quarters of DailyDialog", "0.38, 0.34, 0.40")
-INFERENCE = Claim("accuracy on SNLI", "0.85")
-SENTIMENT = Claim("macro F1, sentiment: cells, cloths, toys, food", "0.49, 0.52, 0.49, 0.64")
+from evidence.report import Claim, Judged, Report, Table, number, pick, verdict
 
 # What a score may be off and agree.
 CLOSE = 0.05
@@ -83,11 +79,11 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
 
     def score(task: str, party: str, what: str) -> float:
         cells = [row[what] for row in rows if (row["task"], row["party"]) == (task, party)]
-        return float(cells[0].partition(" ")[0])
+        return number(cells[0])
 
     meld = score("emotion", "meld", "macro F1")
     daily = [
-        float(row["macro F1"].partition(" ")[0])
+        number(row["macro F1"])
         for row in rows
         if row["task"] == "emotion" and row["party"] != "meld"
     ]
@@ -96,23 +92,23 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     off = [abs(a - b) for a, b in zip(sorted(daily), sorted(theirs), strict=True)]
     words = "Another model: words in a bag, not a transformer."
     return [
-        EMOTION.judged(
+        Claim("macro F1 of local models, emotion: MELD", "0.45").judged(
             f"{meld:.2f}",
             verdict(abs(meld - 0.45) <= CLOSE, partly=abs(meld - 0.45) <= 2 * CLOSE),
             words,
         ),
-        QUARTERS.judged(
+        Claim("macro F1 on quarters of DailyDialog", "0.38, 0.34, 0.40").judged(
             ", ".join(f"{value:.2f}" for value in daily),
             verdict(max(off) <= CLOSE, partly=max(off) <= 2 * CLOSE),
             f"{words} In order of size; .05 off counts as equal. The paper's quarters have "
             "21 680 texts to train on.",
         ),
-        INFERENCE.judged(
+        Claim("accuracy on SNLI", "0.85").judged(
             f"{snli:.2f}",
             "not testable here",
             "Trained on far fewer pairs: the paper has 549 367, this machine a small part of them.",
         ),
-        SENTIMENT.judged(
+        Claim("macro F1, sentiment: cells, cloths, toys, food", "0.49, 0.52, 0.49, 0.64").judged(
             ", ".join(
                 f"{row['party']} {row['macro F1']}" for row in rows if row["task"] == "sentiment"
             ),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from evidence.common import Context, Report
+from evidence.common import Context
 from evidence.distillation._setting import ALL
 from evidence.distillation._tables import Published, reproduce
+from evidence.report import Report
 
 PUBLISHED = Published(
     task="sentiment",

@@ -7,13 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from evidence.common import Claim, Context, Judged, Report, Table, mean, pick, spread, verdict
+from evidence.common import Context, mean
 from evidence.distillation._setting import SETTINGS
 from evidence.distillation._tables import seeds_of, workers
+from evidence.report import Claim, Judged, Report, Table, pick, spread, verdict
 
 HOLDS = Claim("the risk is at most the empirical risk and two terms (theorem 5.2)", "proved")
-APPROACHES = Claim("the expected loss approaches the best achievable as N grows (5.3)", "yes")
-SAYS = Claim("the bound is below the largest loss there is", "not claimed")
 
 SIZES = (50, 100, 300, 900)
 CLASSES, LARGEST, DELTA = 5, 4.0, 0.05
@@ -82,14 +81,14 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             verdict(all(gap <= term for gap, term in zip(gaps, terms, strict=True))),
             "A bound that is far away cannot be contradicted.",
         ),
-        APPROACHES.judged(
+        Claim("the expected loss approaches the best achievable as N grows (5.3)", "yes").judged(
             f"fresh loss {' / '.join(f'{value:.3f}' for value in fresh)}, gap "
             f"{' / '.join(f'{value:.3f}' for value in gaps)}",
             verdict(falling and gaps[-1] < 0.01 * LARGEST, partly=gaps[-1] < gaps[0]),
             "Matched if the loss on fresh texts never rises and ends within .04 of that on its "
             "own.",
         ),
-        SAYS.judged(
+        Claim("the bound is below the largest loss there is", "not claimed").judged(
             "with the complexity of linear functions of norm 1: "
             + "; ".join(f"{value:.2f} at N = {size}" for size, value in bounds.items()),
             verdict(

@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
+from evidence.common import Array, Context, Labels, stream
 from evidence.estimators.cleaning import nine_tables
 from evidence.fedbary._data import Pool
+from evidence.report import Claim, Judged, Report, Table, verdict
 from silot.estimators import DomainAdapter
 from silot_transport import exact_plan
 
@@ -32,7 +33,6 @@ CLASSIFIERS = {
 SITUATIONS = ("same distribution", "other shares", "other units", "units and shares")
 UNCHANGED = ("none", "unproven", "unexplained")
 METHODS = ("none", "transport", "CORAL", "adapted")
-NOTHING = Claim("where nothing differs, nothing is changed", "95 % of draws")
 HELPED = Claim("where something differs, adapting helps or costs a point at most", "every table")
 KEPT = Claim("where nothing differs, adapting costs a point at most", "every table (a wish)")
 BETTER = Claim("adapted beats none where units differ", "4 of 5 tables (a wish)")
@@ -143,7 +143,9 @@ def _nothing(found: list[Scores]) -> Judged:
     shares = ", ".join(f"{name} {np.mean(hits):.0%}" for name, hits in power.items())
     share = len(same) / len(changes)
     text = f"{len(same)} of {len(changes)} ({share:.1%}); something is changed of {shares}"
-    return NOTHING.judged(text, verdict(share >= 0.95, partly=share > 0.9))
+    return Claim("where nothing differs, nothing is changed", "95 % of draws").judged(
+        text, verdict(share >= 0.95, partly=share > 0.9)
+    )
 
 
 def _claims(name: str, found: list[Scores]) -> list[Judged]:

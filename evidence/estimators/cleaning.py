@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from evidence.common import Array, Claim, Context, Flags, Report, Table, stream, verdict
+from evidence.common import Array, Context, Flags, stream
 from evidence.fedbary._data import (
     Pool,
     adult,
@@ -25,6 +25,7 @@ from evidence.fedbary._data import (
     wine,
     wrong_labels,
 )
+from evidence.report import Claim, Report, Table, verdict
 from silot.estimators import CleanedClassifier, RecordScreener
 
 SEEDS = (5, 10)
@@ -39,7 +40,6 @@ FITTED_ON = ("all", "cleaned", "trusted", "sound")
 ON_KEPT = Claim(
     "cleaning costs .3 points at most, and gains", "9 of 9 tables, and gains on 7 or more"
 )
-REPAIRED = Claim("repaired records are classified better than broken ones", "4 of 5 (a wish)")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def run(context: Context) -> Report:
     gains = [_gain(each.repaired, each.broken) for each in found]
     better = sum(gain > 0 for gain, _ in gains)
     claims.append(
-        REPAIRED.judged(
+        Claim("repaired records are classified better than broken ones", "4 of 5 (a wish)").judged(
             f"{better} of {count}; beyond two standard errors "
             f"{sum(gain > 2 * error for gain, error in gains)}",
             verdict(better >= 0.8 * count, partly=better > 0.5 * count),

@@ -10,18 +10,8 @@ from functools import partial
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Judged,
-    Report,
-    Table,
-    mean,
-    pick,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, mean, stream
+from evidence.report import Claim, Judged, Report, Table, every, number, pick, verdict
 from evidence.verdicts._peers import (
     aggregated_kernel_p,
     energy_p,
@@ -70,10 +60,6 @@ SHIFTS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
     "a sixth of the records in a group of its own": _group,
     "one column shuffled": _mixed,
 }
-
-
-STRONGEST = Claim("power at least that of the best of the others", "every shift (a wish)")
-AVERAGE = Claim("power above that of each of the others on average", "every one (a wish)")
 
 
 @dataclass(frozen=True)
@@ -164,7 +150,7 @@ def run(context: Context) -> Report:
 def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge the detector's power by the rows of the table, against the best test of each shift."""
     rows = pick(tables, "shift", DETECTOR, *PEERS)
-    power = {name: [_percent(row[name]) for row in rows] for name in (DETECTOR, *PEERS)}
+    power = {name: [number(row[name]) for row in rows] for name in (DETECTOR, *PEERS)}
     gaps = [ours - max(power[name][k] for name in PEERS) for k, ours in enumerate(power[DETECTOR])]
     level = sum(gap >= 0 for gap in gaps)
     means = {name: mean(values) for name, values in power.items()}
@@ -173,21 +159,17 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     )
     above = [means[DETECTOR] > means[name] for name in PEERS]
     return [
-        STRONGEST.judged(
+        Claim("power at least that of the best of the others", "every shift (a wish)").judged(
             f"{level} of {len(gaps)} shifts",
             verdict(level == len(gaps), partly=min(gaps) >= -0.1),
             f"Points short: {short or 'none'}. The best test of a shift is another for each.",
         ),
-        AVERAGE.judged(
+        Claim("power above that of each of the others on average", "every one (a wish)").judged(
             ", ".join(f"{name} {value:.0%}" for name, value in means.items()),
-            verdict(all(above), partly=any(above)),
+            every(above),
             "Which shifts there are decides on an average.",
         ),
     ]
-
-
-def _percent(cell: str) -> float:
-    return float(cell.removesuffix("%")) / 100
 
 
 def _share(name: str, each: Power) -> str:

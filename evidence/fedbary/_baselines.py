@@ -8,19 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import LocalOutlierFactor
 
-from evidence.common import Array, Flags, Labels
-from evidence.fedbary._training_rounds import TrainingRound
-from silot_transport import calibrated_gradient, cost_matrix, exact_plan, plan_from_cost
+from evidence.common import Array, Labels
+from evidence.fedbary._games import TrainingRound
+from silot_transport import calibrated_gradient, cost_matrix, exact_plan
 
 NEIGHBOURS = 10
-TREES = 200
-# Least chance of a class, for labels that no validation record has.
-_LEAST = 1e-6
 
 
 def knn_shapley(x: Array, y: Labels, other: Array, labels: Labels, k: int = NEIGHBOURS) -> Array:
@@ -39,22 +34,6 @@ def knn_shapley(x: Array, y: Labels, other: Array, labels: Labels, k: int = NEIG
     found = np.zeros(n)
     np.add.at(found, order.ravel(), values.ravel())
     return found / len(other)
-
-
-def lava(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
-    """Calibrated gradients of exact transport with the class-wise cost, all records pooled (n,).
-
-    Just et al., *LAVA: Data Valuation without Pre-Specified Learning Algorithms*, 2023; higher
-    means more suspect.
-    """
-    mine, theirs = np.unique(y), np.unique(labels)
-    squares = np.array(
-        [[exact_plan(x[y == k], other[labels == l]).upper ** 2 for l in theirs] for k in mine]
-    )
-    cost = cost_matrix(x, other)
-    cost += squares[np.ix_(np.searchsorted(mine, y), np.searchsorted(theirs, labels))]
-    a, b = np.full(len(x), 1.0 / len(x)), np.full(len(other), 1.0 / len(other))
-    return calibrated_gradient(plan_from_cost(cost, a, b).potentials[0], a)
 
 
 def lava_published(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
@@ -120,63 +99,6 @@ def leave_one_out(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
     return -(changes + (moved**2).sum(axis=0) * (off**2).sum(axis=1))
 
 
-@dataclass(frozen=True)
-class ConfidentLearning:
-    """cleanlab with a forest that is fitted on the validation records.
-
-    Northcutt et al., *Confident Learning: Estimating Uncertainty in Dataset Labels*, 2021.
-
-    Attributes
-    ----------
-    forest
-        The forest; its chances of a record's classes are out of sample.
-    """
-
-    forest: RandomForestClassifier
-
-    @classmethod
-    def fit(cls, other: Array, labels: Labels, seed: int) -> ConfidentLearning:
-        """Fit the forest."""
-        return cls(RandomForestClassifier(TREES, random_state=seed).fit(other, labels))
-
-    def __call__(self, x: Array, y: Labels) -> tuple[Array, Flags]:
-        """How suspect labels are, by self-confidence; and which cleanlab flags by default."""
-        # Imported here: whoever runs another figure needs no cleanlab.
-        from cleanlab.filter import find_label_issues
-        from cleanlab.rank import get_label_quality_scores
-
-        known = np.asarray(self.forest.classes_)
-        classes = np.union1d(known, y)
-        chances = np.full((len(x), len(classes)), _LEAST)
-        chances[:, np.searchsorted(classes, known)] += np.asarray(self.forest.predict_proba(x))
-        chances /= chances.sum(axis=1, keepdims=True)
-        codes = np.searchsorted(classes, y)
-        flagged = find_label_issues(codes, chances, n_jobs=1)
-        return -np.asarray(get_label_quality_scores(codes, chances)), np.asarray(
-            flagged, dtype=np.bool_
-        )
-
-
-def neighbour_ratio(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
-    """Distance to the nearest validation record of the class, over that to the nearest other."""
-    apart = np.sqrt(cost_matrix(x, other))
-    same = y[:, None] == labels
-    of_class = np.where(same, apart, np.inf).min(axis=1)
-    of_others = np.where(same, np.inf, apart).min(axis=1)
-    found = np.minimum(of_class, 1e6) / np.clip(of_others, 1e-9, 1e6)
-    return np.asarray(found, dtype=np.float64)
-
-
-def neighbour_distance(x: Array, other: Array, k: int = 5) -> Array:
-    """Mean distance to the nearest validation records (n,)."""
-    return np.sqrt(np.sort(cost_matrix(x, other), axis=1)[:, :k]).mean(axis=1)
-
-
-def outlier_factor(x: Array, other: Array) -> Array:
-    """Local outlier factor of records among the validation records (n,)."""
-    return -np.asarray(LocalOutlierFactor(n_neighbors=20, novelty=True).fit(other).score_samples(x))
-
-
 def plain_gradient(x: Array, other: Array) -> Array:
     """Calibrated gradients of exact transport of features alone (n,)."""
     return calibrated_gradient(exact_plan(x, other).potentials[0], np.full(len(x), 1.0 / len(x)))
@@ -215,7 +137,7 @@ class Federated:
     rounds: int = 6
     steps: int = 5
     rate: float = 0.3
-    history: list[TrainingRound[str]] = field(default_factory=list)
+    history: list[TrainingRound] = field(default_factory=list)
 
     def train(self, names: Sequence[str]) -> Array:
         """Model (d + 1, C) of some clients; ``history`` keeps the rounds."""

@@ -126,25 +126,6 @@ def wrong_labels(rng: np.random.Generator, y: Labels, share: float) -> tuple[Lab
     return found, bad
 
 
-def flipped_labels(rng: np.random.Generator, y: Labels, share: float) -> tuple[Labels, Labels]:
-    """Labels of which a share is that of the next class; of two, the commoner one's alone."""
-    classes, codes = np.unique(y, return_inverse=True)
-    places = rng.permutation(len(y))
-    if len(classes) == 2:
-        places = places[codes[places] == np.bincount(codes).argmax()]
-    places = places[: round(share * len(y))]
-    found, bad = y.copy(), np.zeros(len(y), dtype=np.int64)
-    found[places], bad[places] = classes[(codes[places] + 1) % len(classes)], 1
-    return found, bad
-
-
-def tilted(rng: np.random.Generator, y: Labels, size: int) -> Labels:
-    """Places of a draw in which every second class is three times as likely as it was."""
-    codes = np.unique(y, return_inverse=True)[1]
-    weights = np.where(codes % 2, 3.0, 1.0)
-    return rng.choice(len(y), size, replace=False, p=weights / weights.sum())
-
-
 def noisy_features(
     rng: np.random.Generator, x: Array, share: float, deviation: float = 1.0
 ) -> tuple[Array, Labels]:

@@ -6,12 +6,9 @@ import numpy as np
 import ot
 
 import silot
-from evidence.common import Array, Claim, Context, Report, Table, spread, stream, verdict
+from evidence.common import Array, Context, stream
+from evidence.report import Claim, Report, Table, spread, verdict
 from silot_transport import exact_plan
-
-OVERLAPS = Claim("overlaps the barycenter of the pooled data within 10 rounds", "yes")
-CLOSE = Claim("close after 3 rounds", "nearly")
-CONVERGES = Claim("converges (theorem 1)", "yes")
 
 SEEDS = (5, 20)  # as usual, and with --full
 MEANS = ((0.0, 0.0), (6.0, 0.0), (3.0, 5.0))
@@ -48,17 +45,17 @@ def run(context: Context) -> Report:
             f"atoms, {ROUNDS} and 100 iterations. Objectives of both by exact transport.",
         ],
         claims=[
-            OVERLAPS.judged(
+            Claim("overlaps the barycenter of the pooled data within 10 rounds", "yes").judged(
                 f"objective {spread(last, '+.2%')} against POT after 100 iterations; supports "
                 f"{spread(gaps, '.3f')} apart (W2)",
                 verdict(max(last) < 0.01, partly=max(last) < 0.05),
                 "Both are stationary points; free-support barycenters are not unique.",
             ),
-            CLOSE.judged(
+            Claim("close after 3 rounds", "nearly").judged(
                 f"objective {spread(third, '+.2%')}",
                 verdict(max(third) < 0.02, partly=max(third) < 0.1),
             ),
-            CONVERGES.judged(
+            Claim("converges (theorem 1)", "yes").judged(
                 f"the objective {'never rises' if falls else 'rises'}; it is "
                 f"{spread(bound, '+.1%')} above a bound certified for every measure",
                 verdict(falls),

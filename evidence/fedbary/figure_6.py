@@ -7,33 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Judged,
-    Report,
-    Table,
-    mean,
-    pick,
-    rank_correlation,
-    spread,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, mean, rank_correlation, stream
 from evidence.fedbary._baselines import Federated
 from evidence.fedbary._data import Pool, digits, embedded
-from evidence.fedbary._training_rounds import gtg_shapley, multi_rounds
+from evidence.fedbary._games import gtg_shapley, multi_rounds
 from evidence.fedbary.figure_4 import CASES, CLIENTS, Client, clients_of
+from evidence.report import Claim, Judged, Report, Table, every, number, pick, spread, verdict
 from evidence.runs import exact, fedwad
 from silot import Measure
 
 CLOSER = Claim("with more atoms the distance approaches the exact one (figure 6, 11.1)", "yes")
-ROUNDS = Claim("the number of rounds hardly matters (11.1)", "minimal influence")
-RELATIVE = Claim("few atoms and rounds rank the clients as exact distances do (11.1)", "yes")
-STEADY = Claim("the time of FedBary does not depend on the data (11.2)", "yes")
-UNSTEADY = Claim("how long GTG takes depends on the data (11.2)", "varies")
-NOISY = Claim("MR takes longer where data are noisy (11.2)", "yes")
 
 SEEDS = (3, 10)  # as usual, and with --full
 ATOMS, WALKED = (5, 10, 50, 100, 500), (1, 2, 5, 10, 20)
@@ -108,7 +91,7 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     def along(name: str, what: str, fixed: str, value: int) -> list[float]:
         chosen = [row for row in rows if row["data"] == name and int(row[fixed]) == value]
         chosen.sort(key=lambda row: int(row[what]))
-        return [float(row["excess"].removesuffix("%")) / 100 for row in chosen]
+        return [number(row["excess"]) for row in chosen]
 
     atoms = {name: along(name, "atoms", "rounds", USUAL_ROUNDS) for name in names}
     rounds = {name: along(name, "rounds", "atoms", USUAL_ATOMS) for name in names}
@@ -144,28 +127,28 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             "More atoms: less of every step. Matched if the excess falls at each step and ends "
             "below 2 %.",
         ),
-        ROUNDS.judged(
+        Claim("the number of rounds hardly matters (11.1)", "minimal influence").judged(
             f"the excess moves by {spread(ranges, '.1%')} from the fewest to the most rounds, by "
             f"{spread(later, '.1%')} over the second half",
             verdict(max(ranges) < 0.02, partly=max(later) < 0.02),
             "Less than 2 % counts.",
         ),
-        RELATIVE.judged(
+        Claim("few atoms and rounds rank the clients as exact distances do (11.1)", "yes").judged(
             f"{FEW[0]} atoms, {FEW[1]} rounds: Spearman {spread(few, '.2f')}",
             verdict(min(few) >= 0.95, partly=min(few) >= 0.8),
         ),
-        STEADY.judged(
+        Claim("the time of FedBary does not depend on the data (11.2)", "yes").judged(
             f"slowest case over fastest {spread(steady, '.2f')}",
             verdict(max(steady) < 1.25, partly=max(steady) < 1.5),
             "Less than a quarter more counts.",
         ),
-        UNSTEADY.judged(
+        Claim("how long GTG takes depends on the data (11.2)", "varies").judged(
             f"models: most over fewest {spread(unsteady, '.2f')}",
-            verdict(min(unsteady) > 1.25, partly=max(unsteady) > 1.25),
+            every(value > 1.25 for value in unsteady),
         ),
-        NOISY.judged(
+        Claim("MR takes longer where data are noisy (11.2)", "yes").judged(
             f"models: case 5 over case 1 {spread(noisy, '.2f')}",
-            verdict(min(noisy) > 1.1, partly=max(noisy) > 1.1),
+            every(value > 1.1 for value in noisy),
             "MR evaluates as many rebuilt models whatever the data are.",
         ),
     ]

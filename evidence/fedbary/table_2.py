@@ -8,24 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 import silot
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    mean,
-    pick,
-    shown,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, Labels, mean, stream
 from evidence.fedbary._baselines import Federated
 from evidence.fedbary._data import Pool, pixels
-from evidence.fedbary._games import exact_shapley
-from evidence.fedbary._training_rounds import gtg_shapley, multi_rounds
+from evidence.fedbary._games import exact_shapley, gtg_shapley, multi_rounds
+from evidence.report import Claim, Judged, Report, Table, pick, shown, verdict
 from evidence.runs import exact, fedwad, triangle
 
 LINEAR = Claim(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import silot
-from evidence.common import Claim, Context, Report, Table, stream, verdict
+from evidence.common import Context, stream
 from evidence.fedbary._data import embedded
+from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
 
-ALL_TWICE = Claim("repeating all records changes nothing", "39.14, 39.23, 39.18")
-ONE_COPIED = Claim("repeating one good record raises the distance", "40.94, 40.96, 40.99")
 RECORDS_TWICE = Claim(
     "repeating all records does not change what is said of them", "not in the paper"
 )
@@ -67,14 +66,14 @@ def run(context: Context) -> Report:
             "target: one exact number from each holder. trianglewad and fedbary: 100 atoms.",
         ],
         claims=[
-            ALL_TWICE.judged(
+            Claim("repeating all records changes nothing", "39.14, 39.23, 39.18").judged(
                 f"exact: {change['target']:.1e}; trianglewad {change['trianglewad']:.1%}, fedbary "
                 f"{change['fedbary']:.1%}",
                 verdict(change["target"] < 1e-6),
                 "Measures, not records, are compared. The paper's differences are those of its "
                 "approximation.",
             ),
-            ONE_COPIED.judged(
+            Claim("repeating one good record raises the distance", "40.94, 40.96, 40.99").judged(
                 f"{COPIES[-1]} copies: "
                 + ", ".join(f"{name} {value:+.1%}" for name, value in rises.items()),
                 verdict(all(steady.values()), partly=steady["target"] or rises["target"] > 0),

@@ -11,18 +11,7 @@ import numpy as np
 from scipy.stats import t as student
 
 import silot
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    pick,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, Labels, stream
 from evidence.fedbary._data import (
     STRONG,
     Pool,
@@ -32,15 +21,13 @@ from evidence.fedbary._data import (
     noisy_features,
     wrong_labels,
 )
+from evidence.report import Claim, Judged, Report, Table, every, pick, verdict
 from silot import Measure
 from silot.federation import Own
 
-AS_MANY = Claim("nearly as many are removed as are noisy", "494 of 500; 580 of 1000")
 FEATURES = Claim("strong noise: accuracy rises on every data set", "+.06, +.08")
 LABELS = Claim("wrong labels: accuracy rises on every data set", "+.06, +.08")
 RANDOM = Claim("removing what FedBary flags is better than as many at random", "not in the paper")
-INSTEAD = Claim("removing what silot flags is better than what FedBary flags", "a wish")
-HARMLESS = Claim("removing what silot flags never surely lowers accuracy", "a wish")
 
 Kind = Literal["features", "strong features", "labels"]
 
@@ -190,7 +177,7 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         lows = [_read(row["gain, FedBary"])[0] for row in own]
         return claim.judged(
             ", ".join(f"{row['data']} {row['gain, FedBary']}" for row in own),
-            verdict(all(low > 0 for low in lows), partly=any(low > 0 for low in lows)),
+            every(low > 0 for low in lows),
             "With silot's flags: "
             + ", ".join(f"{row['data']} {row['gain, silot']}" for row in own)
             + ". With all noisy records removed, and no others: "
@@ -199,7 +186,7 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         )
 
     return [
-        AS_MANY.judged(
+        Claim("nearly as many are removed as are noisy", "494 of 500; 580 of 1000").judged(
             f"{min(removed):.0%} to {max(removed):.0%} of the number of noisy ones",
             verdict(
                 min(removed) > 0.58 and max(removed) < 1.2,
@@ -211,15 +198,15 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         rises(LABELS, "labels"),
         RANDOM.judged(
             surely(over),
-            verdict(all(low > 0 for low, _ in over), partly=any(low > 0 for low, _ in over)),
+            every((low > 0 for low, _ in over)),
             "Strong noise and wrong labels.",
         ),
-        INSTEAD.judged(
+        Claim("removing what silot flags is better than what FedBary flags", "a wish").judged(
             surely(better),
-            verdict(all(low > 0 for low, _ in better), partly=any(low > 0 for low, _ in better)),
+            every((low > 0 for low, _ in better)),
             "Strong noise and wrong labels.",
         ),
-        HARMLESS.judged(
+        Claim("removing what silot flags never surely lowers accuracy", "a wish").judged(
             surely(ours),
             verdict(all(high >= 0 for _, high in ours)),
             "Strong noise and wrong labels.",

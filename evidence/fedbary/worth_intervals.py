@@ -9,30 +9,15 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import silot
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    columns,
-    mean,
-    pick,
-    spread,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, Labels, columns, mean, stream
 from evidence.fedbary._baselines import knn_shapley
 from evidence.fedbary._data import Pool, adult, by_column, credit, digits, wrong_labels
+from evidence.report import Claim, Judged, Report, Table, pick, spread, verdict
 from silot import Measure
 from silot_transport import exact_plan
 from silot_transport.classwise import class_distances, labelled_plan
 
 COVER = Claim("intervals cover the distance of the pool", "85 to 97 % of draws (a wish)")
-FOLLOWS = Claim("worth follows label noise", "Spearman of .9 (a wish)")
-PEERS = Claim("worth follows label noise better than peers", "each table (a wish)")
 OPEN = Claim("what sampling leaves open is not ranked", "0 pairs in the wrong order (a wish)")
 CHANCE = Claim("two samples of one distribution are not distinguishable", "95 % of draws (a wish)")
 SMALL_FAIR = Claim(
@@ -175,14 +160,14 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     level = sum(a >= b - 0.005 for a, b in zip(ours, best, strict=True))
     wrong, pairs = (sum(int(row[name]) for row in rows) for name in ("wrong pairs", "of"))
     return [
-        FOLLOWS.judged(
+        Claim("worth follows label noise", "Spearman of .9 (a wish)").judged(
             f"Spearman {spread(ours, '.2f')}; .9 on {sum(value >= 0.9 for value in ours)} of "
             f"{len(ours)} tables",
             verdict(min(ours) >= 0.9, partly=mean(ours) >= 0.8),
             "Up to 20 % wrong labels move a distance little where classes overlap. Models of the "
             "holder's records follow them better ([worth](records-worth.md)).",
         ),
-        PEERS.judged(
+        Claim("worth follows label noise better than peers", "each table (a wish)").judged(
             "; ".join(f"{name} {spread(values, '.2f')}" for name, values in peers.items())
             + f"; at least equal to the best on {level} of {len(ours)}",
             verdict(level == len(ours), partly=level >= len(ours) / 2),

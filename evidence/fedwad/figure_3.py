@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from evidence.common import Array, Claim, Context, Judged, Report, Table, spread, stream, verdict
+from evidence.common import Array, Context, stream
+from evidence.report import Claim, Judged, Report, Table, spread, verdict
 from evidence.runs import Form, exact, fedwad, relative, triangle_sums
-
-APPROXIMATE = Claim("approximate interpolation, t = .5, d = 2: lowest error", "1e-3")
-EXACT_FORM = Claim("exact interpolation, t = .5, d = 2: lowest error", "1e-4")
-RISES = Claim("the error of exact interpolation rises again", "yes, by numerical errors")
-ZERO = Claim("the error tends to zero (Theorem 2) at t = .5", "yes")
 
 DRAWS = (3, 10)  # as usual, and with --full
 SIZE = 200
@@ -93,22 +89,22 @@ def _claims(best: dict[Key, float], errors: dict[Key, list[list[float]]]) -> lis
         "of the spread, so the relative one depends on the gap, which the paper does not give."
     )
     return [
-        APPROXIMATE.judged(
+        Claim("approximate interpolation, t = .5, d = 2: lowest error", "1e-3").judged(
             spread(approximate, ".1e"),
             verdict(min(approximate) <= 2e-3, partly=min(approximate) <= 1e-2),
             why + " Support 100.",
         ),
-        EXACT_FORM.judged(
+        Claim("exact interpolation, t = .5, d = 2: lowest error", "1e-4").judged(
             spread(exactly, ".1e"),
             verdict(min(exactly) <= 2e-4, partly=min(exactly) <= 1e-3),
             why + " Supports 10 and 100 to begin with.",
         ),
-        RISES.judged(
+        Claim("the error of exact interpolation rises again", "yes, by numerical errors").judged(
             f"largest rise {max(rises):.1e}" if max(rises) > _NOTHING else "no rise",
             verdict(max(rises) > 1e-4),
             "silot proves every plan optimal by its dual value; the sum settles, it does not rise.",
         ),
-        ZERO.judged(
+        Claim("the error tends to zero (Theorem 2) at t = .5", "yes").judged(
             f"settles at {spread(exactly, '.1e')}, in d = 50 at "
             f"{best[(50, 10.0, 'exact', 100, 0.5)]:.1e}",
             verdict(max(exactly) <= 1e-5),

@@ -7,25 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 import silot
-from evidence.common import (
-    Claim,
-    Context,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    pick,
-    spread,
-    stream,
-    verdict,
-)
+from evidence.common import Context, Labels, stream
 from evidence.fedwad.coreset import DIMENSION, PUBLIC, Records, pooled_of, records_of
 from evidence.fedwad.table_1 import TRAINING
+from evidence.report import (
+    Claim,
+    Judged,
+    Report,
+    Table,
+    every,
+    number,
+    pick,
+    spread,
+    with_deviation,
+)
 from silot import Measure
 from silot.teaching.federated import NearestNeighbour
 
-NEAR = Claim("competitive with FedRep and FedPer, 2 classes a holder", "yes")
-MORE = Claim("better than both where holders are many", "yes")
 RANDOM = Claim("better than as many random records", "not compared")
 OWN = Claim("better than the nearest of a holder's own records", "not compared")
 INSTEAD = Claim("one labelled coreset of all holders is better, with as many points", "a wish")
@@ -82,25 +80,25 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     rows = pick(tables, "holders", "coresets", "one of all", "FedRep", "FedPer")
 
     def gains(over: str, of: str = "coresets", least: int = 0) -> list[float]:
-        return [_first(row[of]) - _first(row[over]) for row in rows if int(row["holders"]) >= least]
+        return [number(row[of]) - number(row[over]) for row in rows if int(row["holders"]) >= least]
 
     trained = [gain for way in TRAINED for gain in gains(way)]
     many = [gain for way in TRAINED for gain in gains(way, least=100)]
     return [
-        NEAR.judged(
+        Claim("competitive with FedRep and FedPer, 2 classes a holder", "yes").judged(
             f"{spread(trained, '+.1f')} points of accuracy against them",
-            verdict(min(trained) >= -5, partly=max(trained) >= -5),
+            every(value >= -5 for value in trained),
             "A head of two classes chooses between two, a coreset between ten.",
         ),
-        MORE.judged(
+        Claim("better than both where holders are many", "yes").judged(
             f"{spread(many, '+.1f')} points at 100 holders",
-            verdict(min(many) > 0, partly=max(many) > 0),
+            every(value > 0 for value in many),
             "Heads are trained on 40 records of a holder each.",
         ),
         *(
             claim.judged(
                 f"{spread(gains(over, of), '+.1f')} points",
-                verdict(min(gains(over, of)) > 0, partly=max(gains(over, of)) > 0),
+                every(value > 0 for value in gains(over, of)),
                 why,
             )
             for claim, over, of, why in (
@@ -116,11 +114,6 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             )
         ),
     ]
-
-
-def _first(cell: str) -> float:
-    """Read a mean from a cell that has a deviation behind it."""
-    return float(cell.partition(" ")[0])
 
 
 def _accuracies(records: Records, count: int, seed: int) -> dict[str, float]:
@@ -178,11 +171,7 @@ def _part(measure: Measure, rows: Labels) -> Measure:
 
 def _table(rows: list[dict]) -> Table:
     def shown(key: str) -> Callable[[dict], object]:
-        def cell(row: dict) -> str:
-            values = 100 * row[key]
-            return f"{values.mean():.1f} ± {values.std(ddof=min(1, values.size - 1)):.1f}"
-
-        return cell
+        return lambda row: with_deviation(100 * row[key])
 
     columns: dict[str, Callable[[dict], object]] = {
         "data": lambda row: row["data"],

@@ -8,28 +8,14 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 from scipy import ndimage
 
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Images,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    mean,
-    spread,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, Images, Labels, mean, stream
+from evidence.report import Claim, Judged, Report, Table, spread, verdict
 from evidence.runs import exact, fedwad, relative
 from silot import Measure
 
 ORDER = Claim(
     "FedWaD keeps the order of pairs of datasets", "except two pairs in the row of USPS, of six"
 )
-OVERESTIMATES = Claim("FedWaD overestimates, less with more support", "yes (figures 6 and 13)")
-ROUNDS_HELP = Claim("500 rounds are slightly better than 20", "yes")
 SUPPORT_HELPS = Claim(
     "support as large as the data gives a very accurate distance (app. D.4)", "yes"
 )
@@ -237,13 +223,13 @@ def _claims(columns: list[Column]) -> list[Judged]:
             ),
             "3 pairs of datasets, and in the first setting also the 3 of two draws of one.",
         ),
-        OVERESTIMATES.judged(
+        Claim("FedWaD overestimates, less with more support", "yes (figures 6 and 13)").judged(
             f"{small.label}: {spread(excess[small], '+.1%')}; {large.label}: "
             f"{spread(excess[large], '+.1%')}",
             verdict(mean(excess[large]) < mean(excess[small]) and min(excess[small]) > 0),
             "An upper bound by construction.",
         ),
-        ROUNDS_HELP.judged(
+        Claim("500 rounds are slightly better than 20", "yes").judged(
             f"{long.label}: {spread(excess[long], '+.1%')}; {small.rounds} rounds: "
             f"{spread(excess[small], '+.1%')}",
             verdict(0 <= mean(excess[small]) - mean(excess[long]) <= 0.02),

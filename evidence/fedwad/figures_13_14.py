@@ -6,19 +6,9 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 
-from evidence.common import (
-    Claim,
-    Context,
-    Images,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    mean,
-    pick,
-    verdict,
-)
+from evidence.common import Context, Images, Labels, mean
 from evidence.fedwad.figure_6 import SMALL, Pair, Sizes, couple
+from evidence.report import Claim, Judged, Report, Table, every, number, pick, verdict
 from evidence.runs import exact, fedwad
 
 ROUNDS_MATTER_LITTLE = Claim(
@@ -27,10 +17,6 @@ ROUNDS_MATTER_LITTLE = Claim(
 SUPPORT = Claim(
     "a support as large as the data is very accurate (figure 13, right)", "5000 for 5000"
 )
-LINEAR = Claim("the distance falls steadily with the support (figure 13, right)", "linearly")
-ORDER = Claim("the order of the two pairs is kept at every size (figure 14)", "yes")
-SMALLER = Claim("data smaller than the support: accurate (figure 14)", "yes")
-LARGER = Claim("data larger than the support: overestimated (figure 14)", "yes")
 
 SEEDS = (2, 5)  # as usual, and with --full
 RECORDS, SUPPORT_USED, ROUNDS_USED = 400, 200, 10
@@ -113,11 +99,11 @@ def _row(name: str, measured: tuple[float, float, float, float]) -> list[str]:
 
 def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge by the rows of excess over the exact distance."""
-    rounds = {int(r["rounds"]): _excess(r) for r in pick(tables, "rounds", "excess")}
-    supports = {int(r["support"]): _excess(r) for r in pick(tables, "support", "excess")}
+    rounds = {int(r["rounds"]): number(r["excess"]) for r in pick(tables, "rounds", "excess")}
+    supports = {int(r["support"]): number(r["excess"]) for r in pick(tables, "support", "excess")}
     sizes = pick(tables, "pair", "records", "excess")
-    small = [_excess(r) for r in sizes if int(r["records"]) < SUPPORT_USED]
-    large = [_excess(r) for r in sizes if int(r["records"]) > SUPPORT_USED]
+    small = [number(r["excess"]) for r in sizes if int(r["records"]) < SUPPORT_USED]
+    large = [number(r["excess"]) for r in sizes if int(r["records"]) > SUPPORT_USED]
     later = [value for n, value in rounds.items() if n >= ROUNDS_USED]
     change = max(later) - min(later)
     steps = list(supports.values())
@@ -141,31 +127,27 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             "At t = .5 the measure between settles off the geodesic, whatever its support "
             "([figure 3](fedwad-figure-3.md)).",
         ),
-        LINEAR.judged(
+        Claim("the distance falls steadily with the support (figure 13, right)", "linearly").judged(
             ", ".join(f"{n}: {value:+.1%}" for n, value in supports.items()),
             verdict(all(a >= b for a, b in pairwise(steps))),
             "Judged: that it never rises.",
         ),
-        ORDER.judged(
+        Claim("the order of the two pairs is kept at every size (figure 14)", "yes").judged(
             f"{sum(kept)} of {len(kept)} sizes",
-            verdict(all(kept), partly=any(kept)),
+            every(kept),
             "Two pairs.",
         ),
-        SMALLER.judged(
+        Claim("data smaller than the support: accurate (figure 14)", "yes").judged(
             ", ".join(f"{value:+.1%}" for value in small),
-            verdict(max(small) <= TOLERANCE, partly=min(small) <= TOLERANCE),
+            every(value <= TOLERANCE for value in small),
             f"Accurate: within {TOLERANCE:.0%}.",
         ),
-        LARGER.judged(
+        Claim("data larger than the support: overestimated (figure 14)", "yes").judged(
             ", ".join(f"{value:+.1%}" for value in large),
-            verdict(min(large) > max(small), partly=max(large) > max(small)),
+            every(value > max(small) for value in large),
             f"Judged: by more than data smaller than the support, {max(small):+.1%} at most.",
         ),
     ]
-
-
-def _excess(row: dict[str, str]) -> float:
-    return float(row["excess"].removesuffix("%")) / 100
 
 
 def _same_order(rows: list[dict[str, str]]) -> bool:

@@ -8,21 +8,30 @@ from itertools import product
 import numpy as np
 
 import silot
-from evidence.common import Claim, Context, Judged, Report, Table, pick, spread, verdict
+from evidence.common import Context
 from evidence.fedwad._holders import DIMENSION, PUBLIC, Pictures
 from evidence.fedwad.groups import ASKED, METHODS, WAYS, rand
+from evidence.report import (
+    Claim,
+    Judged,
+    Report,
+    Table,
+    every,
+    number,
+    pick,
+    spread,
+    verdict,
+    with_deviation,
+)
 from silot import Measure
 
 ALWAYS = Claim("strong structure: groups always improve (FedAvg, FedRep, FedPer)", "always")
 UPLIFT = Claim("strong structure, MNIST: FedAvg gains 20 points and more", "59.7 to 73.2, N 20-100")
 OTHERS = Claim("strong structure, MNIST: FedPer and FedRep gain", "0.8 to 18.0")
-CIFAR = Claim("strong structure, CIFAR-10: FedRep gains up to 9 points", "4.4 to 8.7")
 LOOSE = Claim(
     "no structure: groups almost always improve (but for cases of FedPer)", "almost always"
 )
-LOOSE_UPLIFT = Claim("no structure, CIFAR-10: FedAvg gains", "27.1 to 53.2")
 FOUND = Claim("strong structure: its groups are found automatically (adjusted Rand >= .95)", "none")
-ONE = Claim("no structure: one group is found automatically", "none")
 LOSS = Claim("no structure: groups that are found automatically cost a point at most", "none")
 
 SEEDS = 5
@@ -140,8 +149,8 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         ways: Iterable[str] = ASKED,
     ) -> dict[str, float]:
         return {
-            f"{row['algorithm']}, {way}, {row['data']} with {row['holders']}": _first(row[way])
-            - _first(row["vanilla"])
+            f"{row['algorithm']}, {way}, {row['data']} with {row['holders']}": number(row[way])
+            - number(row["vanilla"])
             for row in rows
             for way in ways
             if row["structure"] == structure
@@ -168,34 +177,34 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     cifar = gains("strong", "fedrep", data=("cifar10",), ways=["rescaled"])
     cifar_loose = gains("none", "fedavg", data=("cifar10",), ways=["rescaled"])
     costs = gains("none", *ALGORITHMS, data=DATA, ways=["automatic"])
-    found = {f"{r['data']} with {r['holders']}": _first(r["automatic"]) for r in rand_rows}
+    found = {f"{r['data']} with {r['holders']}": number(r["automatic"]) for r in rand_rows}
     alone, runs = (sum(int(row[name]) for row in counts) for name in ("one group", "runs"))
     heads = "Heads are fitted anew in every round here, and fit two classes well without groups."
     return [
         share(ALWAYS, strong, 1.0, heads),
         UPLIFT.judged(
             spread(list(uplift.values()), "+.1f"),
-            verdict(min(uplift.values()) >= 20, partly=max(uplift.values()) >= 20),
+            every(value >= 20 for value in uplift.values()),
             short(uplift, 20.0),
         ),
         share(OTHERS, more, 1.0, heads),
-        CIFAR.judged(
+        Claim("strong structure, CIFAR-10: FedRep gains up to 9 points", "4.4 to 8.7").judged(
             spread(list(cifar.values()), "+.1f"),
             verdict(min(cifar.values()) >= 4.4, partly=min(cifar.values()) > 0),
             heads,
         ),
         share(LOOSE, loose, 0.9),
-        LOOSE_UPLIFT.judged(
+        Claim("no structure, CIFAR-10: FedAvg gains", "27.1 to 53.2").judged(
             spread(list(cifar_loose.values()), "+.1f"),
             verdict(min(cifar_loose.values()) >= 20, partly=min(cifar_loose.values()) > 0),
             short(cifar_loose, 20.0),
         ),
         FOUND.judged(
             f"adjusted Rand {spread(list(found.values()), '.2f')}",
-            verdict(min(found.values()) >= 0.95, partly=max(found.values()) >= 0.95),
+            every(value >= 0.95 for value in found.values()),
             short(found, 0.94),
         ),
-        ONE.judged(
+        Claim("no structure: one group is found automatically", "none").judged(
             f"{alone} of {runs} runs",
             verdict(alone == runs, partly=alone > 0),
             "Pairs drawn at random recur and share classes: the groups that are found are of such "
@@ -211,19 +220,13 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     ]
 
 
-def _first(cell: str) -> float:
-    """Read a mean from a cell that has a deviation behind it."""
-    return float(cell.partition(" ")[0])
-
-
 def _mean(each: Sequence[Mapping[str, float]], key: str) -> float:
     return float(np.mean([one[key] for one in each]))
 
 
 def _shown(each: Sequence[Mapping[str, float]], key: str, unit: float = 100.0) -> str:
-    values = unit * np.array([one[key] for one in each])
-    form = ".1f" if unit == 100.0 else ".2f"
-    return f"{values.mean():{form}} ± {values.std(ddof=1):{form}}"
+    values = [unit * one[key] for one in each]
+    return with_deviation(values, ".1f" if unit == 100.0 else ".2f")
 
 
 def _rand_table(runs: Runs) -> Table:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from evidence.common import Array, Claim, Context, Judged, Report, Table, pick, stream, verdict
+from evidence.common import Array, Context, stream
+from evidence.report import Claim, Judged, Report, Table, pick, verdict
 from silot_transport import exact_plan
 
-TIGHT = Claim("approximate interpolation is exact for equal sizes (theorem 1)", "equal")
-LOOSE = Claim("and for other sizes", "not claimed")
 HALVES = Claim("Gaussians: the distance to the midpoint halves each round (theorem 3)", "1/2")
 TWICE = Claim(
     "Gaussians: from the first round twice the distance of the interpolants is W (theorem 3)",
     "equal, k >= 1",
 )
-SAMPLES = Claim("the same for samples of Gaussians", "not claimed")
 
 SEEDS = (5, 20)  # as usual, and with --full
 SIZE, DIMENSIONS, ROUNDS = 200, (2, 10), 6
@@ -53,11 +51,11 @@ def judged(tables: list[Table]) -> list[Judged]:
     samples = pick(tables, "round", "error of samples, d = 2", "error of samples, d = 10")
     errors = [abs(float(row[name])) for row in samples for name in row if name.startswith("error")]
     return [
-        TIGHT.judged(
+        Claim("approximate interpolation is exact for equal sizes (theorem 1)", "equal").judged(
             f"sum of distances over W, minus 1: at most {excess['equal']:.0e}",
             verdict(excess["equal"] < 1e-9),
         ),
-        LOOSE.judged(
+        Claim("and for other sizes", "not claimed").judged(
             f"at most {excess['half as many']:.3f}",
             verdict(excess["half as many"] < 1e-9),
             "A point whose mass goes to several targets moves to their mean, off the geodesic.",
@@ -71,7 +69,7 @@ def judged(tables: list[Table]) -> list[Judged]:
             f"relative error at most {max(abs(float(row['error'])) for row in later):.0e}",
             verdict(all(abs(float(row["error"])) < 1e-9 for row in later)),
         ),
-        SAMPLES.judged(
+        Claim("the same for samples of Gaussians", "not claimed").judged(
             f"relative error up to {max(errors):.3f}",
             verdict(max(errors) < 0.01, partly=max(errors) < 0.1),
             "Samples of one covariance are no translates of one another: the measures between are "

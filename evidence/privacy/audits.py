@@ -19,7 +19,8 @@ from sklearn.linear_model import LogisticRegression
 
 import silot
 from evidence.attacks import audit, shares_determined
-from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, Verdict, stream
+from evidence.common import WALK, Array, Context, stream
+from evidence.report import Claim, Judged, Report, Table, Verdict
 from silot import Measure
 from silot.distances.pooled import pooled
 from silot.distances.worth.contributions import contributions

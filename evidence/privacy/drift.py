@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 from scipy.stats import beta
 
-from evidence.common import Array, Claim, Context, Judged, Report, Table, columns, stream, verdict
+from evidence.common import Array, Context, columns, stream
+from evidence.report import Claim, Judged, Report, Table, verdict
 from silot import Measure, Policy
 from silot.distances.sketches.drift import LEVEL, Drift, measure_drift
 from silot.distances.sketches.result import Sketches

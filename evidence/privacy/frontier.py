@@ -12,7 +12,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import silot
 from evidence.attacks import audit
-from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, stream, verdict
+from evidence.common import WALK, Array, Context, stream
+from evidence.report import Claim, Judged, Report, Table, verdict
 from silot import Measure
 from silot.distances.questions import Interpolate
 from silot.distances.worth.contributions import contributions
@@ -23,9 +24,6 @@ from silot_transport import exact_plan, interpolate
 DIRECT = Claim(
     "at level record nothing beats direct", "FedWaD, TriangleWad and FedBary keep records hidden"
 )
-HIDDEN = Claim("record methods of which less than half of the records are recovered", "")
-ONE_ATOM = Claim("TriangleWad with a reference of one atom", "")
-UNIFORM_T = Claim("FedWaD with the published uniform t against t often near 0", "")
 
 SPLITS = (3, 5)  # as usual, and with --full
 MOST = 100
@@ -333,18 +331,18 @@ def _claims(
             verdict(worse and bool(given)),
             "direct has error 0 and needs one round.",
         ),
-        HIDDEN.judged(
+        Claim("record methods of which less than half of the records are recovered", "").judged(
             f"{len(quiet)}, with errors of {100 * small:.1f} % and more" if quiet else "none",
             "partly" if quiet else "matched",
             "By these attacks: means of few records tell who is in the data, recovered or not.",
         ),
-        ONE_ATOM.judged(
+        Claim("TriangleWad with a reference of one atom", "").judged(
             f"error {100 * max(mean(errors, single)):.1g} %, records recovered "
             f"{100 * min(mean(exactly, single)):.0f} %",
             "matched",
             "The interpolant is the records, scaled: exact, and no protection at all.",
         ),
-        UNIFORM_T.judged(
+        Claim("FedWaD with the published uniform t against t often near 0", "").judged(
             "error " + "; ".join(
                 f"{name} {100 * u:.1f} against {100 * d:.1f} %"
                 for name, u, d in zip(names, mean(errors, _UNIFORM), mean(errors, _DEFAULT),

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from evidence.common import Claim, Context, Report, Table, verdict
+from evidence.common import Context
+from evidence.report import Claim, Report, Table, verdict
 from tests.privacy.neighbours import Movement, movements, noiseless
 
 SENSITIVITY = Claim(
     "one record moves a release by at most its sensitivity",
     "the promise of the package, not of a paper",
 )
-ALONE = Claim("how a record is read depends on no other record", "the same")
 
 
 PAIRS = (5_000, 100_000)  # as usual, and with --full
@@ -93,7 +93,7 @@ def run(context: Context) -> Report:
             f"worst {largest:.6f}; {over} of {sum(releases.values()):,} releases beyond 1",
             verdict(over == 0),
         ),
-        ALONE.judged(
+        Claim("how a record is read depends on no other record", "the same").judged(
             f"{not_its_own} releases moved by anything but the record's own part",
             verdict(not_its_own == 0),
         ),

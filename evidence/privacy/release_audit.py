@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 from sklearn.datasets import load_breast_cancer, load_wine
 
-from evidence.common import Array, Claim, Context, Report, Table, stream, verdict
+from evidence.common import Array, Context, stream
+from evidence.report import Claim, Report, Table, verdict
 from silot import Measure, load_measure
 from silot.privacy import epsilon_of
 from tests.privacy.likelihood import (

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 import silot
-from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
+from evidence.common import Array, Context, Labels, stream
+from evidence.report import Claim, Judged, Report, Table, verdict
 from silot.distances.sketches.decoded import DecodedSketches
 from silot.privacy.sketch import simplex
 from silot_transport import cost_matrix, plan_from_cost

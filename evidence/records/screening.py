@@ -12,15 +12,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import silot
-from evidence.common import Array, Claim, Context, Flags, Labels, Report, Table, stream, verdict
+from evidence.common import Array, Context, Flags, Labels, stream
 from evidence.fedbary._baselines import knn_shapley
 from evidence.fedbary._data import Pool, adult, by_column, credit, table, wine, wrong_labels
+from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
 
 ORDER = Claim("wrong labels are ordered as by the best peer", "AUC of the best peer - .003")
 LEVEL = Claim("of the flagged records about 10 % are sound", "false discoveries of .15 at most")
-UNITS = Claim("weights in pounds are found", "AUC .97, recall .8")
-FEATURES = Claim("faulty features are ordered best", "best mean AUC of all")
 
 SEEDS = (1, 5)  # as usual, and with --full
 _TRUSTED, _RECORDS, _FAULTY = 200, 500, 0.08
@@ -75,12 +74,12 @@ def run(context: Context) -> Report:
         claims=[
             ORDER.judged(f"mean difference {label_gap:+.3f}", verdict(label_gap >= -0.003)),
             LEVEL.judged(f"{rate:.2f}", verdict(rate <= 0.15)),
-            UNITS.judged(
+            Claim("weights in pounds are found", "AUC .97, recall .8").judged(
                 f"AUC {pounds[0]:.3f}, recall {pounds[2]:.2f}",
                 verdict(pounds[0] >= 0.97 and pounds[2] >= 0.8, partly=pounds[0] >= 0.97),
                 "Both count, to the digit.",
             ),
-            FEATURES.judged(
+            Claim("faulty features are ordered best", "best mean AUC of all").judged(
                 ", ".join(f"{name} {value:.3f}" for name, value in of_kinds.items()),
                 verdict(of_kinds["silot"] >= max(of_kinds.values())),
             ),

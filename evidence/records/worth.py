@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import silot
-from evidence.common import Array, Claim, Context, Labels, Report, Table, stream, verdict
+from evidence.common import Array, Context, Labels, stream
 from evidence.fedbary._baselines import knn_shapley
 from evidence.fedbary._data import (
     Pool,
@@ -22,11 +22,8 @@ from evidence.fedbary._data import (
     wine,
     wrong_labels,
 )
+from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
-
-LABELS = Claim("ranks follow the share of wrong labels", "Spearman of .85")
-FEATURES = Claim("ranks follow feature noise", "Spearman of the best peer - .03")
-ACCURACY = Claim("ranks follow the accuracy of models", "Spearman of the best peer - .03")
 
 SEEDS = (1, 5)  # as usual, and with --full
 _NOISE = np.array([0.0, 0.05, 0.1, 0.15, 0.2])
@@ -69,18 +66,18 @@ def run(context: Context) -> Report:
             "holder's; kNN-Shapley: mean over the holder's records.",
         ],
         claims=[
-            LABELS.judged(
+            Claim("ranks follow the share of wrong labels", "Spearman of .85").judged(
                 f"{of_labels:.2f} with equal sizes, {of_mixed:.2f} with mixed ones (best peer "
                 f"{best[0, 0]:.2f}, {best[1, 0]:.2f})",
                 verdict(min(of_labels, of_mixed) >= 0.85, partly=of_labels >= 0.85),
                 "Sizes count for usefulness too. The share of wrong labels alone: "
                 f"{means[0, 1, 0]:.2f}, {means[1, 1, 0]:.2f}.",
             ),
-            FEATURES.judged(
+            Claim("ranks follow feature noise", "Spearman of the best peer - .03").judged(
                 f"{of_features:.2f} (best peer {best[2, 0]:.2f})",
                 verdict(of_features >= best[2, 0] - 0.03),
             ),
-            ACCURACY.judged(
+            Claim("ranks follow the accuracy of models", "Spearman of the best peer - .03").judged(
                 f"{means[0, 0, 1]:.2f} and {means[1, 0, 1]:.2f} (best peer {best[0, 1]:.2f}, "
                 f"{best[1, 1]:.2f})",
                 verdict(accurate.min() >= -0.03, partly=accurate.mean() >= -0.03),

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import ot
 from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 import silot
@@ -19,7 +18,6 @@ from silot import transport
 from silot_transport._solvers import solve_costs
 
 Array = npt.NDArray[np.float64]
-REPEATS = 5
 
 
 def run(context: Context) -> None:
@@ -133,28 +131,6 @@ def trajectory() -> None:
     )
 
 
-def costs() -> None:
-    """``plan_from_cost`` against ``exact_plan``, which builds the costs itself."""
-    rows = []
-    for n, d in ((200, 2), (500, 2), (1000, 2), (1000, 20)):
-        rng = np.random.default_rng(2)
-        x, y = rng.normal(size=(n, d)), rng.normal(size=(n, d)) + 0.3
-        cost = transport.cost_matrix(x, y)
-        runs = {
-            "points": lambda x=x, y=y: transport.exact_plan(x, y),
-            "costs": lambda cost=cost: transport.plan_from_cost(cost),
-        }
-        seconds = medians(runs, REPEATS)
-        rows.append(
-            (
-                f"{n} x {n}, d = {d}",
-                f"{seconds['points']:.3f} s",
-                f"{seconds['costs'] / seconds['points']:.2f}",
-            )
-        )
-    show("from a cost matrix", ("problem", "exact_plan", "plan_from_cost / exact_plan"), rows)
-
-
 def protocols() -> None:
     """One TriangleWad and one FedWaD round against one direct distance."""
     rows = []
@@ -199,116 +175,5 @@ def protocols() -> None:
     )
 
 
-def published() -> None:
-    """FedWaD by default against the algorithm as published, on ``ot.emd``, without messages."""
-    rows = []
-    for n, d in ((100, 10), (300, 10), (300, 50), (1000, 20)):
-        rng = np.random.default_rng(3)
-        x, y = rng.normal(size=(n, d)), rng.normal(size=(n, d)) * 1.5 + 0.5
-        exact_ = transport.exact_plan(x, y).distance
-        found: dict[str, float] = {}
-
-        def ours(x=x, y=y, found=found) -> None:
-            found["silot"] = silot.distance(x, y, method="fedwad").value
-
-        def theirs(rounds: int, x=x, y=y, found=found) -> None:
-            found[str(rounds)] = _walk(x, y, rounds)
-
-        runs = {
-            "silot": ours,
-            "20": lambda theirs=theirs: theirs(20),
-            "100": lambda theirs=theirs: theirs(100),
-        }
-        seconds = medians(runs, 1 if n > 500 else 3)
-        rows.append(
-            (
-                f"{n} x {n}, d = {d}",
-                *(f"{seconds[k]:.3f} s, {found[k] / exact_ - 1:+.2%}" for k in runs),
-                f"{seconds['100'] / seconds['silot']:.1f}",
-            )
-        )
-    show(
-        "FedWaD, bounds and messages included, against Algorithm 1 on POT: seconds and error",
-        ("problem", "silot", "20 rounds", "100 rounds", "100 rounds / silot"),
-        rows,
-    )
-
-
-def rounds() -> None:
-    """As many rounds with as many atoms, of many features."""
-    n, d, count = 1000, 784, 20
-    rng = np.random.default_rng(4)
-    x, y = rng.normal(size=(n, d)), rng.normal(size=(n, d)) * 1.2 + 0.2
-    exact_ = transport.exact_plan(x, y).distance
-    found: dict[str, float] = {}
-
-    def ours() -> None:
-        found["silot"] = silot.distance(
-            x, y, method="fedwad", support=n, rounds=count, tol=0.0
-        ).value  # fmt: skip
-
-    def theirs() -> None:
-        found["POT"] = _walk(x, y, count)
-
-    seconds = medians({"silot": ours, "POT": theirs}, 1)
-    show(
-        f"FedWaD, {count} rounds of {n} atoms, {n} x {n}, d = {d}: seconds and error",
-        ("silot", "Algorithm 1 on ot.emd and cdist", "times"),
-        [
-            (
-                *(f"{seconds[k]:.2f} s, {found[k] / exact_ - 1:+.2%}" for k in ("silot", "POT")),
-                f"{seconds['POT'] / seconds['silot']:.1f}",
-            )
-        ],
-    )
-
-
-def products() -> None:
-    """The matrix of costs against the product of matrices that is in it, one thread."""
-    rows = []
-    for n, d in ((5000, 784), (5000, 64)):
-        rng = np.random.default_rng(5)
-        x, y = rng.normal(size=(n, d)), rng.normal(size=(n, d)) + 0.3
-        with threadpool_limits(1, "blas"):
-            seconds = medians(
-                {
-                    "silot": lambda x=x, y=y: transport.cost_matrix(x, y),
-                    "product": lambda x=x, y=y: x @ y.T,
-                    "cdist": lambda x=x, y=y: cdist(x, y, "sqeuclidean"),
-                },
-                3,
-            )
-        rows.append(
-            (
-                f"{n} x {n}, d = {d}",
-                f"{seconds['silot']:.2f} s",
-                f"{seconds['silot'] / seconds['product']:.2f}",
-                f"{seconds['cdist'] / seconds['silot']:.1f}",
-            )
-        )
-    show("costs", ("problem", "cost_matrix", "/ bare product", "cdist /"), rows)
-
-
-def _walk(x: Array, y: Array, rounds: int) -> float:
-    """Best triangle sum of FedWaD's Algorithm 1, eq. 10, t uniform, n atoms."""
-    rng = np.random.default_rng(0)
-    uniform = np.full(len(x), 1.0 / len(x))
-
-    def between(one: Array, other: Array) -> Array:
-        plan = ot.emd(uniform, uniform, cdist(one, other, "sqeuclidean"), numItermax=10**9)
-        t = rng.random()
-        return (1 - t) * one + t * len(x) * (plan @ other)
-
-    def apart(one: Array, other: Array) -> float:
-        cost = cdist(one, other, "sqeuclidean")
-        return float(ot.emd2(uniform, uniform, cost, numItermax=10**9)) ** 0.5
-
-    reference, best = rng.normal(size=x.shape), np.inf
-    for _ in range(rounds):
-        reference = between(between(reference, x), between(reference, y))
-        best = min(best, apart(x, reference) + apart(reference, y))
-    return best
-
-
-TABLES = (few, matrices, trajectory, costs, protocols, published, rounds, products)
-QUICK = {"TABLES": (few, costs), "REPEATS": 1}
+TABLES = (few, matrices, trajectory, protocols)
+QUICK = {"TABLES": (few,)}

@@ -21,64 +21,14 @@ _STATUS = "a baseline: it proves nothing about how good it is"
 
 
 def random_links(psi: npt.ArrayLike, costs: LinkCosts, rng: np.random.Generator) -> LinkPlan:
-    """Random weights over all sources: "Random-alpha".
-
-    Parameters
-    ----------
-    psi
-        Shape (N,): 0 for a source, 1 for a target.
-    costs
-        The network.
-    rng
-        For a uniform draw (Dirichlet with parameter 1) at each target.
-
-    Returns
-    -------
-    LinkPlan
-
-    Raises
-    ------
-    InputError
-        No source, or a target without a link from any.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1] * 4, [[1] * 4] * 4, [[1] * 4] * 4)
-    >>> plan = random_links([0, 0, 1, 1], costs, np.random.default_rng(0))
-    >>> plan.method, len(plan.links), plan.alpha[:, 3].sum().round(9).item()
-    ('random-alpha', 4, 1.0)
-    """
+    """Random weights over all sources: "Random-alpha"."""
     return _weighted(psi, costs, lambda reach: rng.dirichlet(np.ones(len(reach))), "random-alpha")
 
 
 def fedavg_links(
     psi: npt.ArrayLike, costs: LinkCosts, labelled: Sequence[float] | Array
 ) -> LinkPlan:
-    """Every source to every target, in proportion to labelled records: "FedAvg".
-
-    Parameters
-    ----------
-    psi, costs
-        As ``random_links``.
-    labelled
-        Labelled records of every device (N,).
-
-    Returns
-    -------
-    LinkPlan
-        Its energy is that of all links. Through a server each source would send once.
-
-    Raises
-    ------
-    InputError
-        As ``random_links``.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1] * 3, [[1] * 3] * 3, [[1] * 3] * 3)
-    >>> fedavg_links([0, 0, 1], costs, [300, 100, 1]).alpha[:, 2].tolist()
-    [0.75, 0.25, 0.0]
-    """
+    """Every source to every target, in proportion to labelled records: "FedAvg"."""
     records = np.asarray(labelled, dtype=np.float64)
     return _weighted(psi, costs, lambda reach: records[reach], "fedavg")
 
@@ -88,26 +38,6 @@ def uniform_links(psi: npt.ArrayLike, costs: LinkCosts) -> LinkPlan:
 
     This is what "FADA" of the paper's tables amounts to: its published code averages uniformly.
     FADA itself (Peng et al., 2020) learns weights from features; nothing of that is here.
-
-    Parameters
-    ----------
-    psi, costs
-        As ``random_links``.
-
-    Returns
-    -------
-    LinkPlan
-
-    Raises
-    ------
-    InputError
-        As ``random_links``.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1] * 3, [[1] * 3] * 3, [[1] * 3] * 3)
-    >>> uniform_links([0, 0, 1], costs).alpha[:, 2].tolist()
-    [0.5, 0.5, 0.0]
     """
     return _weighted(psi, costs, lambda reach: np.ones(len(reach)), "uniform")
 
@@ -115,34 +45,7 @@ def uniform_links(psi: npt.ArrayLike, costs: LinkCosts) -> LinkPlan:
 def average_degree_links(
     psi: npt.ArrayLike, costs: LinkCosts, plan: LinkPlan, rng: np.random.Generator
 ) -> LinkPlan:
-    """As many links a source as a plan has on average, drawn at random: "Average degree".
-
-    Parameters
-    ----------
-    psi, costs, rng
-        As ``random_links``.
-    plan
-        Whose links are counted; the average over its sources is rounded, to 1 at least.
-
-    Returns
-    -------
-    LinkPlan
-        Every target is served first, so a source may get more links than the average when
-        there are fewer than targets.
-
-    Raises
-    ------
-    InputError
-        As ``random_links``; a plan without sources.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1] * 4, [[1] * 4] * 4, [[1] * 4] * 4)
-    >>> plan = uniform_links([0, 0, 1, 1], costs)
-    >>> found = average_degree_links([0, 0, 1, 1], costs, plan, np.random.default_rng(0))
-    >>> len(found.links)
-    4
-    """
+    """As many links a source as a plan has on average, drawn at random: "Average degree"."""
     if not plan.sources:
         raise InputError("the plan has no source to take an average over.", code="plan-psi")
     kinds, reach = _reach(psi, costs)
@@ -165,34 +68,7 @@ def average_degree_links(
 
 
 def random_sources(costs: LinkCosts, rng: np.random.Generator) -> Kinds:
-    """Roles at random: each device that may be a source is one with probability 1/2.
-
-    Parameters
-    ----------
-    costs
-        The network.
-    rng
-        For the draw. One that leaves no source or a target unreached is drawn again; after a
-        thousand of them every device that may be a source is one.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N,): 0 for a source, 1 for a target.
-
-    Raises
-    ------
-    NoEligibleSource
-        No device may be a source.
-    InputError
-        A device that may not be a source and that nobody can reach.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1] * 3, [[1] * 3] * 3, [[1] * 3] * 3, eligible=[True, False, False])
-    >>> random_sources(costs, np.random.default_rng(0)).tolist()
-    [0, 1, 1]
-    """
+    """Roles at random: each device that may be a source is one with probability 1/2."""
     may = _by_name(costs, costs.eligible)
     if len(may) == 0:
         raise NoEligibleSource("no device may be a source.", code="no-eligible-source")
@@ -208,61 +84,13 @@ def random_sources(costs: LinkCosts, rng: np.random.Generator) -> Kinds:
 
 
 def random_psi(costs: LinkCosts, rng: np.random.Generator) -> LinkPlan:
-    """Random roles with random weights: "Random-psi".
-
-    Parameters
-    ----------
-    costs, rng
-        As ``random_sources``, whose roles may be used with other weights too.
-
-    Returns
-    -------
-    LinkPlan
-
-    Raises
-    ------
-    InputError
-        As ``random_sources``.
-
-    Examples
-    --------
-    >>> costs = LinkCosts([1] * 3, [[1] * 3] * 3, [[1] * 3] * 3, eligible=[True, False, False])
-    >>> random_psi(costs, np.random.default_rng(0)).links
-    (('0', '1', 1.0), ('0', '2', 1.0))
-    """
+    """Random roles with random weights: "Random-psi"."""
     psi = random_sources(costs, rng)
     return _weighted(psi, costs, lambda reach: rng.dirichlet(np.ones(len(reach))), "random-psi")
 
 
 def single_matching(costs: LinkCosts, rng: np.random.Generator) -> LinkPlan:
-    """Each target gets one source, drawn at random and spread evenly: "Single matching".
-
-    Parameters
-    ----------
-    costs
-        The network. Every device that may be a source is one; if all may, roles are drawn as by
-        ``random_sources``.
-    rng
-        For the matching. A source is used twice only when there are more targets than sources,
-        or bars leave no other way.
-
-    Returns
-    -------
-    LinkPlan
-
-    Raises
-    ------
-    InputError
-        As ``random_sources``.
-
-    Examples
-    --------
-    >>> may = [True, True, False, False]
-    >>> costs = LinkCosts([1] * 4, [[1] * 4] * 4, [[1] * 4] * 4, eligible=may)
-    >>> plan = single_matching(costs, np.random.default_rng(0))
-    >>> len(plan.links), len({source for source, _, _ in plan.links})
-    (2, 2)
-    """
+    """Each target gets one source, drawn at random and spread evenly: "Single matching"."""
     kinds = np.where(costs.eligible, 0, 1).astype(np.int64)
     if (kinds == 0).all() or not costs.eligible.any():
         kinds = random_sources(costs, rng)

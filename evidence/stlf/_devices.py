@@ -134,26 +134,7 @@ def device_network(
     concentration: float = 1.0,
     labelled: tuple[float, float] = (0.2, 1.0),
 ) -> Network:
-    """Draw a network.
-
-    Parameters
-    ----------
-    setting
-        One of ``SETTINGS``: one set; ``A+B``, every device draws from both; ``A//B``, every
-        device has one of the two.
-    seed
-        The same setting and seed give the same network.
-    pools
-        The images.
-    devices
-        Number of devices; the first half has labels.
-    sizes
-        Fewest and most records of a device; uniform between them.
-    concentration
-        Of the Dirichlet law of a device's classes: over 4 of them for ``M`` and ``U``, else 10.
-    labelled
-        Least and largest share of labelled records, where there are any.
-    """
+    """Draw a network."""
     rng = stream(30, SETTINGS.index(setting), seed)
     sets = setting.replace("//", "+").split("+")
     homes = _homes(rng, sets, devices) if "//" in setting else [sets] * devices

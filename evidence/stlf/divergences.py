@@ -12,18 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    rank_correlation,
-    typical,
-    verdict,
-)
+from evidence.common import Array, Context, Labels, rank_correlation
+from evidence.report import Claim, Judged, Report, Table, typical, verdict
 from evidence.stlf._devices import Network, Pools, device_network
 from silot import Measure, Policy
 from silot.federation import Answer, Holder, LocalFederation
@@ -37,7 +27,6 @@ SKEW = Claim(
     "label skew: a domain classifier trained by exchange tells what a model loses",
     "used for all results; no correlation given",
 )
-SPLIT = Claim("the same on split domains", "used for all results; no correlation given")
 ARCHITECTURE = Claim(
     "the domain classifier needs the learner's architecture", "same CNN, two outputs"
 )
@@ -335,7 +324,7 @@ def _claims(runs: Runs) -> list[Judged]:
             f"Worst network: {worst(ALGORITHM):.2f}, with the best threshold {worst(CENTRED):.2f}, "
             f"linear {worst(LINE):.2f}.",
         ),
-        SPLIT.judged(
+        Claim("the same on split domains", "used for all results; no correlation given").judged(
             listed(mixed),
             verdict(mixed[ALGORITHM] > 0.5, partly=mixed[ALGORITHM] > 0.3),
             "In M//MM what a model loses on the way is small beside how good it was (MNIST-M is "

@@ -10,15 +10,11 @@ import numpy as np
 from sklearn import datasets
 
 import silot
-from evidence.common import Array, Claim, Context, Report, Table, columns, stream, verdict
+from evidence.common import Array, Context, columns, stream
+from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
 from silot.teaching.federated import Model, probabilities
 from silot.teaching.result import Adaptation
-
-UNITS = Claim("units of columns change nothing", "")
-NO_COST = Claim("adjusting never costs more than a point, in the mean of a shift", "")
-AS_EM = Claim("on label shift no worse than EM", "")
-
 
 SEEDS = (range(20, 23), range(20, 26))  # as usual, and with --full
 SOURCES, TARGETS = 3, 3
@@ -96,15 +92,15 @@ def run(context: Context) -> Report:
             "targets' records.",
         ],
         claims=[
-            UNITS.judged(
+            Claim("units of columns change nothing", "").judged(
                 f"largest difference {100 * max(apart):.1f} points",
                 verdict(max(apart) <= 0.01),
             ),
-            NO_COST.judged(
+            Claim("adjusting never costs more than a point, in the mean of a shift", "").judged(
                 f"auto is {100 * worst:+.1f} points from models as they are at worst",
                 verdict(worst >= -0.01),
             ),
-            AS_EM.judged(
+            Claim("on label shift no worse than EM", "").judged(
                 f"{100 * min(skewed):+.1f} and {100 * max(skewed):+.1f} points",
                 verdict(min(skewed) >= 0.0),
             ),

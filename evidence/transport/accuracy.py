@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import silot
-from evidence.common import Array, Context, Report, Table
+from evidence.common import Array, Context
+from evidence.report import Report, Table
 from silot import Measure
 
 SEEDS = range(8)

@@ -12,13 +12,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 import silot
-from evidence.common import Array, Claim, Context, Report, Table, verdict
+from evidence.common import Array, Context
+from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
-
-HOLD = Claim("lower <= W <= upper, and the value is between them", "contract")
-CONVERGED = Claim("converged: the value is within 2 % of W", "contract")
-DEFAULT = Claim("fedwad ends within a per cent of W by default", "README")
-
 
 PROBLEMS = (500, 10_000)  # as usual, and with --full
 WORKERS = 2
@@ -290,16 +286,16 @@ def run(context: Context) -> Report:
             "ranges; pooled with one to three sellers whose union is the first measure.",
         ],
         claims=[
-            HOLD.judged(
+            Claim("lower <= W <= upper, and the value is between them", "contract").judged(
                 f"{len(wrong)} of {len(found)} results break it",
                 verdict(not wrong),
                 "To 1e-9 of the largest distance in the problem, which is what the oracle knows.",
             ),
-            CONVERGED.judged(
+            Claim("converged: the value is within 2 % of W", "contract").judged(
                 f"{len(misled)} of {sum(row.converged for row in found)} are not",
                 verdict(not misled),
             ),
-            DEFAULT.judged(
+            Claim("fedwad ends within a per cent of W by default", "README").judged(
                 f"{np.median(above):+.2%} in the median, {np.mean(above <= PER_CENT):.1%} within",
                 verdict(bool(np.median(above) <= PER_CENT)),
                 "Small problems of every shape, of which the table has the worst.",

@@ -5,25 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from evidence.common import (
-    Claim,
-    Context,
-    Judged,
-    Report,
-    Table,
-    mean,
-    pick,
-    spread,
-    stream,
-    verdict,
-)
+from evidence.common import Context, mean, stream
+from evidence.report import Claim, Judged, Report, Table, every, number, pick, spread, verdict
 from evidence.runs import FORMS, Form, exact, fedwad, relative, triangle
 from silot.distances import Distance
-
-FASTER = Claim("faster than FedWaD, with both forms", "yes")
-CLOSER = Claim("more accurate than FedWaD, with both forms", "yes")
-NO_GAP = Claim("no significant gap with exact interpolation", "yes")
-UNSTABLE = Claim("FedWaD with exact interpolation is unstable, and has a larger gap", "yes")
 
 SEEDS = (3, 10)  # as usual, and with --full
 SIZES = ((300, 500), (500, 1000, 1500))
@@ -74,18 +59,18 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     rows = pick(tables, "form", "FedWaD", "TriangleWad", "FedWaD, s", "TriangleWad, s")
     ratios = [float(row["FedWaD, s"]) / max(float(row["TriangleWad, s"]), 0.01) for row in rows]
     gaps = {
-        (method, form): [abs(_share(row[method])) for row in rows if row["form"] == form]
+        (method, form): [abs(number(row[method])) for row in rows if row["form"] == form]
         for method in ("FedWaD", "TriangleWad")
         for form in FORMS
     }
-    pairs = [(abs(_share(row["TriangleWad"])), abs(_share(row["FedWaD"]))) for row in rows]
+    pairs = [(abs(number(row["TriangleWad"])), abs(number(row["FedWaD"]))) for row in rows]
     closer = sum(ours < other for ours, other in pairs)
     exact_gaps = gaps["TriangleWad", "exact"]
     return [
-        FASTER.judged(
-            f"{spread(ratios, '.1f')} times", verdict(min(ratios) > 1, partly=max(ratios) > 1)
+        Claim("faster than FedWaD, with both forms", "yes").judged(
+            f"{spread(ratios, '.1f')} times", every(value > 1 for value in ratios)
         ),
-        CLOSER.judged(
+        Claim("more accurate than FedWaD, with both forms", "yes").judged(
             f"{closer} of {len(pairs)}; "
             + "; ".join(
                 f"{method}, {form}: {spread(values, '.1%')}"
@@ -95,12 +80,12 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             "Sizes of the gap, whatever its sign. Means are far apart for the spread of the "
             "records: all four are near.",
         ),
-        NO_GAP.judged(
+        Claim("no significant gap with exact interpolation", "yes").judged(
             spread(exact_gaps, ".1%"),
             verdict(max(exact_gaps) < 0.02, partly=max(exact_gaps) < 0.1),
             "Below 2 % counts as none.",
         ),
-        UNSTABLE.judged(
+        Claim("FedWaD with exact interpolation is unstable, and has a larger gap", "yes").judged(
             f"exact {spread(gaps['FedWaD', 'exact'], '.1%')}, approximate "
             f"{spread(gaps['FedWaD', 'barycentric'], '.1%')}",
             verdict(
@@ -114,10 +99,6 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             "Judged: a larger gap than with the approximate form, at every size.",
         ),
     ]
-
-
-def _share(cell: str) -> float:
-    return float(cell.removesuffix("%")) / 100
 
 
 def _one(size: int, form: Form, seed: int) -> tuple[float, float, float, float, float]:

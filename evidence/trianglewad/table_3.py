@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Images,
-    Judged,
-    Report,
-    Table,
-    signed_pixels,
-    spread,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, Images, signed_pixels, stream
+from evidence.report import Claim, Judged, Report, Table, spread, verdict
 from evidence.runs import Form, exact, interpolant, relative, triangle
 
 STEPS = tuple(round(0.1 * k, 1) for k in range(1, 10))

@@ -8,27 +8,13 @@ import numpy as np
 from scipy.linalg import sqrtm
 from sklearn.datasets import make_blobs
 
-from evidence.common import (
-    Array,
-    Claim,
-    Context,
-    Judged,
-    Labels,
-    Report,
-    Table,
-    pick,
-    spread,
-    stream,
-    verdict,
-)
+from evidence.common import Array, Context, Labels, stream
+from evidence.report import Claim, Judged, Report, Table, every, number, pick, spread, verdict
 from evidence.runs import FORMS, Form, exact, relative, triangle
 from silot_transport import cost_matrix, plan_from_cost
 
-SIZE = Claim("the size of the reference hardly matters (figure 7)", "not significantly")
-NEAR = Claim("near the exact distance (figure 7)", "yes")
 BLOBS = Claim("labelled blobs: near exact OTDD (figure 11, D.7)", "210.18 against 208.23: +0.9 %")
 ALIKE = Claim("the same, blobs in one box", "not stated")
-VECTORS = Claim("labelled blobs: diagonal covariances do not matter", "not stated")
 
 SEEDS = (10, 50)  # as usual, and with --full
 RECORDS, SUPPORTS = 200, (10, 50, 100, 200, 400, 1000)
@@ -99,33 +85,33 @@ def run(context: Context) -> Report:
 def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge by the rows of both toys."""
     rows = pick(tables, "atoms", "barycentric, median", "exact, median")
-    sizes = {form: [_share(row[f"{form}, median"]) for row in rows] for form in FORMS}
-    worst = [_share(row[f"{form}, largest"]) for row in rows for form in FORMS]
+    sizes = {form: [number(row[f"{form}, median"]) for row in rows] for form in FORMS}
+    worst = [number(row[f"{form}, largest"]) for row in rows for form in FORMS]
     blobs = {
         (row["blobs"], row["method"]): row
         for row in pick(tables, "blobs", "method", "median excess", "largest")
     }
     plain = [row for (_, method), row in blobs.items() if method == "exact, vectors"]
-    off = [abs(_share(row[name])) for row in plain for name in ("least", "largest")]
+    off = [abs(number(row[name])) for row in plain for name in ("least", "largest")]
     ranges = [float(np.ptp(values)) for values in sizes.values()]
     return [
-        SIZE.judged(
+        Claim("the size of the reference hardly matters (figure 7)", "not significantly").judged(
             "; ".join(
                 f"{form} {' / '.join(f'{value:+.1%}' for value in values)}"
                 for form, values in sizes.items()
             ),
-            verdict(max(ranges) < 0.01, partly=min(ranges) < 0.01),
+            every(value < 0.01 for value in ranges),
             f"Medians by atoms ({', '.join(row['atoms'] for row in rows)}); a range below 1 % "
             "counts as none.",
         ),
-        NEAR.judged(
+        Claim("near the exact distance (figure 7)", "yes").judged(
             f"largest excess {spread(worst, '+.1%')}",
-            verdict(max(worst) < 0.02, partly=min(worst) < 0.02),
+            every(value < 0.02 for value in worst),
             "Below 2 %.",
         ),
         _near(BLOBS, blobs["moved", "TriangleWad"]),
         _near(ALIKE, blobs["one box", "TriangleWad"]),
-        VECTORS.judged(
+        Claim("labelled blobs: diagonal covariances do not matter", "not stated").judged(
             f"off by {spread(off, '.2%')}",
             verdict(max(off) < 0.01),
             "Exact transport of the vectors against exact OTDD.",
@@ -134,16 +120,12 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
 
 
 def _near(claim: Claim, row: dict[str, str]) -> Judged:
-    excess = {name: _share(row[name]) for name in ("median excess", "least", "largest")}
+    excess = {name: number(row[name]) for name in ("median excess", "least", "largest")}
     return claim.judged(
         f"{excess['median excess']:+.2%} (median), {row['least']} to {row['largest']}",
         verdict(max(map(abs, excess.values())) < 0.02, partly=abs(excess["median excess"]) < 0.02),
         "Below 2 % for every draw.",
     )
-
-
-def _share(cell: str) -> float:
-    return float(cell.removesuffix("%")) / 100
 
 
 def _toy(support: int, form: Form, seed: int) -> float:

@@ -78,13 +78,7 @@ def count_alarms(kind: str, setting: str, draws: int, *, seed: int = 0) -> int:
 
 
 def count_detected(setting: str, draws: int, *, seed: int = 0) -> tuple[int, int, float]:
-    """Apply the detectable shift of a pair to one of its columns, and test again.
-
-    Returns
-    -------
-    tuple
-        Pairs that were called different, pairs with a finite shift, and its median.
-    """
+    """Apply the detectable shift of a pair to one of its columns, and test again."""
     place = list(SETTINGS).index(setting)
     chosen = SETTINGS[setting]
     detected, shifts = 0, list[float]()

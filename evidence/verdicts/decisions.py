@@ -11,7 +11,8 @@ import polars as pl
 from scipy.stats import binom
 
 import silot
-from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
+from evidence.common import Array, Context, Labels, stream
+from evidence.report import Claim, Judged, Report, Table, verdict
 from evidence.verdicts._power import LEVEL
 from evidence.verdicts._tables import RealTable, tables
 

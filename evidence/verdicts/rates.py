@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from evidence.common import Claim, Context, Judged, Report, Table, mean, shown, verdict
+from evidence.common import Context, mean
+from evidence.report import Claim, Judged, Report, Table, shown, verdict
 from evidence.verdicts import _changes, _checks, _groups, _levels
 from evidence.verdicts._checks import Checked, measure_checks
 from evidence.verdicts._distributions import SETTINGS

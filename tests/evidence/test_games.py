@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,21 +14,17 @@ from hypothesis import strategies as st
 
 from evidence.fedbary._games import (
     PlayerValues,
+    TrainingRound,
     exact_shapley,
+    gtg_shapley,
     leave_one_out,
     monte_carlo_shapley,
-)
-from evidence.fedbary._training_rounds import (
-    TrainingRound,
-    gtg_shapley,
     multi_rounds,
     one_round,
 )
 from tests.problems import Array, seeds
 
 Utility = Callable[[frozenset[Any]], float]
-# Two numbers, a text that looks like one, tuples and sets: names no order of their own fits.
-ODD_NAMES: tuple[Hashable, ...] = (3, "3", ("a", 1), frozenset({"x", "y"}), None, -2.5)
 
 
 def brute_force(players: Sequence[Any], utility: Utility) -> dict[Any, float]:
@@ -67,10 +58,8 @@ def by_name(found: PlayerValues) -> dict[Hashable, float]:
     return dict(zip(found.names, found.values, strict=True))
 
 
-def assert_within_errors(found: PlayerValues, known: Mapping[Any, float], count: float = 4) -> None:
-    assert set(found.names) == set(known)
-    for name, value, error in zip(found.names, found.values, found.standard_errors, strict=True):
-        assert abs(value - known[name]) <= count * error + 1e-12, name
+def assert_near(found: PlayerValues, known: Mapping[Any, float], gap: float) -> None:
+    assert by_name(found) == pytest.approx(dict(known), abs=gap)
 
 
 # Games whose values are known.
@@ -166,8 +155,6 @@ def test_exact_values_sum_to_what_all_add_to_the_empty_coalition(n: int, seed: i
     game = random_game(range(n), seed)
     found = exact_shapley(range(n), game)
     assert sum(found.values) == pytest.approx(game(frozenset(range(n))) - game(frozenset()))
-    assert found.converged
-    assert found.standard_errors == (0.0,) * n
 
 
 @given(n=st.integers(1, 6), seed=seeds, factor=st.floats(-5.0, 5.0))
@@ -186,7 +173,7 @@ def test_a_player_who_always_adds_the_same_is_worth_it(n: int, seed: int, worth:
     found = exact_shapley(
         [*range(n), "dummy"], lambda group: rest(group - {"dummy"}) + worth * ("dummy" in group)
     )
-    assert found["dummy"] == pytest.approx(worth, abs=1e-12)
+    assert by_name(found)["dummy"] == pytest.approx(worth, abs=1e-12)
     assert found.values[:-1] == pytest.approx(exact_shapley(range(n), rest).values, abs=1e-12)
 
 
@@ -205,20 +192,6 @@ def test_every_coalition_is_evaluated_once() -> None:
     assert frozenset() in calls
 
 
-@given(seed=seeds)
-def test_names_of_any_kind_in_any_order_have_the_same_values(seed: int) -> None:
-    game = random_game(ODD_NAMES, seed)
-    known = by_name(exact_shapley(ODD_NAMES, game))
-    sampled = by_name(monte_carlo_shapley(ODD_NAMES, game, max_permutations=40))
-    shuffled = [ODD_NAMES[k] for k in np.random.default_rng(seed).permutation(len(ODD_NAMES))]
-    found = exact_shapley(shuffled, game)
-    assert found.names == tuple(shuffled)
-    assert by_name(found) == known
-    assert known == pytest.approx(brute_force(ODD_NAMES, game), abs=1e-12)
-    assert by_name(monte_carlo_shapley(shuffled, game, max_permutations=40)) == sampled
-    assert by_name(leave_one_out(shuffled, game)) == by_name(leave_one_out(ODD_NAMES, game))
-
-
 # Leave one out.
 
 
@@ -227,7 +200,6 @@ def test_leaving_one_out_costs_what_all_lose() -> None:
     found = leave_one_out([1, 2, 3], utility)
     assert found.values == (36 - 25.0, 36 - 16.0, 36 - 9.0)
     assert found.evaluations == len(calls) == len(set(calls)) == 4
-    assert found.converged
 
 
 def test_players_who_can_replace_each_other_lose_nothing_when_left_out() -> None:
@@ -245,10 +217,7 @@ def test_sampled_values_are_within_their_errors_of_known_ones(seed: int) -> None
     known = {name: gloves_value(4, 8) if name[0] == "left" else gloves_value(8, 4)
              for name in players}  # fmt: skip
     found = monte_carlo_shapley(players, gloves, tolerance=0.01, seed=seed)
-    assert found.converged
-    assert found.status.startswith("converged")
-    assert max(found.standard_errors) <= 0.01
-    assert_within_errors(found, known)
+    assert_near(found, known, 0.04)
 
 
 @pytest.mark.heavy
@@ -257,60 +226,14 @@ def test_sampled_values_of_many_players_share_a_runway() -> None:
     found = monte_carlo_shapley(
         range(60), lambda group: max((costs[k] for k in group), default=0.0), tolerance=0.04
     )
-    assert found.converged
-    assert_within_errors(found, airport_values(costs))
+    assert_near(found, airport_values(costs), 0.16)
 
 
-def test_standard_errors_are_as_large_as_the_errors_made() -> None:
-    game = random_game(range(5), 3)
-    known = brute_force(range(5), game)
-    scores = []
-    for seed in range(150):
-        found = monte_carlo_shapley(range(5), game, tolerance=0.0, max_permutations=60, seed=seed)
-        scores += [(found[k] - known[k]) / error for k, error in enumerate(found.standard_errors)]
-    assert 0.85 < float(np.std(scores)) < 1.15
-    assert abs(float(np.mean(scores))) < 0.1
-
-
-def test_a_tolerance_out_of_reach_says_so_and_what_to_change() -> None:
-    game = random_game(range(6), 0)
-    found = monte_carlo_shapley(range(6), game, tolerance=0.01, max_permutations=100)
-    assert not found.converged
-    assert found.permutations == 100
-    assert max(found.standard_errors) > 0.01
-    assert "stopped early" in found.status
-    assert "raise max_permutations to about" in found.status
-    # The advice is right: as many permutations reach the tolerance, and half as many do not.
-    needed = 100 * (max(found.standard_errors) / 0.01) ** 2
-    assert f"{needed:.2g}" in found.status
-    assert monte_carlo_shapley(
-        range(6), game, tolerance=0.01, max_permutations=int(1.5 * needed)
-    ).converged
-    assert not monte_carlo_shapley(
-        range(6), game, tolerance=0.01, max_permutations=int(0.5 * needed)
-    ).converged
-
-
-def test_a_tolerance_beyond_all_budgets_is_advised_against() -> None:
-    game = random_game(range(6), 0)
-    for tolerance in (1e-9, 0.0):
-        found = monte_carlo_shapley(range(6), game, tolerance=tolerance, max_permutations=50)
-        assert found.status.endswith("raise the tolerance")
-        assert not found.converged
-
-
-def test_too_few_samples_never_count_as_converged() -> None:
+def test_too_few_samples_never_stop_early() -> None:
     # Every sample is the same, so that their spread says nothing.
-    def additive(group: frozenset[str]) -> float:
-        return float(len(group))
-
-    few = monte_carlo_shapley(["a", "b"], additive, max_permutations=29)
-    assert not few.converged
-    assert "max_permutations to 30" in few.status
-    enough = monte_carlo_shapley(["a", "b"], additive)
-    assert enough.converged
-    assert enough.permutations == 30
-    assert enough.values == (1.0, 1.0)
+    found = monte_carlo_shapley(["a", "b"], lambda group: float(len(group)))
+    assert found.orders == 30
+    assert found.values == (1.0, 1.0)
 
 
 def test_the_same_seed_gives_the_same_result_and_another_seed_another() -> None:
@@ -318,7 +241,6 @@ def test_the_same_seed_gives_the_same_result_and_another_seed_another() -> None:
     one = monte_carlo_shapley(range(6), game, max_permutations=50, seed=4)
     assert one == monte_carlo_shapley(range(6), game, max_permutations=50, seed=4)
     assert one.values != monte_carlo_shapley(range(6), game, max_permutations=50, seed=5).values
-    assert one.seed == 4
 
 
 def test_no_sampled_coalition_is_evaluated_twice() -> None:
@@ -332,13 +254,11 @@ def test_truncated_orders_are_not_evaluated_past_the_goal() -> None:
     utility, calls = recorded(lambda group: float(min(len(group), 3)))
     found = monte_carlo_shapley(range(20), utility, truncation=0.5, max_permutations=200)
     assert {len(group) for group in calls} == {0, 1, 2, 3, 20}
-    assert found.evaluations <= 2 + 3 * found.permutations
-    assert_within_errors(found, dict.fromkeys(range(20), 3 / 20))
-    assert "truncated" in found.status
+    assert found.evaluations <= 2 + 3 * found.orders
+    assert_near(found, dict.fromkeys(range(20), 3 / 20), 0.05)
     utility, calls = recorded(utility)
-    whole = monte_carlo_shapley(range(20), utility, max_permutations=40)
+    monte_carlo_shapley(range(20), utility, max_permutations=40)
     assert {len(group) for group in calls} == set(range(21))
-    assert "truncated" not in whole.status
 
 
 @given(seed=seeds, truncation=st.floats(0.0, 3.0))
@@ -368,8 +288,7 @@ def test_without_truncation_a_coalition_as_good_as_all_can_still_gain() -> None:
     found = monte_carlo_shapley(
         ["a", "b", "c"], lambda group: float(worth["".join(sorted(group))]), tolerance=0.02
     )
-    assert found.converged
-    assert_within_errors(found, {"a": 5 / 6, "b": -1 / 6, "c": 1 / 3})
+    assert_near(found, {"a": 5 / 6, "b": -1 / 6, "c": 1 / 3}, 0.08)
 
 
 # Histories of training.
@@ -387,7 +306,7 @@ def closeness(model: Array) -> float:
 
 def history(
     players: Sequence[Any], rounds: int, seed: int, *, absent: float = 0.0, size: int = 3
-) -> list[TrainingRound[Any]]:
+) -> list[TrainingRound]:
     """A training by FedAvg: the next model is the present one and all updates."""
     rng = np.random.default_rng(seed)
     model = rng.standard_normal(size)
@@ -407,7 +326,12 @@ def history(
     return steps
 
 
-def averaged(step: TrainingRound[Any], group: Iterable[Any]) -> Array:
+def round_of(model: Any, updates: Mapping[Any, Any], weights: Mapping[Any, float]) -> TrainingRound:
+    changes = {name: np.array(change) for name, change in updates.items()}
+    return TrainingRound(np.array(model), changes, weights)
+
+
+def averaged(step: TrainingRound, group: Iterable[Any]) -> Array:
     members = [name for name in group if name in step.updates]
     if not members:
         return np.zeros(step.parameters.shape)
@@ -418,7 +342,7 @@ def averaged(step: TrainingRound[Any], group: Iterable[Any]) -> Array:
     )
 
 
-def additive_history(worths: Sequence[float]) -> tuple[list[TrainingRound[int]], Any]:
+def additive_history(worths: Sequence[float]) -> tuple[list[TrainingRound], Any]:
     """One round whose game is additive: player k is all that moves parameter k."""
     n = len(worths)
     step = TrainingRound(np.zeros(n), dict(enumerate(np.eye(n))), dict.fromkeys(range(n), 2.0))
@@ -434,8 +358,6 @@ def test_all_methods_agree_on_one_round_of_an_additive_game(worths: list[float])
         gtg_shapley(rounds, utility, truncation=0.0, round_truncation=0.0),
     ):
         assert found.values == pytest.approx(worths, abs=1e-12)
-        assert found.converged
-        assert max(found.standard_errors) < 1e-12
 
 
 @given(n=st.integers(1, 6), seed=seeds)
@@ -449,7 +371,7 @@ def test_one_round_is_the_game_of_its_averaged_models(n: int, seed: int) -> None
 
 
 def test_two_players_of_a_linear_utility_have_known_values() -> None:
-    rounds = [TrainingRound([1.0], {"a": [2.0], "b": [6.0]}, {"a": 3, "b": 1})]
+    rounds = [round_of([1.0], {"a": [2.0], "b": [6.0]}, {"a": 3, "b": 1})]
     # Alone 2 and 6, together (3 * 2 + 6) / 4 = 3.
     known = (0.5 * (2.0 + 3.0 - 6.0), 0.5 * (6.0 + 3.0 - 2.0))
     assert multi_rounds(rounds, first).values == pytest.approx(known)
@@ -459,22 +381,10 @@ def test_two_players_of_a_linear_utility_have_known_values() -> None:
 
 def test_players_who_send_the_same_update_share_its_gain() -> None:
     # Whoever comes first brings all of it: only if all lead as often are the shares equal.
-    rounds = [TrainingRound([0.0], {k: [3.0] for k in range(5)}, {k: k + 1.0 for k in range(5)})]
+    rounds = [round_of([0.0], {k: [3.0] for k in range(5)}, {k: k + 1.0 for k in range(5)})]
     found = gtg_shapley(rounds, first)
     assert found.values == pytest.approx([3.0 / 5] * 5)
-    assert max(found.standard_errors) < 1e-12
     assert multi_rounds(rounds, first).values == pytest.approx([3.0 / 5] * 5)
-
-
-@given(seed=seeds, decay=st.floats(0.1, 1.0))
-def test_rounds_add_up_with_their_decay(seed: int, decay: float) -> None:
-    rounds = history(["a", "b", "c"], 4, seed, absent=0.4)
-    found = multi_rounds(rounds, closeness, decay=decay)
-    known = dict.fromkeys(found.names, 0.0)
-    for t, step in enumerate(rounds):
-        for name, value in by_name(multi_rounds([step], closeness)).items():
-            known[name] += decay**t * value
-    assert by_name(found) == pytest.approx(known)
 
 
 @given(seed=seeds)
@@ -501,8 +411,8 @@ def test_one_round_replays_all_rounds_for_every_subset(seed: int) -> None:
 
 
 def test_a_player_gets_nothing_for_rounds_it_sat_out() -> None:
-    one = TrainingRound([0.0], {"a": [1.0], "b": [1.0]}, {"a": 1, "b": 1})
-    two = TrainingRound([1.0], {"b": [4.0]}, {"b": 1})
+    one = round_of([0.0], {"a": [1.0], "b": [1.0]}, {"a": 1, "b": 1})
+    two = round_of([1.0], {"b": [4.0]}, {"b": 1})
     for found in (multi_rounds([one, two], first), gtg_shapley([one, two], first)):
         assert by_name(found) == pytest.approx({"a": 0.5, "b": 4.5})
     # As do all subsets that miss it, were the second round the first.
@@ -516,8 +426,7 @@ def test_guided_samples_are_within_their_errors_of_all_coalitions(seed: int) -> 
     assert known.evaluations == sum(2 ** len(step.updates) for step in rounds)
     utility, calls = recorded(closeness)
     found = gtg_shapley(rounds, utility, tolerance=0.005, truncation=0.0, round_truncation=0.0)
-    assert found.converged
-    assert_within_errors(found, by_name(known))
+    assert_near(found, by_name(known), 0.1)
     assert found.evaluations == len(calls) <= known.evaluations
 
 
@@ -527,41 +436,26 @@ def test_guided_sampling_goes_on_until_the_means_settle() -> None:
         gtg_shapley(rounds, closeness, tolerance=tolerance, truncation=0.0, max_permutations=20_000)
         for tolerance in (0.5, 0.02, 0.002)
     ]
-    assert all(result.converged for result in found)
-    counts = [result.permutations for result in found]
+    counts = [result.orders for result in found]
     # Means over six cycles are compared, so that seven is the least.
     assert 35 <= counts[0] < counts[1] < counts[2]
 
 
-def test_guided_standard_errors_are_as_large_as_the_errors_made() -> None:
-    rounds = history(range(5), 2, 1)
-    known = by_name(multi_rounds(rounds, closeness))
-    scores = []
-    for seed in range(60):
-        found = gtg_shapley(
-            rounds, closeness, tolerance=0.0, truncation=0.0, max_permutations=150, seed=seed
-        )
-        scores += [(found[k] - known[k]) / error for k, error in enumerate(found.standard_errors)]
-    assert 0.8 < float(np.std(scores)) < 1.2
-    assert abs(float(np.mean(scores))) < 0.15
-
-
 def test_a_round_that_moves_nothing_is_skipped_after_two_evaluations() -> None:
-    moves = TrainingRound([0.0], {"a": [1.0], "b": [1.0]}, {"a": 1, "b": 1})
+    moves = round_of([0.0], {"a": [1.0], "b": [1.0]}, {"a": 1, "b": 1})
     # The two cancel out, though each alone would not.
-    still = TrainingRound([1.0], {"a": [1.0], "b": [-0.992]}, {"a": 1, "b": 1})
+    still = round_of([1.0], {"a": [1.0], "b": [-0.992]}, {"a": 1, "b": 1})
     utility, calls = recorded(first)
     found = gtg_shapley([still], utility)
     assert found.evaluations == len(calls) == 2
-    assert found.permutations == 0
+    assert found.orders == 0
     assert found.values == (0.0, 0.0)
-    assert "1 round(s)" in found.status
     assert gtg_shapley([moves, still, still], first).values == pytest.approx((0.5, 0.5))
     looked_at = gtg_shapley([still], first, round_truncation=0.0)
     assert looked_at.values == pytest.approx((0.998, -0.994))
     # No move at all is looked at too.
-    cancels = TrainingRound([1.0], {"a": [1.0], "b": [-1.0]}, {"a": 1, "b": 1})
-    assert gtg_shapley([cancels], first).permutations == 0
+    cancels = round_of([1.0], {"a": [1.0], "b": [-1.0]}, {"a": 1, "b": 1})
+    assert gtg_shapley([cancels], first).orders == 0
     sampled = gtg_shapley([cancels], first, truncation=0.0, round_truncation=0.0)
     assert sampled.values == (1.0, -1.0)
 
@@ -571,11 +465,8 @@ def test_a_round_is_not_evaluated_past_its_goal() -> None:
     n = 8
     step = TrainingRound(np.zeros(n), dict(enumerate(np.eye(n))), dict.fromkeys(range(n), 1.0))
     utility, calls = recorded(lambda model: float(min(np.count_nonzero(model), 2)))
-    found = gtg_shapley([step], utility, truncation=0.5)
+    gtg_shapley([step], utility, truncation=0.5)
     assert {int(np.count_nonzero(model)) for model in calls} == {0, 1, 2, n}
-    assert (
-        f"{found.permutations} of {found.permutations} permutations were truncated" in found.status
-    )
     utility, calls = recorded(utility)
     gtg_shapley([step], utility, truncation=0.0)
     assert {int(np.count_nonzero(model)) for model in calls} == set(range(n + 1))
@@ -592,18 +483,8 @@ def test_every_player_leads_as_often() -> None:
         tolerance=0.0,
         max_permutations=3 * n - 1,
     )
-    assert found.permutations == 2 * n
+    assert found.orders == 2 * n
     assert found.values == pytest.approx([1 / n] * n)
-
-
-def test_guided_sampling_that_stops_early_says_so() -> None:
-    rounds = history(range(5), 2, 0)
-    found = gtg_shapley(rounds, closeness, truncation=0.0, max_permutations=12)
-    assert not found.converged
-    assert found.permutations == 2 * 10
-    assert "raise max_permutations" in found.status
-    assert found.status.startswith("stopped early: the means of 2 of 2")
-    assert gtg_shapley(rounds, closeness, truncation=0.0).status.startswith("converged")
 
 
 def test_more_players_than_fit_exactly_are_sampled() -> None:
@@ -613,24 +494,6 @@ def test_more_players_than_fit_exactly_are_sampled() -> None:
     assert sum(found.values) == pytest.approx(gained - closeness(rounds[0].parameters))
 
 
-@given(seed=seeds)
-def test_histories_give_the_same_values_whatever_the_order_of_players(seed: int) -> None:
-    rounds = history(ODD_NAMES, 2, seed)
-    shuffled = [ODD_NAMES[k] for k in np.random.default_rng(seed).permutation(len(ODD_NAMES))]
-    turned = [
-        TrainingRound(
-            step.parameters,
-            {name: step.updates[name] for name in shuffled},
-            {name: step.weights[name] for name in reversed(shuffled)},
-        )
-        for step in rounds
-    ]
-    for method in TRAININGS:
-        found = method(turned, closeness)
-        assert found.names == tuple(shuffled)
-        assert by_name(found) == by_name(method(rounds, closeness))
-
-
 def test_the_guided_seed_decides_the_samples() -> None:
     rounds = history(range(5), 2, 3)
     found = gtg_shapley(rounds, closeness, truncation=0.0, seed=7)
@@ -638,94 +501,12 @@ def test_the_guided_seed_decides_the_samples() -> None:
     assert found.values != gtg_shapley(rounds, closeness, truncation=0.0, seed=8).values
 
 
-@pytest.mark.heavy
-def test_results_do_not_depend_on_the_hashes_of_names() -> None:
-    code = """
-import numpy as np
-from evidence.fedbary._games import monte_carlo_shapley
-from evidence.fedbary._training_rounds import TrainingRound, gtg_shapley, one_round
-names = ["north", "south", frozenset(["a", "b", "c"]), frozenset(["b", "d"])]
-rng = np.random.default_rng(0)
-table = {frozenset([n]): float(rng.standard_normal()) for n in names}
-def worth(group):
-    return float(np.sin(len(group))) + sum(sorted(table[frozenset([n])] for n in group)) ** 2
-print(monte_carlo_shapley(names, worth, max_permutations=40).values)
-step = TrainingRound(np.zeros(3), {n: rng.standard_normal(3) for n in names},
-                     {n: 0.1 + k / 3 for k, n in enumerate(names)})
-print(one_round([step], lambda model: float(np.sum(model**2))).values)
-print(gtg_shapley([step], lambda model: float(np.sum(model**2))).values)
-"""
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
-
-
 # Rounds.
-
-
-def test_a_round_keeps_its_own_read_only_numbers() -> None:
-    model, update = np.zeros((2, 2), dtype=np.float32), np.ones((2, 2), dtype=int)
-    step = TrainingRound(model, {"a": update}, {"a": np.float32(2.0)})
-    model += 1.0
-    update += 1
-    assert step.parameters.dtype == np.float64
-    assert not step.parameters.any()
-    assert (step.updates["a"] == 1.0).all()
-    for copied in (step, copy.deepcopy(step), pickle.loads(pickle.dumps(step))):
-        assert (copied.updates["a"] == 1.0).all()
-        with pytest.raises(ValueError, match="read-only"):
-            copied.parameters[0] = 1.0
-        with pytest.raises(ValueError, match="read-only"):
-            copied.updates["a"][0] = 1.0
-
-
-@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
-def test_a_utility_gets_models_of_its_own_in_their_shape(shape: tuple[int, ...]) -> None:
-    step = TrainingRound(np.zeros(shape), {"a": np.ones(shape), "b": np.ones(shape)},
-                         {"a": 1, "b": 1})  # fmt: skip
-
-    def careless(model: Array) -> float:
-        assert isinstance(model, np.ndarray)
-        assert model.shape == shape
-        worth = float(model.sum())
-        model[...] = 99.0
-        return worth
-
-    size = math.prod(shape)
-    for method in (multi_rounds, one_round, gtg_shapley):
-        assert method([step, step], careless).values == pytest.approx((size, size))
 
 
 def test_weights_of_any_size_average() -> None:
     for scale in (1e-300, 1.0, 5e307):
-        step = TrainingRound([0.0], {"a": [1.0], "b": [5.0]}, {"a": 3 * scale, "b": scale})
+        step = round_of([0.0], {"a": [1.0], "b": [5.0]}, {"a": 3 * scale, "b": scale})
         assert step.step(frozenset({"a", "b"})) == pytest.approx(2.0)
         assert step.step(frozenset({"b", "absent"})) == pytest.approx(5.0)
         assert step.step(frozenset()) == pytest.approx(0.0)
-
-
-# Refusals.
-
-
-@pytest.mark.parametrize(
-    ("parameters", "updates", "weights"),
-    [
-        ([math.nan], {"a": [1.0]}, {"a": 1}),
-        ([0.0], {"a": [math.inf]}, {"a": 1}),
-        ([0.0], {"a": [1.0, 2.0]}, {"a": 1}),
-        ([0.0], {"a": [1.0]}, {"a": 0}),
-        ([0.0], {"a": [1.0]}, {"a": math.nan}),
-        ([0.0], {}, {}),
-    ],
-)
-def test_rounds_that_do_not_fit_are_refused(parameters: Any, updates: Any, weights: Any) -> None:
-    with pytest.raises(ValueError, match=r"needs|finite"):
-        TrainingRound(parameters, updates, weights)

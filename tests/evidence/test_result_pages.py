@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evidence.__main__ import figures, main, module
-from evidence.common import RESULTS, Claim, Context, Report, Table, verdict
+from evidence.common import RESULTS, Context
 from evidence.pages import (
     ROOT,
     Page,
@@ -20,6 +20,7 @@ from evidence.pages import (
     summarised,
     write_code,
 )
+from evidence.report import Claim, Report, Table, verdict
 
 PAGES = read_pages()
 WORDS = {f"**{word}**" for word in ("matched", "partly", "not matched", "not testable here")}
