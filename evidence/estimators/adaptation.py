@@ -13,8 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from evidence.common import Array, Context, Labels, stream
-from evidence.estimators.cleaning import nine_tables
-from evidence.fedbary._data import Pool
+from evidence.fedbary._data import TABLES, Pool
 from evidence.report import Claim, Judged, Report, Table, verdict
 from silot.estimators import DomainAdapter
 from silot_transport import exact_plan
@@ -82,17 +81,16 @@ class _All(ClassifierMixin, BaseEstimator):
         return self
 
 
-# How many tables are run: all.
-TABLES = None
-QUICK = {"SEEDS": (1,), "TABLES": 3}
+NAMES = tuple(TABLES)
+QUICK = {"SEEDS": (1,), "NAMES": NAMES[:3]}
 
 
 def run(context: Context) -> Report:
     """Measure."""
     seeds = context.size(SEEDS)
     found: list[Scores] = []
-    for index, maker in enumerate(nine_tables(context)[:TABLES]):
-        pool = maker()
+    for index, name in enumerate(NAMES):
+        pool = TABLES[name](context)
         for situation in SITUATIONS:
             draws = seeds * MORE if situation == "same distribution" else seeds
             found.append(_measured(pool, index, situation, draws))

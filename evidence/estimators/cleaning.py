@@ -8,23 +8,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from evidence.common import Array, Context, Flags, stream
-from evidence.fedbary._data import (
-    Pool,
-    adult,
-    by_column,
-    credit,
-    digits,
-    table,
-    wine,
-    wrong_labels,
-)
+from evidence.fedbary._data import TABLES, Pool, wrong_labels
 from evidence.report import Claim, Report, Table, verdict
 from silot.estimators import CleanedClassifier, RecordScreener
 
@@ -75,8 +65,8 @@ def run(context: Context) -> Report:
     """Measure."""
     seeds = context.size(SEEDS)
     found: list[Scores] = []
-    for index, maker in enumerate(nine_tables(context)):
-        found.append(_measured(maker(), index, seeds))
+    for index, make in enumerate(TABLES.values()):
+        found.append(_measured(make(context), index, seeds))
         context.say(f"{found[-1].name}: {found[-1].gain('forest')[0]:+.3f}")
     count = len(found)
     claims = []
@@ -121,26 +111,6 @@ def run(context: Context) -> Report:
         claims=claims,
         tables=[*(_accuracies(name, found) for name in CLASSIFIERS), _cleaning(found)],
     )
-
-
-def nine_tables(context: Context) -> list[Callable[[], Pool]]:
-    """Tables of the estimators' figures; one is read when it is called."""
-    return [
-        _breast_cancer,
-        digits,
-        lambda: table(context, "pima-indians-diabetes", "pima"),
-        lambda: table(context, "german", "german"),
-        lambda: table(context, "banknote_authentication", "banknote"),
-        lambda: table(context, "breast-cancer-wisconsin", "wisconsin"),
-        lambda: wine(context),
-        lambda: adult(context),
-        lambda: credit(context),
-    ]
-
-
-def _breast_cancer() -> Pool:
-    bunch = load_breast_cancer(return_X_y=True)
-    return Pool("breast cancer", by_column(np.asarray(bunch[0])), np.asarray(bunch[1], np.int64))
 
 
 def _measured(pool: Pool, index: int, seeds: int) -> Scores:

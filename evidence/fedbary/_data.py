@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits
 
 from evidence.common import Array, Context, Images, Labels, columns
 
@@ -46,6 +47,10 @@ class Pool:
             found.append((self.x[chosen], self.y[chosen]))
             start += size
         return found
+
+    def coded(self) -> Pool:
+        """The same, with classes 0, 1, ..."""
+        return replace(self, y=np.unique(self.y, return_inverse=True)[1])
 
 
 def digits() -> Pool:
@@ -160,3 +165,26 @@ def by_column(x: Array) -> Array:
     """Every column with mean 0 and variance 1; constant ones are left out."""
     deviation = x.std(axis=0)
     return (x - x.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]
+
+
+def _breast_cancer(_: Context) -> Pool:
+    x, y = load_breast_cancer(return_X_y=True)
+    return Pool("breast cancer", by_column(np.asarray(x)), np.asarray(y, np.int64))
+
+
+def _small(stem: str, name: str) -> Callable[[Context], Pool]:
+    return lambda context: table(context, stem, name)
+
+
+TABLES: Mapping[str, Callable[[Context], Pool]] = {
+    "breast cancer": _breast_cancer,
+    "digits": lambda _: digits(),
+    "pima": _small("pima-indians-diabetes", "pima"),
+    "german": _small("german", "german"),
+    "banknote": _small("banknote_authentication", "banknote"),
+    "wisconsin": _small("breast-cancer-wisconsin", "wisconsin"),
+    "wine quality": wine,
+    "adult": adult,
+    "credit default": credit,
+}
+"""Nine labelled tables, each read when it is called."""

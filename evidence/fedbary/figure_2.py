@@ -12,17 +12,14 @@ from evidence.common import Context, Numbers, mean, means, stream
 from evidence.fedbary._baselines import knn_shapley, lava_published, plain_gradient
 from evidence.fedbary._data import (
     STRONG,
+    TABLES,
     Pool,
-    adult,
-    credit,
     digits,
     embedded,
     noisy_features,
     pixels,
-    table,
-    wine,
     wrong_labels,
-)  # fmt: skip
+)
 from evidence.report import Claim, Judged, Report, Table, every, pick, spread, verdict
 from silot import Measure
 from silot.federation import Own
@@ -64,14 +61,9 @@ POOLS: tuple[Callable[[Context], Pool], ...] = (
     lambda context: pixels(context, "mnist"),
     lambda context: pixels(context, "cifar10", halved=not context.full),
     lambda context: embedded(context, "cifar10"),
-    adult,
-    credit,
-    lambda context: table(context, "banknote_authentication", "banknote"),
-    lambda context: table(context, "german", "german"),
-    lambda context: table(context, "pima-indians-diabetes", "pima"),
-    wine,
-    lambda context: table(context, "breast-cancer-wisconsin", "wisconsin"),
-)
+    *(TABLES[name] for name in ("adult", "credit default", "banknote", "german", "pima",
+                                "wine quality", "wisconsin")),
+)  # fmt: skip
 QUICK = {"SEEDS": (1,), "POOLS": POOLS[::5]}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.stats import kurtosis, rankdata
-from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import IsolationForest, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -14,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 import silot
 from evidence.common import Array, Context, Flags, Labels, stream
 from evidence.fedbary._baselines import knn_shapley
-from evidence.fedbary._data import Pool, adult, by_column, credit, table, wine, wrong_labels
+from evidence.fedbary._data import TABLES, Pool, wrong_labels
 from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
 
@@ -26,15 +25,17 @@ _TRUSTED, _RECORDS, _FAULTY = 200, 500, 0.08
 LABELS = ("5 % of labels", "15 % of labels", "30 % of labels")
 KINDS = ("noise", "one cell of another record", "a value times 10", "rows mixed", "pounds for kg")
 Scorer = Callable[[Array, Labels, Array, Labels, int], tuple[Array, Flags]]
-# How many tables are run: all.
-TABLES = None
-QUICK = {"LABELS": LABELS[1:2], "KINDS": KINDS[-1:], "TABLES": 2}
+NAMES = (
+    "german", "pima", "wisconsin", "breast cancer", "wine quality", "adult", "credit default",
+)  # fmt: skip
+QUICK = {"LABELS": LABELS[1:2], "KINDS": KINDS[-1:], "NAMES": NAMES[:2]}
 
 
 def run(context: Context) -> Report:
     """Measure AUC, false discoveries and recall."""
     runs: dict[tuple[str, str, str], list[Array]] = {}
-    for place, pool in enumerate(_pools(context)[:TABLES]):
+    for place, table in enumerate(NAMES):
+        pool = TABLES[table](context).coded()
         for kind in (*LABELS, *KINDS):
             for seed in range(context.size(SEEDS)):
                 drawn = _draw(pool, kind, stream(97, place, seed))
@@ -105,16 +106,6 @@ def run(context: Context) -> Report:
             ),
         ],
     )  # fmt: skip
-
-
-def _pools(context: Context) -> list[Pool]:
-    small = {"german": "german", "pima": "pima-indians-diabetes",
-             "wisconsin": "breast-cancer-wisconsin"}  # fmt: skip
-    pools = [table(context, stem, name) for name, stem in small.items()]
-    x, y = load_breast_cancer(return_X_y=True)
-    pools.append(Pool("breast cancer", by_column(np.asarray(x)), np.asarray(y, np.int64)))
-    pools += [wine(context), adult(context), credit(context)]
-    return [Pool(each.name, each.x, np.unique(each.y, return_inverse=True)[1]) for each in pools]
 
 
 def _draw(

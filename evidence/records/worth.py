@@ -12,16 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import silot
 from evidence.common import Array, Context, Labels, stream
 from evidence.fedbary._baselines import knn_shapley
-from evidence.fedbary._data import (
-    Pool,
-    adult,
-    credit,
-    digits,
-    noisy_features,
-    table,
-    wine,
-    wrong_labels,
-)
+from evidence.fedbary._data import TABLES, Pool, noisy_features, wrong_labels
 from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
 
@@ -32,15 +23,17 @@ _LARGEST, _TEST = 200, 1500
 PEERS = ("data-OOB", "forest on validation", "kNN-Shapley")
 OURS = ("rank", "share of wrong labels", "distance")
 KINDS = ("labels, equal sizes", "labels, mixed sizes", "features, equal sizes")
-# How many tables are run: all.
-TABLES = None
-QUICK = {"TABLES": 1}
+NAMES = (
+    "german", "pima", "wisconsin", "wine quality", "adult", "credit default", "digits",
+)  # fmt: skip
+QUICK = {"NAMES": NAMES[:1]}
 
 
 def run(context: Context) -> Report:
     """Measure Spearman correlations."""
     by_table: dict[str, Array] = {}
-    for k, pool in enumerate(_pools(context)[:TABLES]):
+    for k, name in enumerate(NAMES):
+        pool = TABLES[name](context).coded()
         runs = [
             [_order(pool, kind, stream(96, k, i, seed)) for i, kind in enumerate(KINDS)]
             for seed in range(context.size(SEEDS))
@@ -95,14 +88,6 @@ def run(context: Context) -> Report:
             for i, kind in enumerate(KINDS)
         ],
     )
-
-
-def _pools(context: Context) -> list[Pool]:
-    small = {"german": "german", "pima": "pima-indians-diabetes",
-             "wisconsin": "breast-cancer-wisconsin"}  # fmt: skip
-    pools = [table(context, stem, name) for name, stem in small.items()]
-    pools += [wine(context), adult(context), credit(context), digits()]
-    return [Pool(each.name, each.x, np.unique(each.y, return_inverse=True)[1]) for each in pools]
 
 
 def _order(pool: Pool, kind: str, rng: np.random.Generator) -> Array:

@@ -139,19 +139,19 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
     ], [table]
 
 
+def _priced(costs: LinkCosts, phi: tuple[float, ...]) -> LinkCosts:
+    return LinkCosts(
+        costs.source, costs.transfer, costs.energy, phi=phi, eligible=costs.eligible,
+        names=costs.names,
+    )  # fmt: skip
+
+
 def _scale_for_a_target(costs: LinkCosts) -> float:
     """Smallest scale of source errors at which the optimal plan makes a target of device 3."""
     low, high = 1.0, 1e3
     while high / low > 1.02:
         middle = float(np.sqrt(low * high))
-        scaled = LinkCosts(
-            costs.source,
-            costs.transfer,
-            costs.energy,
-            phi=(middle, *costs.phi[1:]),
-            eligible=costs.eligible,
-            names=costs.names,
-        )
+        scaled = _priced(costs, (middle, *costs.phi[1:]))
         low, high = (middle, high) if "3" in solve_exact(scaled).sources else (low, middle)
     return high
 
@@ -208,20 +208,10 @@ def _figure_5(context: Context) -> tuple[list[Judged], list[Table]]:
         "objective with the best weights for the same psi. Then where the symmetric start ends "
         "before rounding (psi, and mean weights, of devices 1 to 5), the proven optimum, and the "
         "share of weight on phantom links that the symmetric start ends with as printed.",
-        [
-            "regime",
-            "seed",
-            "Algorithm 2",
-            "links",
-            "objective",
-            "best weights",
-            "symmetric start",
-            "exact",
-            "objective",
-            "phantom",
-        ],
+        ["regime", "seed", "Algorithm 2", "links", "objective", "best weights", "symmetric start",
+         "exact", "objective", "phantom"],
         rows,
-    )
+    )  # fmt: skip
     return _claims_5(weights, costlier, trains, best, first, follow, phantom), [
         table,
         _energy_table(),
@@ -304,14 +294,7 @@ def _energy_sweep() -> dict[float, tuple[int, int, int]]:
     found: dict[float, tuple[int, int, int]] = {}
     base = network(0, "random")
     for scale in (1e-2, 1.0, 1e2, 1e3):
-        costs = LinkCosts(
-            base.source,
-            base.transfer,
-            base.energy,
-            phi=(*base.phi[:2], scale),
-            eligible=base.eligible,
-            names=base.names,
-        )
+        costs = _priced(base, (*base.phi[:2], scale))
         found[scale] = (
             len(solve_exact(costs).sources),
             len(printed_optimum(costs)[1]),
@@ -357,16 +340,10 @@ def _start_table() -> Table:
     return Table(
         f"What the start decides: Algorithm 2 by the psi its labelled devices start from, over "
         f"{SEEDS} seeds (weights kept).",
-        [
-            "psi at start",
-            "regime",
-            "sources",
-            "mean weight of device 1",
-            "objective over optimum",
-            "seeds with device 3 a target",
-        ],
+        ["psi at start", "regime", "sources", "mean weight of device 1", "objective over optimum",
+         "seeds with device 3 a target"],
         rows,
-    )
+    )  # fmt: skip
 
 
 def _list(names: object) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import silot
 from evidence.common import Array, Context, stream
-from evidence.report import Claim, Judged, Report, Table, every, verdict, with_deviation
+from evidence.report import Claim, Judged, Report, Table, every, shown, verdict, with_deviation
 from evidence.stlf import _baselines as baselines
 from evidence.stlf._devices import SETTINGS, SIDE, Network, Pools, device_network
 from silot.teaching.federated import Model, ModelSpec, probabilities
@@ -175,11 +175,7 @@ def one_network(network: Network) -> dict[str, Score]:
             judge(build(stream(31, place, SETTINGS.index(network.setting), network.seed, draw)))
             for draw in range(DRAWS)
         ]
-        return Score(
-            float(np.mean([score.parameter for score in each])),
-            float(np.mean([score.output for score in each])),
-            float(np.mean([score.energy for score in each])),
-        )
+        return Score(*np.mean([(one.parameter, one.output, one.energy) for one in each], axis=0))
 
     def roles(rng: np.random.Generator) -> npt.NDArray[np.int64]:
         return baselines.random_sources(costs, rng)
@@ -238,31 +234,82 @@ class _Judge:
 
 
 def _report(scores: dict[str, list[dict[str, Score]]], seeds: list[int]) -> Report:
-    against: list[list[str]] = []
-    for setting in SETTINGS:
-        runs = scores[setting]
-        ours = np.array([each[OURS].output for each in runs])
-        best, best_output = _best(runs, "parameter"), _best(runs, "output")
-        difference = ours - best[1]
-        against.append(
+    def values(setting: str, method: str, rule: str) -> Array:
+        return 100 * np.array([getattr(run[method], rule) for run in scores[setting]])
+
+    def best(setting: str, rule: str) -> tuple[str, Array]:
+        """The baseline of the best mean, and its accuracy by seed."""
+        table = {method: values(setting, method, rule) for method in BASELINES}
+        name = max(table, key=lambda method: float(table[method].mean()))
+        return name, table[name]
+
+    def named(setting: str, rule: str) -> str:
+        name, accuracy = best(setting, rule)
+        return f"{name} {accuracy.mean():.1f}"
+
+    def ahead(setting: str) -> Array:
+        return values(setting, OURS, "output") - best(setting, "parameter")[1]
+
+    def energy(setting: str, method: str) -> float:
+        means = {name: values(setting, name, "energy").mean() for name in ROWS}
+        return 100 * float(means[method] / max(means.values()))
+
+    def accuracies(theirs: str, caption: str) -> Table:
+        return Table.of(caption, ROWS, {
+            "method": str,
+            **{k: lambda method, k=k: with_deviation(values(
+                k, method, theirs if method in (PUBLISHED, *BASELINES) else "output"))
+               for k in SETTINGS},
+        })  # fmt: skip
+
+    def paper_cell(setting: str, method: str) -> str:
+        accuracy, joule = _PAPER[setting][method]
+        return f"{accuracy:.1f} / {shown(joule, '.1f')}"
+
+    tables = [
+        Table.of(
+            "silot (outputs averaged, adjusted to class shares where these differ), its models "
+            "as they are, or averaged by parameters; ST-LF as published (st-lf); the best "
+            "baseline as published (parameters averaged; silot's paired difference from it, "
+            "mean ± standard error, and seeds won), and if it averaged outputs. Per cent.",
+            SETTINGS,
+            {
+                "setting": str,
+                "silot": lambda k: f"{values(k, OURS, 'output').mean():.1f}",
+                "class shares left": lambda k: f"{values(k, PLAIN, 'output').mean():.1f}",
+                "parameters averaged": lambda k: f"{values(k, PARAMETER, 'parameter').mean():.1f}",
+                "st-lf": lambda k: f"{values(k, PUBLISHED, 'parameter').mean():.1f}",
+                "best baseline": lambda k: named(k, "parameter"),
+                "difference": lambda k: f"{ahead(k).mean():+.1f} ± {_error(ahead(k)):.1f}",
+                "seeds won": lambda k: f"{int((ahead(k) > 0).sum())}/{len(scores[k])}",
+                "best, outputs averaged": lambda k: named(k, "output"),
+                "energy, %": lambda k: f"{energy(k, OURS):.1f}",
+                "paper's energy, %": lambda k: f"{_PAPER[k][PAPER][1]:.1f}",
+            },
+        ),
+        accuracies("parameter", "Accuracy in per cent, mean ± sd over seeds; baselines average "
+                   "parameters, as published."),
+        accuracies("output", "The same; baselines average outputs, which the paper does not do."),
+        Table(
+            "Energy in per cent of the largest of the setting's methods, mean over seeds. "
+            "FedAvg and psi-FedAvg as if every source sent to every target; the paper leaves "
+            "them out, as a server does it.",
+            ["method", *SETTINGS],
             [
-                setting,
-                f"{100 * ours.mean():.1f}",
-                *(
-                    f"{100 * np.mean([getattr(each[method], rule) for each in runs]):.1f}"
-                    for method, rule in (
-                        (PLAIN, "output"), (PARAMETER, "parameter"), (PUBLISHED, "parameter"),
-                    )
-                ),
-                f"{best[0]} {100 * best[1].mean():.1f}",
-                f"{100 * difference.mean():+.1f} ± {100 * _error(difference):.1f}",
-                f"{int((difference > 0).sum())}/{len(runs)}",
-                f"{best_output[0]} {100 * best_output[1].mean():.1f}",
-                f"{_energy(runs)[OURS]:.1f}",
-                f"{_PAPER[setting][PAPER][1]:.1f}",
-            ]
-        )  # fmt: skip
-    tables = _tables(scores, against)
+                [method, *(f"{energy(k, method):.1f}" for k in SETTINGS)]
+                for method in ROWS
+                if method not in (PLAIN, PARAMETER)  # links of silot
+            ],
+        ),
+        Table(
+            "The paper's table I: accuracy / energy, per cent.",
+            ["method", *SETTINGS],
+            [
+                [method, *(paper_cell(setting, method) for setting in SETTINGS)]
+                for method in (PAPER, *BASELINES)
+            ],
+        ),
+    ]  # fmt: skip
     return Report(
         title="ST-LF, table I, figures 8 and 9: nine settings against the baselines",
         about="Mean accuracy at the targets and energy of the links: silot's pipeline and the "
@@ -273,97 +320,8 @@ def _report(scores: dict[str, list[dict[str, Score]]], seeds: list[int]) -> Repo
     )
 
 
-def _tables(scores: dict[str, list[dict[str, Score]]], against: list[list[str]]) -> list[Table]:
-    return [
-        Table(
-            "silot (outputs averaged, adjusted to class shares where these differ), its models "
-            "as they are, or averaged by parameters; ST-LF as published (st-lf); the best "
-            "baseline as published (parameters averaged; silot's paired difference from it, "
-            "mean ± standard error, and seeds won), and if it averaged outputs. Per cent.",
-            [
-                "setting",
-                "silot",
-                "class shares left",
-                "parameters averaged",
-                "st-lf",
-                "best baseline",
-                "difference",
-                "seeds won",
-                "best, outputs averaged",
-                "energy, %",
-                "paper's energy, %",
-            ],
-            against,
-        ),
-        _accuracy_table(
-            scores,
-            "output",
-            "parameter",
-            "Accuracy in per cent, mean ± sd over seeds; baselines average parameters, as "
-            "published.",
-        ),
-        _accuracy_table(
-            scores,
-            "output",
-            "output",
-            "The same; baselines average outputs, which the paper does not do.",
-        ),
-        Table(
-            "Energy in per cent of the largest of the setting's methods, mean over seeds. "
-            "FedAvg and psi-FedAvg as if every source sent to every target; the paper leaves "
-            "them out, as a server does it.",
-            ["method", *SETTINGS],
-            [
-                [method, *(f"{_energy(scores[k])[method]:.1f}" for k in SETTINGS)]
-                for method in ROWS
-                if method not in (PLAIN, PARAMETER)  # links of silot
-            ],
-        ),
-        Table(
-            "The paper's table I: accuracy / energy, per cent.",
-            ["method", *SETTINGS],
-            [
-                [method, *(_paper_cell(setting, method) for setting in SETTINGS)]
-                for method in (PAPER, *BASELINES)
-            ],
-        ),
-    ]
-
-
-def _best(runs: list[dict[str, Score]], rule: str) -> tuple[str, Array]:
-    """The baseline of the best mean, and its accuracy by seed."""
-    tables = {m: np.array([getattr(each[m], rule) for each in runs]) for m in BASELINES}
-    name = max(tables, key=lambda method: float(tables[method].mean()))
-    return name, tables[name]
-
-
-def _energy(runs: list[dict[str, Score]]) -> dict[str, float]:
-    means = {m: float(np.mean([each[m].energy for each in runs])) for m in ROWS}
-    largest = max(means.values())
-    return {method: 100 * mean / largest for method, mean in means.items()}
-
-
 def _error(values: Array) -> float:
     return float(values.std(ddof=1) / len(values) ** 0.5)
-
-
-def _accuracy_table(
-    scores: dict[str, list[dict[str, Score]]], own: str, theirs: str, caption: str
-) -> Table:
-    rows: list[list[str]] = []
-    for method in ROWS:
-        rule = theirs if method in (PUBLISHED, *BASELINES) else own
-        cells = []
-        for setting in SETTINGS:
-            values = 100 * np.array([getattr(each[method], rule) for each in scores[setting]])
-            cells.append(with_deviation(values))
-        rows.append([method, *cells])
-    return Table(caption, ["method", *SETTINGS], rows)
-
-
-def _paper_cell(setting: str, method: str) -> str:
-    accuracy, energy = _PAPER[setting][method]
-    return f"{accuracy:.1f} / {'–' if energy is None else f'{energy:.1f}'}"
 
 
 def judged(tables: Sequence[Table]) -> list[Judged]:

@@ -2,9 +2,9 @@
 
 Over 200 runs of all protocols, commands, reports and errors, through what users call::
 
-    OLD/.venv/bin/python -m evidence.equality record old.json
-    python -m evidence.equality record new.json
-    python -m evidence.equality compare old.json new.json
+    OLD/.venv/bin/python -m tests.equality record old.json
+    python -m tests.equality record new.json
+    python -m tests.equality compare old.json new.json
 
 Seconds, versions and folders are left out of what is compared, all else must be equal. Numbers are
 compared as they print: on one machine, with one set of libraries and one thread.
