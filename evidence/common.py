@@ -38,17 +38,10 @@ class MissingError(Exception):
 class Context:
     """How a figure is run.
 
-    Attributes
-    ----------
-    paper, figure
-        Which one, as the command names it.
-    data
-        Folder with one folder a dataset.
-    full
-        Whether to use the paper's sizes as far as sensible, instead of minutes on two cores.
-    quick
-        Whether seconds must do: constants of a module that its ``QUICK`` names have the values
-        it has for them. No page is written.
+    ``paper, figure``: which one, as the command names it. ``data``: folder with one folder a
+    dataset. ``full``: whether to use the paper's sizes as far as sensible, instead of minutes
+    on two cores. ``quick``: whether seconds must do: constants of a module that its ``QUICK``
+    names have the values it has for them. No page is written.
     """
 
     paper: str

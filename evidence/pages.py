@@ -29,19 +29,11 @@ _DIGITS = 6
 class Page:
     """A page of results, read back.
 
-    Attributes
-    ----------
-    name, title, text
-        Its file's stem, its first line and all of it.
-    command, date, seconds
-        What made it, when, and for how long.
-    code
-        Digest of every source file that was imported when it was made, by its path in the
-        repository, words in it aside; empty for pages made before this was written down.
-    verdicts
-        Cells of the table of claims: claim, paper, here, verdict, why.
-    tables
-        Its numbers.
+    ``name, title, text``: its file's stem, its first line and all of it; ``command, date,
+    seconds``: what made it, when, and for how long. ``code``: digest of every source file that
+    was imported when it was made, by its path in the repository, words in it aside; empty for
+    pages made before this was written down. ``verdicts``: cells of the table of claims: claim,
+    paper, here, verdict, why. ``tables``: its numbers.
     """
 
     name: str
@@ -193,16 +185,9 @@ def _cells(line: str) -> list[str]:
 class Item:
     """A numbered figure, table or theorem of a paper.
 
-    Attributes
-    ----------
-    name, about
-        As the paper numbers it, and what it is.
-    pages
-        Names of the pages that measure it.
-    drawn
-        Whether it is an illustration, with nothing to measure.
-    open
-        What of it has no row, or waits for a run, and why; empty if nothing does.
+    ``name, about``: as the paper numbers it, and what it is. ``pages``: names of the pages that
+    measure it. ``drawn``: whether it is an illustration, with nothing to measure. ``open``:
+    what of it has no row, or waits for a run, and why; empty if nothing does.
     """
 
     name: str

@@ -74,16 +74,9 @@ class Judged:
 class Report:
     """What a figure came to.
 
-    Attributes
-    ----------
-    title
-        Paper and figure or table.
-    about
-        What it is, in a paragraph.
-    setup
-        Sizes, seeds and choices the paper leaves open.
-    claims, tables
-        What is compared, and the numbers behind it.
+    ``title``: paper and figure or table. ``about``: what it is, in a paragraph. ``setup``:
+    sizes, seeds and choices the paper leaves open. ``claims, tables``: what is compared, and
+    the numbers behind it.
     """
 
     title: str

@@ -25,14 +25,9 @@ Sphere = tuple[Array, Array, float]
 class Cloud:
     """Points at given distances from known measures.
 
-    Attributes
-    ----------
-    points
-        Shape (n, d).
-    misses
-        Largest relative error of a distance, at the start and after every step.
-    history
-        ``W_2`` of the points and the truth likewise; empty without the truth.
+    ``points``: shape (n, d). ``misses``: largest relative error of a distance, at the start and
+    after every step. ``history``: ``W_2`` of the points and the truth likewise; empty without
+    the truth.
     """
 
     points: Array = field(repr=False)

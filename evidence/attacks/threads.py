@@ -25,16 +25,9 @@ _LARGEST = 200_000
 class Cells:
     """Different cells of all rounds.
 
-    Attributes
-    ----------
-    sums
-        Sums of the records in each (M, d).
-    inside
-        In which rounds each is (M, K).
-    room
-        How many records each has (M,).
-    where
-        Atom of each in every round told, those that repeat others too, or -1 (M, T).
+    ``sums``: sums of the records in each (M, d). ``inside``: in which rounds each is (M, K).
+    ``room``: how many records each has (M,). ``where``: atom of each in every round told, those
+    that repeat others too, or -1 (M, T).
     """
 
     sums: Array = field(repr=False)

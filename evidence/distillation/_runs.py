@@ -95,23 +95,10 @@ class Words(BagOfWords):
 class Asked:
     """A trained task: the global model, what teachers say, and records to score on.
 
-    Attributes
-    ----------
-    task
-        Texts and labels.
-    start
-        The global model before distillation.
-    names
-        The teachers, the global model itself the last.
-    models
-        Theirs.
-    outputs, biases, sizes
-        Predictions of the transfer set (K, n, L), mean ones of noise (K, L), training records
-        (K,).
-    noise
-        Inputs that mean nothing.
-    fresh
-        A model nobody has trained, to average from.
+    ``task``: texts and labels. ``start``: the global model before distillation. ``names``: the
+    teachers, the global model itself the last. ``models``: theirs. ``outputs, biases, sizes``:
+    predictions of the transfer set (K, n, L), mean ones of noise (K, L), training records (K,).
+    ``noise``: inputs that mean nothing. ``fresh``: A model nobody has trained, to average from.
     """
 
     task: Task

@@ -42,14 +42,9 @@ ALGORITHMS = tuple(f"{loss}-{weights}" for loss in LOSSES for weights in WEIGHTS
 class Setting:
     """Constants of a task, the same for every algorithm.
 
-    Attributes
-    ----------
-    balanced
-        Whether the global model and the teachers are fitted with every label counting the same.
-    fitting
-        Epochs and rate of that.
-    epochs, rate, batch
-        Of the distillation.
+    ``balanced``: whether the global model and the teachers are fitted with every label counting
+    the same. ``fitting``: epochs and rate of that. ``epochs, rate, batch``: of the
+    distillation.
     """
 
     balanced: bool = True

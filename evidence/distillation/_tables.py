@@ -56,18 +56,10 @@ KEEPS = Claim(
 class Published:
     """A table of the paper.
 
-    Attributes
-    ----------
-    task, space
-        Names of the task and of its labels.
-    data, models
-        What is unlike the paper here.
-    columns
-        Local test sets, the global one, all together.
-    scores
-        By algorithm: ``score`` in every column, then semantic distance.
-    score
-        What is told besides semantic distance.
+    ``task, space``: names of the task and of its labels. ``data, models``: what is unlike the
+    paper here. ``columns``: local test sets, the global one, all together. ``scores``: by
+    algorithm: ``score`` in every column, then semantic distance. ``score``: what is told
+    besides semantic distance.
     """
 
     task: Literal["sentiment", "emotion", "nli"]

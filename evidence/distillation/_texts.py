@@ -29,20 +29,11 @@ _STARS = {"1": 0, "2": 1, "4": 3, "5": 4}
 class Texts:
     """Labelled texts.
 
-    Attributes
-    ----------
-    name
-        Data set, or part of one.
-    inputs
-        n texts; pairs have a tab between them.
-    codes
-        Shape (n,): labels, as places in the task's label space.
-    groups
-        Shape (n,): texts of one group stay on one side of a split.
-    official
-        Shape (n,): ``"train"``, ``"dev"`` or ``"test"`` where the data set says so, else empty.
-    vectors
-        Shape (n, 384): MiniLM sentence vectors of norm 1, where there are any.
+    ``name``: data set, or part of one. ``inputs``: n texts; pairs have a tab between them.
+    ``codes``: shape (n,): labels, as places in the task's label space. ``groups``: shape (n,):
+    texts of one group stay on one side of a split. ``official``: shape (n,): ``"train"``,
+    ``"dev"`` or ``"test"`` where the data set says so, else empty. ``vectors``: shape (n, 384):
+    MiniLM sentence vectors of norm 1, where there are any.
     """
 
     name: str
@@ -99,20 +90,10 @@ class Split:
 class Task:
     """A task of the paper.
 
-    Attributes
-    ----------
-    name
-        ``"sentiment"``, ``"emotion"`` or ``"nli"``.
-    space
-        The paper's label space.
-    own
-        What the global model was trained on before.
-    local
-        What the teachers have.
-    transfer
-        Texts whose labels nobody looks at.
-    pairs
-        Whether inputs are pairs of texts.
+    ``name``: ``"sentiment"``, ``"emotion"`` or ``"nli"``. ``space``: the paper's label space.
+    ``own``: what the global model was trained on before. ``local``: what the teachers have.
+    ``transfer``: texts whose labels nobody looks at. ``pairs``: whether inputs are pairs of
+    texts.
     """
 
     name: str

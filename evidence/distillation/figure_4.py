@@ -23,7 +23,6 @@ QUICK = {"EPOCHS": 2}
 
 
 def run(context: Context) -> Report:
-    """Train a global model with each loss, and collect its expected outputs."""
     seeds = seeds_of(context)
     with workers() as pool:
         runs = list(pool.map(_expected, [(context, seed) for seed in seeds]))

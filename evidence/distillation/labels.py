@@ -28,7 +28,6 @@ QUICK = {"EPSILONS": EPSILONS[1::3], "SETTINGS": LOOK}
 
 
 def run(context: Context) -> Report:
-    """All three tasks."""
     seeds = seeds_of(context)
     work = [(context, name, seed) for name in TASKS for seed in seeds]
     found: dict[str, Rows] = {name: [] for name in TASKS}

@@ -47,7 +47,6 @@ QUICK = {"SEEDS": (range(100, 101),), "ORDERED": ORDERED[:1], "TEXTS": TEXTS[:1]
 
 
 def run(context: Context) -> Report:
-    """All sets and shifts."""
     seeds = list(context.size(SEEDS))
     names = (*ORDERED, *TEXTS)
     work = [(context, name, shift, seed) for name in names for shift in SHIFTS for seed in seeds]

@@ -28,7 +28,6 @@ class Local:
 
 
 def run(context: Context) -> Report:
-    """Train the local models of all three tasks."""
     seeds = seeds_of(context)[:3]
     work = [(context, name, seed) for name in TASKS for seed in seeds]
     runs: dict[tuple[str, str], list[Local]] = {}

@@ -36,5 +36,4 @@ PUBLISHED = Published(
 
 
 def run(context: Context) -> Report:
-    """Train, distil and score by seed."""
     return reproduce(context, PUBLISHED)

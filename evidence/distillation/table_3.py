@@ -35,5 +35,4 @@ PUBLISHED = Published(
 
 
 def run(context: Context) -> Report:
-    """Train, distil and score by seed."""
     return reproduce(context, PUBLISHED)

@@ -23,7 +23,6 @@ QUICK = {"SIZES": (50, 300), "EPOCHS": 2}
 
 
 def run(context: Context) -> Report:
-    """Distil on more and more texts, and compare losses on them and on fresh ones."""
     seeds = seeds_of(context)[:3]
     with workers() as pool:
         runs = list(pool.map(_losses, [(context, seed) for seed in seeds]))

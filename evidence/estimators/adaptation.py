@@ -43,12 +43,7 @@ OVER = Claim("adapted beats plain transport where shares differ", "4 of 5 tables
 class Scores:
     """Accuracies (seeds,) on a target, by classifier and method, and what the adapter took.
 
-    Attributes
-    ----------
-    accuracy
-        By classifier and method.
-    changes
-        What was found at each seed.
+    ``accuracy``: by classifier and method. ``changes``: what was found at each seed.
     """
 
     name: str
@@ -86,7 +81,6 @@ QUICK = {"SEEDS": (1,), "NAMES": NAMES[:3]}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     seeds = context.size(SEEDS)
     found: list[Scores] = []
     for index, name in enumerate(NAMES):

@@ -36,14 +36,9 @@ ON_KEPT = Claim(
 class Scores:
     """Accuracies (seeds,) on clean records, by classifier and what it was fitted on; and more.
 
-    Attributes
-    ----------
-    fitted
-        By name of the classifier and of ``FITTED_ON``.
-    broken, repaired
-        Of a forest fitted on clean records, on records of broken features, and on these repaired.
-    found, lost
-        Share of the broken training records left out, and of the sound ones.
+    ``fitted``: by name of the classifier and of ``FITTED_ON``. ``broken, repaired``: of a
+    forest fitted on clean records, on records of broken features, and on these repaired.
+    ``found, lost``: share of the broken training records left out, and of the sound ones.
     """
 
     name: str
@@ -62,7 +57,6 @@ QUICK = {"SEEDS": (1,)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     seeds = context.size(SEEDS)
     found: list[Scores] = []
     for index, make in enumerate(TABLES.values()):

@@ -80,7 +80,6 @@ QUICK = {"LEVEL_DRAWS": (10,), "POWER_DRAWS": (4,)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     count, tried = context.size(LEVEL_DRAWS), context.size(POWER_DRAWS)
     levels = {}
     for index, name in enumerate(LAWS):

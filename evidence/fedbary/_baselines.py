@@ -119,16 +119,9 @@ def _fitted(x: Array, y: Labels, most: int) -> LogisticRegression:
 class Federated:
     """Multinomial logistic regression trained by federated averaging.
 
-    Attributes
-    ----------
-    clients
-        Records and labels by name.
-    classes
-        Number of classes; labels are 0, 1, ...
-    test
-        Records and labels for the utility, which is accuracy.
-    rounds, steps, rate
-        Rounds; steps of full-batch gradient descent in each; their length.
+    ``clients``: records and labels by name. ``classes``: number of classes; labels are 0, 1, .
+    ``test``: records and labels for the utility, which is accuracy. ``rounds, steps, rate``:
+    rounds; steps of full-batch gradient descent in each; their length.
     """
 
     clients: dict[str, tuple[Array, Labels]]

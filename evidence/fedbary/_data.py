@@ -140,6 +140,16 @@ def noisy_features(
     return found, bad
 
 
+def with_fault(
+    rng: np.random.Generator, kind: str, x: Array, y: Labels, share: float
+) -> tuple[Array, Labels, Labels]:
+    """Wrong labels, or noise (``"strong features"``: of more deviation), and which have it."""
+    if kind == "labels":
+        return x, *wrong_labels(rng, y, share)
+    x, bad = noisy_features(rng, x, share, STRONG if kind == "strong features" else 1.0)
+    return x, y, bad
+
+
 def _some(rng: np.random.Generator, size: int, share: float) -> Labels:
     bad = np.zeros(size, dtype=np.int64)
     bad[rng.permutation(size)[: round(share * size)]] = 1

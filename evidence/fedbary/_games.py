@@ -123,14 +123,9 @@ def monte_carlo_shapley(
 class TrainingRound:
     """What a server saw in one round of federated training.
 
-    Attributes
-    ----------
-    parameters
-        The global model before the round.
-    updates
-        By player, its own model less ``parameters``. Players who sat the round out are left out.
-    weights
-        By player, the number of its records.
+    ``parameters``: the global model before the round. ``updates``: by player, its own model
+    less ``parameters``. Players who sat the round out are left out. ``weights``: by player, the
+    number of its records.
     """
 
     parameters: Array

@@ -10,16 +10,7 @@ from sklearn.metrics import roc_auc_score
 import silot
 from evidence.common import Context, Numbers, mean, means, stream
 from evidence.fedbary._baselines import knn_shapley, lava_published, plain_gradient
-from evidence.fedbary._data import (
-    STRONG,
-    TABLES,
-    Pool,
-    digits,
-    embedded,
-    noisy_features,
-    pixels,
-    wrong_labels,
-)
+from evidence.fedbary._data import TABLES, Pool, digits, embedded, pixels, with_fault
 from evidence.report import Claim, Judged, Report, Table, every, pick, spread, verdict
 from silot import Measure
 from silot.federation import Own
@@ -68,7 +59,6 @@ QUICK = {"SEEDS": (1,), "POOLS": POOLS[::5]}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the detections."""
     seeds = range(context.size(SEEDS))
     found: dict[tuple[str, str], Numbers] = {}
     for make in POOLS:
@@ -123,10 +113,7 @@ def _scored(pool: Pool, fault: str, seed: int) -> Numbers:
     rng = stream(22, seed, list(FAULTS).index(fault))
     kind, share = FAULTS[fault]
     (x, y), (other, labels) = pool.draw(rng, RECORDS, RECORDS)
-    if kind == "labels":
-        y, bad = wrong_labels(rng, y, share)
-    else:
-        x, bad = noisy_features(rng, x, share, STRONG if kind == "strong features" else 1.0)
+    x, y, bad = with_fault(rng, kind, x, y, share)
     mine, own = Measure(x, labels=y), Own(Measure(other, labels=labels))
     paper = silot.value_records(mine, own, labels=True, method="published", seed=seed)
     if paper.coordinator is None:

@@ -19,7 +19,6 @@ QUICK = {"SEEDS": (1,)}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the figure, in numbers."""
     seeds = context.size(SEEDS)
     found = [_draw(seed) for seed in range(seeds)]
     ours = np.median([run["ours"] for run in found], axis=0)

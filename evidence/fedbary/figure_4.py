@@ -58,7 +58,6 @@ QUICK = {"SEEDS": ((1, 1),), "TRAIN": 250}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the cases."""
     many, few = context.size(SEEDS)
     pools = {"CIFAR-10": embedded(context, "cifar10"), "digits": digits()}
     found: dict[tuple[str, int, Split], Runs] = {}

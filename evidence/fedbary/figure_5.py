@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 import silot
-from evidence.common import Array, Context, Labels, Numbers, mean, means, stream
+from evidence.common import Context, Numbers, mean, means, stream
 from evidence.fedbary._baselines import accuracy, knn_shapley, lava_published, leave_one_out
-from evidence.fedbary._data import STRONG, Pool, embedded, noisy_features, wrong_labels
+from evidence.fedbary._data import Pool, embedded, with_fault
 from evidence.report import Claim, Judged, Report, Table, every, pick, spread, verdict
 from silot import Measure
 
@@ -34,7 +34,6 @@ QUICK = {"SEEDS": (1,), "RECORDS": (300,)}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the curves and the table."""
     seeds, size = context.size(SEEDS), context.size(RECORDS)
     pools = {
         "CIFAR-10": embedded(context, "cifar10"),
@@ -46,7 +45,15 @@ def run(context: Context) -> Report:
             runs = [_curve(pool, kind, size, seed) for seed in range(seeds)]
             curves[name, kind] = means(runs)
         context.say(f"{name} done")
-    table = _curve_table(curves)
+    table = Table(
+        "Test accuracy after removing the most suspect records.",
+        ["data", "noise", "order", *(f"{part:.0%}" for part in REMOVED)],
+        [
+            [name, kind, method, *(f"{found[f'{method} {part}']:.3f}" for part in REMOVED)]
+            for (name, kind), found in curves.items()
+            for method in METHODS
+        ],
+    )
     return Report(
         title="FedBary, figure 5 (b, d): removing suspect records",
         about="Test accuracy of a logistic regression after the most suspect records are removed; "
@@ -67,20 +74,10 @@ def run(context: Context) -> Report:
     )
 
 
-def _noise(
-    rng: np.random.Generator, kind: Kind, x: Array, y: Labels, share: float
-) -> tuple[Array, Labels, Labels]:
-    if kind == "labels":
-        y, bad = wrong_labels(rng, y, share)
-    else:
-        x, bad = noisy_features(rng, x, share, STRONG if kind == "strong features" else 1.0)
-    return x, y, bad
-
-
 def _curve(pool: Pool, kind: Kind, size: int, seed: int) -> Numbers:
     rng = stream(24, seed, len(kind))
     (x, y), (other, labels), (test, truth) = pool.draw(rng, size, 500, 1000)
-    x, y, bad = _noise(rng, kind, x, y, SHARES[kind])
+    x, y, bad = with_fault(rng, kind, x, y, SHARES[kind])
     mine, trusted = Measure(x, labels=y), Measure(other, labels=labels)
     screened = silot.value_records(mine, trusted, labels=True, seed=seed)
     paper = silot.value_records(mine, trusted, labels=True, method="published", seed=seed)
@@ -154,16 +151,3 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             "Not the paper's method.",
         ),
     ]
-
-
-def _curve_table(curves: dict[tuple[str, Kind], Numbers]) -> Table:
-    rows = [
-        [name, kind, method, *(f"{found[f'{method} {part}']:.3f}" for part in REMOVED)]
-        for (name, kind), found in curves.items()
-        for method in METHODS
-    ]
-    return Table(
-        "Test accuracy after removing the most suspect records.",
-        ["data", "noise", "order", *(f"{part:.0%}" for part in REMOVED)],
-        rows,
-    )

@@ -28,7 +28,6 @@ QUICK = {"SEEDS": (1,), "ATOMS": (10, 50, 100), "WALKED": (2, 10)}
 
 
 def run(context: Context) -> Report:
-    """Measure excess, order and seconds."""
     seeds = range(context.size(SEEDS))
     pools = {"CIFAR-10": embedded(context, "cifar10"), "digits": digits()}
     settings = [

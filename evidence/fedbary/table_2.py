@@ -56,7 +56,6 @@ QUICK = {"PAPER": {5: PAPER[5]}, "MOST": {**MOST, SILOT: 5, THOUSAND: 0}}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     pool = pixels(context, "mnist")
     most = FULL if context.full else MOST
     seconds: dict[str, dict[int, float]] = {name: {} for name in most}

@@ -22,7 +22,6 @@ QUICK = {"RECORDS": (200,)}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the table."""
     size = context.size(RECORDS)
     pool = embedded(context, "cifar10")
     (x, y), (other, labels) = pool.draw(stream(26, 0), size, size)

@@ -11,17 +11,9 @@ import numpy as np
 from scipy.stats import t as student
 
 import silot
-from evidence.common import Array, Context, Labels, stream
-from evidence.fedbary._data import (
-    STRONG,
-    Pool,
-    adult,
-    credit,
-    embedded,
-    noisy_features,
-    wrong_labels,
-)
-from evidence.report import Claim, Judged, Report, Table, every, pick, verdict
+from evidence.common import Context, Labels, stream
+from evidence.fedbary._data import Pool, adult, credit, embedded, with_fault
+from evidence.report import Claim, Judged, Report, Table, every, pick, verdict, with_deviation
 from silot import Measure
 from silot.federation import Own
 
@@ -71,7 +63,6 @@ QUICK = {"SEEDS": (2,), "POOLS": {"adult": adult}, "KINDS": KINDS[-1:]}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the table."""
     seeds = context.size(SEEDS)
     runs: Runs = {}
     for name, make in POOLS.items():
@@ -94,10 +85,7 @@ def _one(pool: Pool, kind: Kind, share: float, seed: int) -> Run:
     bad: dict[str, Labels] = {}
     flagged: dict[Way, dict[str, Labels]] = {way: {} for way in FLAGGED}
     for name, (x, y) in zip(CLIENTS, parts, strict=True):
-        if kind == "labels":
-            y, bad[name] = wrong_labels(rng, y, share)
-        else:
-            x, bad[name] = noisy_features(rng, x, share, STRONG if kind != "features" else 1.0)
+        x, y, bad[name] = with_fault(rng, kind, x, y, share)
         holders[name] = Measure(x, labels=y.astype(str))
         for way, method in zip(FLAGGED, ("published", "screening"), strict=True):
             scored = silot.value_records(
@@ -198,12 +186,12 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         rises(LABELS, "labels"),
         RANDOM.judged(
             surely(over),
-            every((low > 0 for low, _ in over)),
+            every(low > 0 for low, _ in over),
             "Strong noise and wrong labels.",
         ),
         Claim("removing what silot flags is better than what FedBary flags", "a wish").judged(
             surely(better),
-            every((low > 0 for low, _ in better)),
+            every(low > 0 for low, _ in better),
             "Strong noise and wrong labels.",
         ),
         Claim("removing what silot flags never surely lowers accuracy", "a wish").judged(
@@ -246,7 +234,7 @@ def _table(runs: Runs) -> Table:
             *(f"{np.mean([counts[way] for counts in many]):.0f}"
               for way in FLAGGED
               for many in ([run.removed for run in each], [run.hits for run in each])),
-            *(_percent([run.accuracy[way] for run in each]) for way in WAYS),
+            *(with_deviation([100 * run.accuracy[way] for run in each]) for way in WAYS),
             *(_shown([run.gain(*pair) for run in each]) for pair in gains.values()),
         ]
         for (name, kind), each in runs.items()
@@ -258,8 +246,3 @@ def _table(runs: Runs) -> Table:
         ["data", "noise", "noisy", *counts, *WAYS, *gains],
         rows,
     )
-
-
-def _percent(values: list[float]) -> str:
-    found: Array = 100 * np.array(values)
-    return f"{found.mean():.1f} ± {found.std(ddof=1):.1f}"

@@ -32,7 +32,6 @@ QUICK = {"SEEDS": (1,)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     seeds = range(context.size(SEEDS))
     pools = [digits(), embedded(context, "fashion_mnist"), adult(context), credit(context)]
     rows: list[list[str]] = []

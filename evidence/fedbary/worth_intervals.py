@@ -60,7 +60,6 @@ QUICK = {"DRAWS": (4,), "SEEDS": (1,)}
 
 
 def run(context: Context) -> Report:
-    """Measure coverage, order, and false alarms."""
     draws, seeds = context.size(DRAWS), context.size(SEEDS)
     pools = [*(_small(context, name) for name in _SMALL), digits(), adult(context), credit(context)]
     coverage: dict[str, list[float]] = {}

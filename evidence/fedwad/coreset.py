@@ -91,7 +91,6 @@ QUICK = {
 
 
 def run(context: Context) -> Report:
-    """Measure modes, accuracy by holders and by points, and what privacy costs."""
     data = {name: records_of(context, name) for name in DATA}
     modes = _modes(context, data)
     curve = _curve(context, data)

@@ -57,7 +57,6 @@ QUICK = {"SIZES": (30, 100, 1000), "DRAWS": dict.fromkeys(DRAWS, 1), "BEYOND": 1
 
 
 def run(context: Context) -> Report:
-    """Reproduce the figures."""
     cells: list[Cell] = []
     for dimension in (2, 50):
         for ratio in (1, 3):

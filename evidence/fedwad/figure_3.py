@@ -39,7 +39,6 @@ QUICK = {"DRAWS": (1,)}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the figure."""
     draws = context.size(DRAWS)
     errors: dict[Key, list[list[float]]] = {}
     for dimension, gaps in GAPS.items():

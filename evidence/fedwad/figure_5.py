@@ -36,7 +36,6 @@ QUICK = {"SEEDS": 1, "HOLDERS": {"mnist": (10, 100)}}
 
 
 def run(context: Context) -> Report:
-    """Condense, train, and test on what every holder held out."""
     rows: list[dict] = []
     seeds = range(SEEDS)
     for name, counts in HOLDERS.items():

@@ -93,7 +93,6 @@ QUICK = {"SMALL": Sizes(200, 16, 1, _settings(60, 200))}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the figure."""
     sizes = context.size((SMALL, FULL))
     stored = {name: context.images(name) for name in DATASETS}
     truths: dict[Pair, list[float]] = {}

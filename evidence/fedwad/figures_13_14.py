@@ -27,7 +27,6 @@ QUICK = {"SEEDS": (1,)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     seeds = range(context.size(SEEDS))
     stored = {name: context.images(name) for name in ("mnist", "fashion_mnist", "usps")}
     rounds = [

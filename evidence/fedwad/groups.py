@@ -41,7 +41,6 @@ QUICK = {"SEEDS": 1, "DATA": DATA[:1], "SIZES": {10: 200}}
 
 
 def run(context: Context) -> Report:
-    """Find groups by three methods."""
     runs: Runs = {}
     for name in DATA:
         pictures = Pictures.of(context, name)

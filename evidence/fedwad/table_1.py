@@ -49,7 +49,6 @@ QUICK = {"SEEDS": 2, "DATA": DATA[:2], "MOST": dict.fromkeys(MOST, (10,))}
 
 
 def run(context: Context) -> Report:
-    """Find groups, and train within them."""
     runs: Runs = {}
     for name in DATA:
         pictures = Pictures.of(context, name)

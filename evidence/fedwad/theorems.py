@@ -21,7 +21,6 @@ QUICK = {"SEEDS": (2,)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     seeds = range(context.size(SEEDS))
     tables = [_interpolation_table(seeds), _gaussian_table(seeds), _sample_table(seeds)]
     return Report(

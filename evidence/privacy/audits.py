@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_digits,
-    load_iris,
-    load_wine,
-)
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import silot
 from evidence.attacks import audit, shares_determined
-from evidence.common import WALK, Array, Context, stream
+from evidence.common import WALK, Array, Context, MissingError, columns, stream
 from evidence.report import Claim, Judged, Report, Table, Verdict
 from silot import Measure
 from silot.distances.pooled import pooled
@@ -114,7 +107,6 @@ QUICK = {"HELD_OUT": (32,)}
 
 
 def run(context: Context) -> Report:
-    """Audit every method on three datasets."""
     data = _data(context.size(RECORDS))
     rows = []
     for case in CASES:
@@ -127,7 +119,6 @@ def run(context: Context) -> Report:
         rows.append(cells)
     found = {row[0]: row[2:] for row in rows}
     sizes = ", ".join(f"{name} {a.shape[0]} x {a.shape[1]}" for name, (a, _) in data.items())
-    columns = ["method", "level", *data]
     report = Report(
         "Audits of every method",
         "Share of holder x's records that the best attack recovers exactly, and in brackets the "
@@ -137,7 +128,7 @@ def run(context: Context) -> Report:
          "100 %, but for FedWaD seen by the other holder, and the longer searches of "
          "`evidence/attacks`; what they do not recover is not proven safe."],
         tables=[
-            Table("Recovered from one run", columns, rows),
+            Table("Recovered from one run", ["method", "level", *data], rows),
             Table(
                 "FedWaD with half as many atoms, on tables no attack was tuned on",
                 ["table", "determined by the messages, once the plans are known",
@@ -175,16 +166,10 @@ def _held_out(context: Context) -> dict[str, tuple[Array, Array]]:
         tables[f"Gaussian, d = {d}"] = (
             rng.normal(size=(400, d)) @ (turn * np.geomspace(1, 0.1, d)).T
         )
-    for name in ("banknote_authentication",):
-        path = context.data / "uci_small" / f"{name}.csv.gz"
-        if not path.is_file():
-            context.say(f"{name} is left out: its file is not in the data folder")
-            continue
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as stored:
-            lines = list(csv.reader(stored))[1:]
-        tables[name.replace("_", "-").split("-")[0]] = np.array(
-            [[float(value) for value in line[:-1]] for line in lines]
-        )
+    try:
+        tables["banknote"] = columns(context.table("uci_small", "banknote_authentication"))
+    except MissingError as missing:
+        context.say(f"banknote is left out: {missing}")
     size = context.size(HELD_OUT)
     found = {}
     for k, (name, table) in enumerate(tables.items()):

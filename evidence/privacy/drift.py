@@ -65,7 +65,6 @@ class Rates:
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     with ProcessPoolExecutor(WORKERS) as pool:
         found = list(pool.map(partial(_measured, context), range(len(SOURCES))))
     return Report(

@@ -129,7 +129,6 @@ QUICK = {"SPLITS": (1,), "MOST": 25}
 
 
 def run(context: Context) -> Report:
-    """Run every method on three data sets."""
     seeds = range(context.size(SPLITS))
     errors: dict[tuple[str, str], list[float]] = defaultdict(list)
     exactly: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -40,7 +40,6 @@ QUICK = {"PAIRS": (500,)}
 
 
 def run(context: Context) -> Report:
-    """Draw pairs until as many as wanted were loaded."""
     wanted = context.size(PAIRS)
     worst: dict[str, float] = defaultdict(float)
     releases: dict[str, int] = defaultdict(int)

@@ -34,7 +34,6 @@ QUICK = {
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     repeats = context.size(DRAWS)
     rows: list[list[str]] = []
     medians: dict[tuple[int, float], list[tuple[float, float, float]]] = {}

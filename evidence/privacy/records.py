@@ -51,7 +51,6 @@ QUICK = {"SEEDS": (1,), "BUDGETS": BUDGETS[:2]}
 
 
 def run(context: Context) -> Report:
-    """Screen with and without privacy."""
     seeds = context.size(SEEDS)
     rows: list[list[str]] = []
     lost: list[float] = []

@@ -57,7 +57,6 @@ QUICK = {"RUNS": (200,)}
 
 
 def run(context: Context) -> Report:
-    """Audit labelled and unlabelled neighbours, by every kind of release."""
     runs = context.size(RUNS)
     rows: list[list[str]] = []
     held: list[bool] = []

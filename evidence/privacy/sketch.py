@@ -33,7 +33,6 @@ QUICK = {"BUDGETS": BUDGETS[2:3], "RELEASES": 1}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     rows: list[list[str]] = []
     promised: list[tuple[str, float, float]] = []
     for case in _cases(context):

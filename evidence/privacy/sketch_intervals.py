@@ -63,7 +63,6 @@ class Row:
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     with ProcessPoolExecutor(WORKERS) as pool:
         parts = list(pool.map(partial(_measured, context), range(len(_SOURCES))))
     rows = [row for part in parts for row in part]
@@ -193,15 +192,13 @@ def _against(rows: list[Row], epsilon: float) -> Judged:
 
 def _line(name: str, rows: list[Row]) -> list[str]:
     worst = min(KINDS, key=lambda kind: _covered(_of(rows, kind=kind)))
-    return [
-        name,
-        f"{_covered(rows):.0f} %",
-        f"{_covered(_of(rows, kind=worst)):.0f} % ({worst})",
-        f"{_error(rows, 'value'):.1f} %",
-        f"{_error(rows, 'counts'):.1f} %",
-        f"{_error(rows, 'samples'):.1f} %",
-        f"{_length(rows):.0f} %",
-    ]
+    covered = f"{_covered(rows):.0f} %", f"{_covered(_of(rows, kind=worst)):.0f} % ({worst})"
+    return [name, *covered, *_errors(rows)]
+
+
+def _errors(rows: list[Row]) -> list[str]:
+    errors = [f"{_error(rows, name):.1f} %" for name in ("value", "counts", "samples")]
+    return [*errors, f"{_length(rows):.0f} %"]
 
 
 _COLUMNS = ["data", "covered", "worst kind", "error", "counts alone", "before", "length"]
@@ -223,9 +220,7 @@ def _kinds(rows: list[Row]) -> Table:
         "By kind.",
         ["kind", "epsilon", *_COLUMNS[1:2], *_COLUMNS[3:]],
         [
-            [kind, f"{e:g}", f"{_covered(part):.1f} %", f"{_error(part, 'value'):.1f} %",
-             f"{_error(part, 'counts'):.1f} %", f"{_error(part, 'samples'):.1f} %",
-             f"{_length(part):.0f} %"]
+            [kind, f"{e:g}", f"{_covered(part):.1f} %", *_errors(part)]
             for kind in KINDS for e in BUDGETS for part in (_of(rows, kind=kind, epsilon=e),)
         ],
     )  # fmt: skip

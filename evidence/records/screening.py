@@ -32,7 +32,6 @@ QUICK = {"LABELS": LABELS[1:2], "KINDS": KINDS[-1:], "NAMES": NAMES[:2]}
 
 
 def run(context: Context) -> Report:
-    """Measure AUC, false discoveries and recall."""
     runs: dict[tuple[str, str, str], list[Array]] = {}
     for place, table in enumerate(NAMES):
         pool = TABLES[table](context).coded()

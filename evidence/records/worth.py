@@ -30,7 +30,6 @@ QUICK = {"NAMES": NAMES[:1]}
 
 
 def run(context: Context) -> Report:
-    """Measure Spearman correlations."""
     by_table: dict[str, Array] = {}
     for k, name in enumerate(NAMES):
         pool = TABLES[name](context).coded()

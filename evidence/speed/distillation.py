@@ -30,7 +30,6 @@ QUICK = {"BATCH": 64, "LABELS": (5,), "PROBLEMS": 64, "REPEATS": 1}
 
 
 def run(context: Context) -> None:
-    """Print a table per label space, for exact transport and at one epsilon."""
     if find_spec("torch") is None:
         raise MissingError("torch is not installed (pip install 'silot[torch]')")
     for name in ("sentiment-5", "emotion"):

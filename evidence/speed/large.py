@@ -52,7 +52,6 @@ QUICK = {"PROBLEMS": (Problem("normal", 2000), Problem("clusters", 2000))}
 
 
 def run(context: Context) -> None:
-    """Print the table; every problem runs in a process of its own."""
     rows = []
     for problem in PROBLEMS + (LARGER if context.full else ()):
         with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -38,7 +38,6 @@ QUICK = {"SIZES": {10: 2}}
 
 
 def run(context: Context) -> None:
-    """Print the table."""
     rows: list[tuple[str, ...]] = []
     for n, repeats in SIZES.items():
         for name, draw in FAMILIES.items():

@@ -29,7 +29,6 @@ QUICK = {"CASES": 1}
 
 
 def run(context: Context) -> None:
-    """Print the table."""
     need_engine()
     rows: list[tuple[str, ...]] = []
     for name, x, y, options in islice(_cases(), CASES):

@@ -31,7 +31,6 @@ QUICK = {"CASES": 1}
 
 
 def run(context: Context) -> None:
-    """Print the table."""
     need_engine()
     rows: list[tuple[str, ...]] = []
     digits, target = load_digits(return_X_y=True)

@@ -45,7 +45,6 @@ QUICK = {"RUNS": 1}
 
 
 def run(context: Context) -> None:
-    """Print both tables."""
     need_engine()
     rng = random.Random(0)
     rows: list[tuple[str, ...]] = []

@@ -36,7 +36,6 @@ QUICK = {"ROUNDS": 2, "BLOCKS": 1}
 
 
 def run(context: Context) -> None:
-    """Print the tables."""
     del context
     with deployed(3, 5000, 5, KINDS, ANALYSTS) as there:
         _round_trips(there, 200_000, ROUNDS, BLOCKS)

@@ -21,7 +21,6 @@ Array = npt.NDArray[np.float64]
 
 
 def run(context: Context) -> None:
-    """Print the tables."""
     for measure in TABLES:
         measure()
 

@@ -22,7 +22,6 @@ QUICK = {"SIZES": (200,)}
 
 
 def run(context: Context) -> None:
-    """Print the table; one thread. Seconds are of this process."""
     if find_spec("geomloss") is None:
         print("speed torch: geomloss is not installed, so there is nothing to compare with.")
         return

@@ -32,18 +32,9 @@ _POOL = 20_000
 class Device:
     """One device.
 
-    Attributes
-    ----------
-    name
-        ``"d0"`` to ``"d9"``.
-    points
-        Grey images of 28 x 28 pixels as rows, from -1 to 1.
-    truth
-        Digit of every image: for evaluation alone.
-    labelled
-        Which digits the device knows.
-    sets
-        Data set every image is from.
+    ``name``: ``"d0"`` to ``"d9"``. ``points``: grey images of 28 x 28 pixels as rows, from -1
+    to 1. ``truth``: digit of every image: for evaluation alone. ``labelled``: which digits the
+    device knows. ``sets``: data set every image is from.
     """
 
     name: str
@@ -68,16 +59,9 @@ class Device:
 class Network:
     """Devices and their radio.
 
-    Attributes
-    ----------
-    setting, seed
-        What it was drawn by.
-    devices
-        The first half has some labels, the other none.
-    power
-        Shape (N,): transmission power in dBm.
-    rate
-        Shape (N, N), symmetric: transmission rate in Mbit/s.
+    ``setting, seed``: what it was drawn by. ``devices``: the first half has some labels, the
+    other none. ``power``: shape (N,): transmission power in dBm. ``rate``: shape (N, N),
+    symmetric: transmission rate in Mbit/s.
     """
 
     setting: str

@@ -94,7 +94,6 @@ QUICK = {
 
 
 def run(context: Context) -> Report:
-    """Compare divergences on networks of ten devices."""
     seeds = context.size(SEEDS)
     pools = Pools(context)
     runs: Runs = {}

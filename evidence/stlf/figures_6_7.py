@@ -40,7 +40,6 @@ QUICK = {"SEEDS": (range(100, 101),)}
 
 
 def run(context: Context) -> Report:
-    """Sweep the price of energy."""
     pools = Pools(context)
     seeds = context.size(SEEDS)
     rows: list[list[str]] = []

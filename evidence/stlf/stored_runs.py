@@ -86,7 +86,6 @@ QUICK = {"RUNS": (6,)}
 
 
 def run(context: Context) -> Report:
-    """Compute again."""
     every = context.stored("stlf_runs", "runs")
     names = every["names"]
     count = context.size(RUNS)

@@ -106,7 +106,6 @@ QUICK = {
 
 
 def run(context: Context) -> Report:
-    """Compare in all nine settings."""
     seeds = context.size(SEEDS)
     scores: dict[str, list[dict[str, Score]]] = {}
     with ProcessPoolExecutor(2) as pool:

@@ -36,7 +36,6 @@ QUICK = {"SEEDS": (range(100, 101),), "SETTINGS": SETTINGS[:2]}
 
 
 def run(context: Context) -> Report:
-    """All nine settings."""
     seeds = list(context.size(SEEDS))
     work = [(context, setting, seed) for setting in SETTINGS for seed in seeds]
     with ProcessPoolExecutor(2) as pool:

@@ -48,7 +48,6 @@ QUICK = {"SEEDS": (range(20, 21),)}
 
 
 def run(context: Context) -> Report:
-    """Compare units of columns, then shifts."""
     seeds = context.size(SEEDS)
     pools = {name: _loaded(load) for name, load in _NUMBERS.items()}
     pools |= {name: _stored(context, stem) for name, stem in _STORED.items()}

@@ -64,7 +64,6 @@ QUICK = {"SEEDS": range(1)}
 
 
 def run(context: Context) -> Report:
-    """Values and bounds of every method as shares of the exact distance."""
     columns = ("data", "method", "value / W - 1", "1 - lower / W")
     return Report(
         title="How far above the exact distance the protocols end",

@@ -235,18 +235,10 @@ def examine(seed: int) -> list[Found]:
     for name, setting in SETTINGS.items():
         result = setting(problem, seed)
         if result is not None:
-            rows.append(
-                Found(
-                    name,
-                    problem.kind,
-                    problem.exact,
-                    problem.scale,
-                    result.value,
-                    result.lower,
-                    result.upper,
-                    result.converged,
-                )
-            )
+            rows.append(Found(
+                name, problem.kind, problem.exact, problem.scale, result.value, result.lower,
+                result.upper, result.converged,
+            ))  # fmt: skip
     return rows
 
 
@@ -258,7 +250,6 @@ QUICK = {"PROBLEMS": (50,)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     count = context.size(PROBLEMS)
     found: list[Found] = []
     with ProcessPoolExecutor(WORKERS) as pool:
@@ -319,26 +310,24 @@ def _percent(share: float) -> str:
 
 
 def _table(found: Sequence[Found], by: str) -> Table:
-    rows: list[list[str]] = []
-    for name in dict.fromkeys(getattr(row, by) for row in found):
-        part = [row for row in found if getattr(row, by) == name]
-        above = _above(part)
-        tight = np.array([row.lower / row.exact for row in _positive(part)])
-        rows.append(
-            [
-                name,
-                str(len(part)),
-                str(sum(row.violated for row in part)),
-                str(sum(row.misled for row in part)),
-                f"{np.mean([row.converged for row in part]):.0%}",
-                _percent(np.median(above)),
-                _percent(np.quantile(above, 0.95)),
-                f"{np.median(tight):.3f}",
-                f"{np.quantile(tight, 0.05):.3f}",
-            ]
-        )
-    columns = [
-        by, "results", "bounds broken", "converged, not close", "converged", "value above W",
-        "95 % of them", "lower / W", "5 % of them",
-    ]  # fmt: skip
-    return Table(f"By {by}: medians, and the far quantile.", columns, rows)
+    def of(name: str) -> list[Found]:
+        return [row for row in found if getattr(row, by) == name]
+
+    def tight(name: str, share: float) -> str:
+        return f"{np.quantile([row.lower / row.exact for row in _positive(of(name))], share):.3f}"
+
+    return Table.of(
+        f"By {by}: medians, and the far quantile.",
+        dict.fromkeys(getattr(row, by) for row in found),
+        {
+            by: str,
+            "results": lambda name: len(of(name)),
+            "bounds broken": lambda name: sum(row.violated for row in of(name)),
+            "converged, not close": lambda name: sum(row.misled for row in of(name)),
+            "converged": lambda name: f"{np.mean([row.converged for row in of(name)]):.0%}",
+            "value above W": lambda name: _percent(np.median(_above(of(name)))),
+            "95 % of them": lambda name: _percent(np.quantile(_above(of(name)), 0.95)),
+            "lower / W": lambda name: tight(name, 0.5),
+            "5 % of them": lambda name: tight(name, 0.05),
+        },
+    )

@@ -209,7 +209,6 @@ QUICK = {"PROBLEMS": tuple(problem for problem in PROBLEMS if problem[1] in (400
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     times = {problem: compare(problem, 3 if problem[1] < 2000 else 1) for problem in PROBLEMS}
     context.say("exact problems are done")
     ratios = {

@@ -33,21 +33,11 @@ _CLASSES = {"car": 1, "cat": 3}
 class Pictures:
     """One pair of runs on images and all that is drawn from it.
 
-    Attributes
-    ----------
-    a, b
-        Images of the two holders, rows of pixels from -1 to 1.
-    walk
-        FedWaD's last iterate.
-    local, server
-        TriangleWad's interpolants of both holders.
-    reference
-        The drawn reference both were made with.
-    attack
-        The reconstruction the paper tries on ``local``, with the reference in place of its
-        barycentric image.
-    recovered
-        What the audit recovers from the same message, and from FedWaD's.
+    ``a, b``: images of the two holders, rows of pixels from -1 to 1. ``walk``: fedWaD's last
+    iterate. ``local, server``: triangleWad's interpolants of both holders. ``reference``: the
+    drawn reference both were made with. ``attack``: the reconstruction the paper tries on
+    ``local``, with the reference in place of its barycentric image. ``recovered``: what the
+    audit recovers from the same message, and from FedWaD's.
     """
 
     a: Array
@@ -233,7 +223,6 @@ QUICK = {"IMAGES": 30, "PAIRS": 2, "REPEATS": 2}
 
 
 def run(context: Context) -> Report:
-    """Numbers behind the figures."""
     context.say("images")
     shown = images(context, size=IMAGES)
     context.say("texts")

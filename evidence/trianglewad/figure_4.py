@@ -17,7 +17,6 @@ QUICK = {"SEEDS": (1,), "SIZES": ((300,),)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     seeds = range(context.size(SEEDS))
     rows: list[list[str]] = []
     for size in context.size(SIZES):

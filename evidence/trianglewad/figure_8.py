@@ -69,7 +69,6 @@ QUICK = {"FORMS": FORMS[:1]}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the figure."""
     found: list[Found] = []
     for case in (_synthetic(powers=False), _synthetic(powers=True), _images(context)):
         for form in FORMS:

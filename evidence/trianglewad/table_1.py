@@ -113,7 +113,6 @@ QUICK = {
 
 
 def run(context: Context) -> Report:
-    """Reproduce the table."""
     cells: list[Cell] = []
     for dataset in DATASETS:
         images, _ = context.images(dataset)

@@ -29,14 +29,9 @@ SIZE = 100
 class Reading:
     """One way to understand the paper's 806.4, and the set-up that it asks for.
 
-    Attributes
-    ----------
-    power
-        Whether the table's first rows are distances (1) or squared distances (2).
-    noise
-        Noisy rows and their deviation, for each party.
-    mean, forms
-        Mean of the reference; forms of interpolation with the atoms of the reference.
+    ``power``: whether the table's first rows are distances (1) or squared distances (2).
+    ``noise``: noisy rows and their deviation, for each party. ``mean, forms``: mean of the
+    reference; forms of interpolation with the atoms of the reference.
     """
 
     label: str
@@ -89,7 +84,6 @@ QUICK = {
 
 
 def run(context: Context) -> Report:
-    """Reproduce the table."""
     images, _ = context.images("cifar10")
     rows: list[Row] = []
     truths: list[float] = []

@@ -60,7 +60,6 @@ QUICK = {"DRAWS": (2,)}
 
 
 def run(context: Context) -> Report:
-    """Reproduce the table."""
     draws = context.size(DRAWS)
     found: Results = []
     for case in CASES:

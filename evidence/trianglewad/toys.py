@@ -26,7 +26,6 @@ QUICK = {"SEEDS": (2,), "SUPPORTS": (10, 100, 400)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     seeds = range(context.size(SEEDS))
     supports: list[list[str]] = []
     for support in SUPPORTS:

@@ -127,7 +127,6 @@ QUICK = {"SIZES": (Sizes(1, 1, 1),)}
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     sizes = context.size(SIZES)
     outcomes: list[Outcome] = []
     alone: list[Outcome] = []

@@ -12,9 +12,8 @@ from evidence.common import Context, mean
 from evidence.report import Claim, Judged, Report, Table, shown, verdict
 from evidence.verdicts import _changes, _checks, _groups, _levels
 from evidence.verdicts._checks import Checked, measure_checks
-from evidence.verdicts._distributions import SETTINGS
 from evidence.verdicts._groups import Grouped, measure_groups
-from evidence.verdicts._levels import ALARMS, count_alarms, count_detected, distributions
+from evidence.verdicts._levels import ALARMS, SETTINGS, count_alarms, count_detected, distributions
 from evidence.verdicts._power import (
     LEVEL,
     PEERS,
@@ -74,7 +73,6 @@ QUICK = {"USUAL": Sizes(dict(zip(ALARMS, (12, 1, 1, 1), strict=True)), 3, 1, 5, 
 
 
 def run(context: Context) -> Report:
-    """Measure."""
     sizes = context.size((USUAL, FULL))
     return report(sizes, measure(context, sizes))
 
