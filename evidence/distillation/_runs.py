@@ -17,31 +17,8 @@ import torch
 from torch import nn
 
 from evidence.common import Array, Context
-from evidence.distillation._setting import (
-    ALGORITHMS,
-    ALL,
-    AVERAGED,
-    BEFORE,
-    BEST,
-    BIAS,
-    CAP,
-    CAPPED,
-    CHOSEN,
-    DISTILLED_MEAN,
-    ENSEMBLE,
-    EXACT,
-    LOSSES,
-    MEMORY,
-    OFFERED,
-    ONE_HOT,
-    PLAIN,
-    ROUNDED,
-    ROUNDS,
-    SHARP,
-    SHARPENED,
-    WEIGHTS,
-    Setting,
-)
+from evidence.distillation import _setting as at
+from evidence.distillation._setting import Setting
 from evidence.distillation._texts import TASKS, Split, Task, Texts
 from silot.distillation import LabelSpace, Scores, Weights, scores, teacher_weights, train
 from silot.distillation.fitting import fit, module_predict
@@ -155,9 +132,9 @@ class Asked:
             model,
             inputs_of(self.task.transfer),
             self.outputs,
-            self.weights(WEIGHTS[weights], cap),
+            self.weights(at.WEIGHTS[weights], cap),
             space or self.task.space,
-            loss=LOSSES[loss],
+            loss=at.LOSSES[loss],
             epsilon=epsilon,
             epochs=chosen.epochs,
             rate=chosen.rate,
@@ -181,7 +158,7 @@ class Asked:
         found = {
             name: Score.of(scores(told[i], codes[i], space)) for i, name in enumerate(self.names)
         }
-        found[ALL] = Score.of(scores(np.concatenate(told), np.concatenate(codes), space))
+        found[at.ALL] = Score.of(scores(np.concatenate(told), np.concatenate(codes), space))
         return found
 
     def ensemble(self, inputs: Array | list[str]) -> Array:
@@ -255,7 +232,7 @@ def asked(context: Context, name: str, seed: int, setting: Setting) -> Asked:
             setting,
             seed,
             models[-1],
-            (*(party.name for party in task.local), MEMORY),
+            (*(party.name for party in task.local), at.MEMORY),
             tuple(models),
             np.zeros(0),
             np.zeros(0),
@@ -299,33 +276,33 @@ def one_seed(
     def student(given: Asked, algorithm: str, **options: Any) -> nn.Module:
         return given.student(algorithm, **options)[setting.epochs]
 
-    students = {algorithm: student(found, algorithm) for algorithm in ALGORITHMS}
-    for share, weights in itertools.product(OFFERED, "AE"):
+    students = {algorithm: student(found, algorithm) for algorithm in at.ALGORITHMS}
+    for share, weights in itertools.product(at.OFFERED, "AE"):
         title = f"Sinkhorn-{weights}, epsilon {share:g}"
         students[title] = student(found, f"Sinkhorn-{weights}", epsilon=share * diameter)
     teachers = dict(zip(found.names, found.models, strict=True))
 
     def best(models: dict[str, nn.Module]) -> str:
-        told = {each: found.scored(models[each], "validation")[ALL].distance for each in models}
+        told = {each: found.scored(models[each], "validation")[at.ALL].distance for each in models}
         return min(told, key=lambda each: told[each])
 
-    chosen = {CHOSEN: best(students), BEST: best(teachers)}
-    students[CAPPED] = student(found, "Sinkhorn-E", cap=CAP)
+    chosen = {at.CHOSEN: best(students), at.BEST: best(teachers)}
+    students[at.CAPPED] = student(found, "Sinkhorn-E", cap=at.CAP)
     rows = {title: found.scored(model) for title, model in students.items()}
-    rows[CHOSEN] = rows[chosen[CHOSEN]]
-    rows[BEFORE] = found.scored(found.start)
+    rows[at.CHOSEN] = rows[chosen[at.CHOSEN]]
+    rows[at.BEFORE] = found.scored(found.start)
     for party, model in zip(found.names[:-1], found.models, strict=False):
         rows[f"teacher {party}"] = found.scored(model)
-    rows[BEST] = found.scored(teachers[chosen[BEST]])
-    rows[ENSEMBLE] = found.scored(found.ensemble)
-    rows[DISTILLED_MEAN] = found.scored(student(found.of_mean(), "Entropy-A"))
-    rows[AVERAGED] = found.scored(found.averaged(1))
-    rows[ROUNDED] = found.scored(found.averaged(ROUNDS))
-    told = {mark: found.weights(weights).mean(axis=1) for mark, weights in WEIGHTS.items()}
-    sharp = answered(found, SHARPENED)
-    for algorithm in ALGORITHMS:
-        rows[algorithm + SHARP] = sharp.scored(student(sharp, algorithm))
-    return rows, {**told, BIAS: found.biases}, chosen
+    rows[at.BEST] = found.scored(teachers[chosen[at.BEST]])
+    rows[at.ENSEMBLE] = found.scored(found.ensemble)
+    rows[at.DISTILLED_MEAN] = found.scored(student(found.of_mean(), "Entropy-A"))
+    rows[at.AVERAGED] = found.scored(found.averaged(1))
+    rows[at.ROUNDED] = found.scored(found.averaged(at.ROUNDS))
+    told = {mark: found.weights(weights).mean(axis=1) for mark, weights in at.WEIGHTS.items()}
+    sharp = answered(found, at.SHARPENED)
+    for algorithm in at.ALGORITHMS:
+        rows[algorithm + at.SHARP] = sharp.scored(student(sharp, algorithm))
+    return rows, {**told, at.BIAS: found.biases}, chosen
 
 
 def labels_seed(
@@ -342,10 +319,10 @@ def labels_seed(
         return found.scored(found.student(algorithm, **options)[setting.epochs])
 
     rows = {
-        BEFORE: found.scored(found.start),
-        PLAIN: row("Entropy-E"),
-        ONE_HOT: row("Sinkhorn-E", space=LabelSpace.one_hot(space.names)),
-        EXACT: row("Sinkhorn-E"),
+        at.BEFORE: found.scored(found.start),
+        at.PLAIN: row("Entropy-E"),
+        at.ONE_HOT: row("Sinkhorn-E", space=LabelSpace.one_hot(space.names)),
+        at.EXACT: row("Sinkhorn-E"),
     }
     for share in epsilons:
         rows[f"epsilon {share:g}"] = row("Sinkhorn-E", epsilon=share * space.diameter)

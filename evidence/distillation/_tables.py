@@ -13,26 +13,8 @@ import numpy as np
 from scipy import stats
 
 from evidence.common import Array, Context, MissingError
-from evidence.distillation._setting import (
-    ALGORITHMS,
-    ALL,
-    BEFORE,
-    BEST,
-    BIAS,
-    CAP,
-    CAPPED,
-    CHOSEN,
-    LOOK,
-    LOSSES,
-    MEMORY,
-    OFFERED,
-    OTHERS,
-    ROUNDS,
-    SETTINGS,
-    SHARP,
-    SHARPENED,
-    WEIGHTS,
-)
+from evidence.distillation import _setting as at
+from evidence.distillation._setting import ALL, BEST, CHOSEN, LOOK, SETTINGS
 from evidence.report import Claim, Judged, Report, Table, verdict, with_deviation
 from silot.distillation import LabelSpace
 
@@ -174,11 +156,11 @@ def _report(
     seeds: list[int],
 ) -> Report:
     columns = list(found[0][OURS])
-    shown = [row for row in found[0] if not row.endswith(SHARP)]
-    sharp = [row for row in found[0] if row.endswith(SHARP)]
+    shown = [row for row in found[0] if not row.endswith(at.SHARP)]
+    sharp = [row for row in found[0] if row.endswith(at.SHARP)]
     tests = {
         row: against(values(found, OURS, ALL, "distance"), values(found, row, ALL, "distance"))
-        for row in ALGORITHMS
+        for row in at.ALGORITHMS
         if row != OURS
     }
     adjusted = dict(zip(tests, holm([each[2] for each in tests.values()]), strict=True))
@@ -213,7 +195,7 @@ def _report(
                 ],
             ),
             score_table(
-                f"Semantic distance where teachers are sharpened (temperature {SHARPENED:g}), "
+                f"Semantic distance where teachers are sharpened (temperature {at.SHARPENED:g}), "
                 "all else the same.",
                 found,
                 sharp,
@@ -239,15 +221,15 @@ def _weights_table(
     paper: Published, teachers: Sequence[str], means: list[dict[str, Array]]
 ) -> Table:
     labels = LabelSpace.preset(paper.space).names
-    bias = np.mean([each[BIAS] for each in means], axis=0)
+    bias = np.mean([each[at.BIAS] for each in means], axis=0)
     return Table(
         "Mean weight of every teacher on the transfer set, and its bias: its mean prediction of "
         "noise. Means over seeds.",
-        ["teacher", *(f"weight, {mark}" for mark in WEIGHTS), *(f"bias, {x}" for x in labels)],
+        ["teacher", *(f"weight, {mark}" for mark in at.WEIGHTS), *(f"bias, {x}" for x in labels)],
         [
             [
                 teacher,
-                *(f"{np.mean([each[mark][k] for each in means]):.2f}" for mark in WEIGHTS),
+                *(f"{np.mean([each[mark][k] for each in means]):.2f}" for mark in at.WEIGHTS),
                 *(f"{value:.2f}" for value in bias[k]),
             ]
             for k, teacher in enumerate(teachers)
@@ -261,7 +243,7 @@ def _paper_table(paper: Published) -> Table:
         ["", *paper.columns],
         [
             [row, *(f"{a:.2f} / {b:.2f}" for a, b in zip(*paper.scores[row], strict=True))]
-            for row in ALGORITHMS
+            for row in at.ALGORITHMS
         ],
     )
 
@@ -270,17 +252,17 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
     def mean(row: str, of: str, column: str = ALL) -> float:
         return float(values(found, row, column, of).mean())
 
-    distances = {row: mean(row, "distance") for row in ALGORITHMS}
+    distances = {row: mean(row, "distance") for row in at.ALGORITHMS}
     ranked = sorted(distances, key=lambda row: distances[row])
     columns = [column for column in found[0][OURS] if column != ALL]
     even = {
         row: float(np.mean([mean(row, "distance", column) for column in columns]))
-        for row in ALGORITHMS
+        for row in at.ALGORITHMS
     }
     ranked_even = sorted(even, key=lambda row: even[row])
     clear = [row for row in adjusted if adjusted[row] < LEVEL and distances[OURS] < distances[row]]
     place = ranked.index(OURS) + 1
-    sharp = sorted(ALGORITHMS, key=lambda row: mean(row + SHARP, "distance")).index(OURS) + 1
+    sharp = sorted(at.ALGORITHMS, key=lambda row: mean(row + at.SHARP, "distance")).index(OURS) + 1
     claims = [
         Claim(
             f"{OURS} has the best mean semantic distance of the eight",
@@ -298,20 +280,20 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
             f"sharpened teachers, place {sharp}.",
         )
     ]
-    pairs = [(f"Sinkhorn-{w}", f"Entropy-{w}") for w in WEIGHTS]
+    pairs = [(f"Sinkhorn-{w}", f"Entropy-{w}") for w in at.WEIGHTS]
     claims.append(_compared("Sinkhorn above Entropy, weighting by weighting", pairs, found, paper))
-    pairs = [(f"{loss}-E", f"{loss}-A") for loss in LOSSES]
+    pairs = [(f"{loss}-E", f"{loss}-A") for loss in at.LOSSES]
     claims.append(_compared("confidence above uniform weights, by loss", pairs, found, paper))
-    pairs = [(f"{loss}-E", f"{loss}-{w}") for loss in LOSSES for w in WEIGHTS if w != "E"]
+    pairs = [(f"{loss}-E", f"{loss}-{w}") for loss in at.LOSSES for w in at.WEIGHTS if w != "E"]
     claims.append(_compared("confidence above the other weightings", pairs, found, paper))
-    better = [c for c in columns if mean(OURS, "distance", c) < mean(BEFORE, "distance", c)]
-    local = [c for c in columns if c != MEMORY]
-    before = mean(BEFORE, paper.score, MEMORY), mean(BEFORE, "distance", MEMORY)
-    after = mean(OURS, paper.score, MEMORY), mean(OURS, "distance", MEMORY)
+    better = [c for c in columns if mean(OURS, "distance", c) < mean(at.BEFORE, "distance", c)]
+    local = [c for c in columns if c != at.MEMORY]
+    before = mean(at.BEFORE, paper.score, at.MEMORY), mean(at.BEFORE, "distance", at.MEMORY)
+    after = mean(OURS, paper.score, at.MEMORY), mean(OURS, "distance", at.MEMORY)
     claims.append(
         Claim(f"{OURS} gains on the teachers' test sets", "not stated").judged(
             f"semantic distance falls on {len(set(better) & set(local))} of {len(local)}; {ALL} "
-            f"{mean(BEFORE, 'distance'):.3f} to {mean(OURS, 'distance'):.3f}",
+            f"{mean(at.BEFORE, 'distance'):.3f} to {mean(OURS, 'distance'):.3f}",
             verdict(set(local) <= set(better), partly=bool(set(local) & set(better))),
             "Against the global model before distillation.",
         )
@@ -336,9 +318,11 @@ def _other_ways(found: Rows, paper: Published) -> Judged:
     clear: list[str] = []
     wins = 0
     ours = {of: values(found, CHOSEN, ALL, of) for of in ("distance", paper.score)}
-    tests = {row: against(ours["distance"], values(found, row, ALL, "distance")) for row in OTHERS}
+    tests = {
+        row: against(ours["distance"], values(found, row, ALL, "distance")) for row in at.OTHERS
+    }
     adjusted = dict(zip(tests, holm([each[2] for each in tests.values()]), strict=True))
-    for row in OTHERS:
+    for row in at.OTHERS:
         theirs = {of: float(values(found, row, ALL, of).mean()) for of in ours}
         better = (
             ours["distance"].mean() < theirs["distance"],
@@ -351,8 +335,8 @@ def _other_ways(found: Rows, paper: Published) -> Judged:
     return Claim("the student is better than what is simpler", "not compared").judged(
         f"semantic distance / {paper.word}: {CHOSEN} {ours['distance'].mean():.3f} / "
         f"{ours[paper.score].mean():.3f}; " + "; ".join(told),
-        verdict(wins == len(OTHERS), partly=wins > 0),
-        f"In both scores better than {wins} of {len(OTHERS)}; in semantic distance, at p < "
+        verdict(wins == len(at.OTHERS), partly=wins > 0),
+        f"In both scores better than {wins} of {len(at.OTHERS)}; in semantic distance, at p < "
         f"{LEVEL}, Holm-adjusted, than {len(clear)}.",
     )
 
@@ -399,12 +383,12 @@ def _setup(paper: Published, seeds: list[int]) -> list[str]:
         "there are any; else 70, 10 and 20 %, whole dialogues or premises each. No text is in two "
         "parts.",
         f"{CHOSEN.capitalize()}: of the eight, and of Sinkhorn-A and -E with an epsilon of "
-        f"{' and '.join(f'{share:g}' for share in OFFERED)} of the largest distance of two labels, "
-        "the one with the least semantic distance of this seed's validation records. "
-        f"{CAPPED}: no teacher counts for more than {CAP:g} even shares in the mean, as in "
+        f"{' and '.join(f'{share:g}' for share in at.OFFERED)} of the largest distance of two "
+        "labels, the one with the least semantic distance of this seed's validation records. "
+        f"{at.CAPPED}: no teacher counts for more than {at.CAP:g} even shares in the mean, as in "
         "`silot.distill`. FedDF: Kullback-Leibler of the softmax of the mean of all logits, from "
         "the same start. FedAvg: parameters averaged by size, from one start that nobody has "
-        f"trained; once, after as many epochs as the teachers, or {ROUNDS} times after one. It "
+        f"trained; once, after as many epochs as the teachers, or {at.ROUNDS} times after one. It "
         "sends parameters, and needs one architecture.",
         "The global model's own predictions are one more teacher ('global'), its weight by size "
         f"that of its training records. {ALL}: all test records together. Semantic distance is "

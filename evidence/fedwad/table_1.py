@@ -10,7 +10,7 @@ import numpy as np
 import silot
 from evidence.common import Context
 from evidence.fedwad._holders import DIMENSION, PUBLIC, Pictures
-from evidence.fedwad.groups import ASKED, METHODS, WAYS, rand
+from evidence.fedwad.groups import ASKED, METHODS, WAYS
 from evidence.report import (
     Claim,
     Judged,
@@ -31,7 +31,6 @@ OTHERS = Claim("strong structure, MNIST: FedPer and FedRep gain", "0.8 to 18.0")
 LOOSE = Claim(
     "no structure: groups almost always improve (but for cases of FedPer)", "almost always"
 )
-FOUND = Claim("strong structure: its groups are found automatically (adjusted Rand >= .95)", "none")
 LOSS = Claim("no structure: groups that are found automatically cost a point at most", "none")
 
 SEEDS = 5
@@ -66,13 +65,12 @@ def run(context: Context) -> Report:
 def _one(
     pictures: Pictures, holders: int, records: int, structure: str, seed: int
 ) -> dict[str, float]:
-    dealt, truth = pictures.dealt(holders, records, structure, seed)
+    dealt, _ = pictures.dealt(holders, records, structure, seed)
     first = silot.cluster(dealt, "direct", labels=True, seed=seed)
     paper = silot.cluster(dealt, "fedwad", labels=True, k=5, seed=seed, **METHODS["fedwad"])
     groups = {way: silot.cluster(paper.matrix, **options) for way, options in ASKED.items()}
     groups["automatic"] = first
-    found: dict[str, float] = {"k": first.k}
-    found |= {f"rand {way}": rand(truth, each) for way, each in groups.items()}
+    found: dict[str, float] = {"groups": first.k}
     known: dict[tuple[str, tuple[int, ...]], float] = {}
     chosen: Mapping[str, Mapping[str, int]] = {
         "vanilla": dict.fromkeys(dealt, 0),
@@ -100,7 +98,22 @@ def _accuracy(
 
 
 def _report(runs: Runs) -> Report:
-    tables = [_rand_table(runs), _accuracy_table(runs), _count_table(runs)]
+    ways = ("vanilla", *WAYS)
+    tables = [
+        Table(
+            "Accuracy in %, without groups and with those that were found.",
+            ["data", "structure", "algorithm", "holders", *ways],
+            [
+                [
+                    name, structure, algorithm, str(holders),
+                    *(with_deviation([100 * one[f"{algorithm} {way}"] for one in each])
+                      for way in ways),
+                ]
+                for (name, holders, structure), each in runs.items()
+                for algorithm in ALGORITHMS
+            ],
+        )
+    ]  # fmt: skip
     return Report(
         title="FedWaD, table 1: groups of holders, and federated training within them",
         about="`silot.cluster` finds groups of holders by the distances between their labelled "
@@ -134,12 +147,6 @@ def _report(runs: Runs) -> Report:
 def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge gains by the rows of accuracies, over the number of holders and the affinities."""
     rows = pick(tables, "structure", "algorithm", "vanilla", *ASKED)
-    rand_rows = [
-        row
-        for row in pick(tables, "structure", *ASKED, "groups, automatic")
-        if row["structure"] == "strong"
-    ]
-    counts = pick(tables, "runs", "one group")
 
     def gains(
         structure: str,
@@ -176,8 +183,6 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     cifar = gains("strong", "fedrep", data=("cifar10",), ways=["rescaled"])
     cifar_loose = gains("none", "fedavg", data=("cifar10",), ways=["rescaled"])
     costs = gains("none", *ALGORITHMS, data=DATA, ways=["automatic"])
-    found = {f"{r['data']} with {r['holders']}": number(r["automatic"]) for r in rand_rows}
-    alone, runs = (sum(int(row[name]) for row in counts) for name in ("one group", "runs"))
     heads = "Heads are fitted anew in every round here, and fit two classes well without groups."
     return [
         share(ALWAYS, strong, 1.0, heads),
@@ -198,18 +203,6 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             verdict(min(cifar_loose.values()) >= 20, partly=min(cifar_loose.values()) > 0),
             short(cifar_loose, 20.0),
         ),
-        FOUND.judged(
-            f"adjusted Rand {spread(list(found.values()), '.2f')}",
-            every(value >= 0.95 for value in found.values()),
-            short(found, 0.94),
-        ),
-        Claim("no structure: one group is found automatically", "none").judged(
-            f"{alone} of {runs} runs",
-            verdict(alone == runs, partly=alone > 0),
-            "Pairs drawn at random recur and share classes: the groups that are found are of such "
-            "holders. Holders with the same distribution are one group "
-            "([groups](fedwad-groups.md)).",
-        ),
         LOSS.judged(
             spread(list(costs.values()), "+.1f"),
             verdict(min(costs.values()) >= -1),
@@ -221,44 +214,3 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
 
 def _mean(each: Sequence[Mapping[str, float]], key: str) -> float:
     return float(np.mean([one[key] for one in each]))
-
-
-def _shown(each: Sequence[Mapping[str, float]], key: str, unit: float = 100.0) -> str:
-    values = [unit * one[key] for one in each]
-    return with_deviation(values, ".1f" if unit == 100.0 else ".2f")
-
-
-def _rand_table(runs: Runs) -> Table:
-    rows = [
-        [name, str(holders), structure]
-        + [_shown(each, f"rand {way}", 1.0) if structure == "strong" else "–" for way in WAYS]
-        + [f"{_mean(each, 'k'):.1f}"]
-        for (name, holders, structure), each in runs.items()
-    ]
-    columns = ["data", "holders", "structure", *WAYS, "groups, automatic"]
-    return Table("Adjusted Rand index of the groups that were found.", columns, rows)
-
-
-def _accuracy_table(runs: Runs) -> Table:
-    ways = ("vanilla", *WAYS)
-    rows = [
-        [name, structure, algorithm, str(holders)]
-        + [_shown(each, f"{algorithm} {way}") for way in ways]
-        for (name, holders, structure), each in runs.items()
-        for algorithm in ALGORITHMS
-    ]
-    columns = ["data", "structure", "algorithm", "holders", *ways]
-    return Table("Accuracy in %, without groups and with those that were found.", columns, rows)
-
-
-def _count_table(runs: Runs) -> Table:
-    loose = {key: each for key, each in runs.items() if key[2] == "none"}
-    rows = [
-        [name, str(holders), str(len(each)), str(sum(one["k"] == 1 for one in each))]
-        for (name, holders, _), each in loose.items()
-    ]
-    return Table(
-        "No structure: runs in which the test of `silot.cluster` tells no groups apart.",
-        ["data", "holders", "runs", "one group"],
-        rows,
-    )
