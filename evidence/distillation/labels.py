@@ -86,19 +86,10 @@ def _geometry(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
                 clear[other].append(name)
         key = "accuracy" if name == "nli" else "f1"
         scores = [values(found[name], row, ALL, key).mean() for row in (EXACT, other)]
-        cells.append(
-            [
-                name,
-                other,
-                f"{means[0]:.4f}",
-                f"{means[1]:.4f}",
-                told,
-                won,
-                f"{p:.3g}",
-                f"{adjusted[name, other]:.3g}",
-                f"{scores[0]:.3f} / {scores[1]:.3f}",
-            ]
-        )
+        cells.append([
+            name, other, f"{means[0]:.4f}", f"{means[1]:.4f}", told, won, f"{p:.3g}",
+            f"{adjusted[name, other]:.3g}", f"{scores[0]:.3f} / {scores[1]:.3f}",
+        ])  # fmt: skip
 
     def claim(title: str, other: str) -> Judged:
         count = len(better[other])
@@ -150,29 +141,22 @@ def _regularised(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
             "is not 0 for equal predictions.",
         ),
     ]
-    tables = [
-        Table(
+
+    def table(title: str, **scores: str) -> Table:
+        """``scores`` by task, those of others as ``other``."""
+
+        def cell(row: str, name: str) -> str:
+            score = scores.get(name, scores["other"])
+            return with_deviation(values(found[name], row, ALL, score), ".3f")
+
+        return Table(
             f"{title}, mean ± sd over seeds, on {ALL}.",
             ["", *found],
-            [
-                [
-                    row,
-                    *(
-                        with_deviation(each, ".3f")
-                        for each in (
-                            values(
-                                rows, row, ALL, "accuracy" if of == "f1" and name == "nli" else of
-                            )
-                            for name, rows in found.items()
-                        )
-                    ),
-                ]
-                for row in (BEFORE, PLAIN, ONE_HOT, EXACT, *names)
-            ],
-        )
-        for title, of in (
-            ("Semantic distance", "distance"),
-            ("Macro F1 (inference: accuracy)", "f1"),
-        )
+            [[row, *(cell(row, name) for name in found)]
+             for row in (BEFORE, PLAIN, ONE_HOT, EXACT, *names)],
+        )  # fmt: skip
+
+    return claims, [
+        table("Semantic distance", other="distance"),
+        table("Macro F1 (inference: accuracy)", other="f1", nli="accuracy"),
     ]
-    return claims, tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -216,45 +216,36 @@ def _texts(context: Context, name: str) -> tuple[Array, Labels]:
 def _report(
     outcomes: Mapping[tuple[str, str, int], Outcome], seeds: list[int], names: tuple[str, ...]
 ) -> Report:
-    def values(way: str, of: Callable[[tuple[str, str, int]], bool]) -> Array:
-        return np.array([item.accuracy[way] for key, item in outcomes.items() if of(key)])
+    def mean(way: str, shift: str = "", name: str = "") -> str:
+        chosen = [o.accuracy[way] for key, o in outcomes.items()
+                  if shift in ("", key[1]) and name in ("", key[0])]  # fmt: skip
+        return f"{100 * np.mean(chosen):.1f}"
 
-    def mean(way: str, of: Callable[[tuple[str, str, int]], bool]) -> str:
-        return f"{100 * values(way, of).mean():.1f}"
+    def worst(way: str) -> float:
+        return min(o.accuracy[way] - max(o.accuracy[BEST], o.accuracy[EVERY])
+                   for o in outcomes.values())  # fmt: skip
+
+    def off(way: str, shift: str) -> float:
+        chosen = [o for key, o in outcomes.items() if key[1] == shift and key[0] in ORDERED]
+        return float(np.mean([o.error[way] for o in chosen]))
 
     shifts = Table(
         "Accuracy, per cent, mean over sets and seeds.",
         ["", *SHIFTS, "all", "worst below the better of the two at the foot"],
         [
-            [
-                way,
-                *(mean(way, lambda key, s=shift: key[1] == s) for shift in SHIFTS),
-                mean(way, lambda _: True),
-                f"{100 * _worst(outcomes, way):.1f}",
-            ]
+            [way, *(mean(way, shift) for shift in SHIFTS), mean(way), f"{100 * worst(way):.1f}"]
             for way in ROWS
         ],
     )
     sets = Table(
         "Accuracy, per cent, mean over shifts and seeds.",
         ["", *names],
-        [[way, *(mean(way, lambda key, n=name: key[0] == n) for name in names)] for way in ROWS],
+        [[way, *(mean(way, name=name) for name in names)] for way in ROWS],
     )
-
-    def off(way: str, shift: str) -> float:
-        chosen = [o for key, o in outcomes.items() if key[1] == shift and key[0] in ORDERED]
-        return float(np.mean([o.error[way] for o in chosen]))
-
     errors = Table(
         "Ordered labels: mean distance of the label that is named, in classes (less is better).",
         ["", *SHIFTS],
-        [
-            [
-                way,
-                *(f"{off(way, shift):.3f}" for shift in SHIFTS),
-            ]
-            for way in ROWS
-        ],
+        [[way, *(f"{off(way, shift):.3f}" for shift in SHIFTS)] for way in ROWS],
     )
     choices = Table(
         "What validation records chose, of all runs.",
@@ -288,13 +279,6 @@ def _report(
         ],
         claims=_claims(outcomes),
         tables=[shifts, sets, errors, choices],
-    )
-
-
-def _worst(outcomes: Mapping[tuple[str, str, int], Outcome], way: str) -> float:
-    return min(
-        item.accuracy[way] - max(item.accuracy[BEST], item.accuracy[EVERY])
-        for item in outcomes.values()
     )
 
 
@@ -347,11 +331,8 @@ def _held(outcomes: Mapping[tuple[str, str, int], Outcome]) -> tuple[int, int]:
     right = said = 0
     for item in outcomes.values():
         gap = item.accuracy[OURS] - item.accuracy[BEST]
-        for words, sign in (
-            ("better than the best teacher", 1),
-            ("worse than the best teacher", -1),
-        ):
-            if words in item.status:
+        for words, sign in (("better", 1), ("worse", -1)):
+            if f"{words} than the best teacher" in item.status:
                 said += 1
                 right += int(sign * gap > -0.005)
     return right, said

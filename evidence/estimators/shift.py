@@ -203,20 +203,14 @@ def _power(name: str, shift: str, count: int, limit: float) -> Power:
         first, y = x[: MANY[0]], SHIFTS[shift](x[MANY[0] :], rng)
         pooled = np.concatenate([first, y])
         pooled = (pooled - pooled.mean(axis=0)) / pooled.std(axis=0)
-        tests: dict[str, Callable[[], bool]] = {
-            "kernel test": partial(_kernel_alarm, pooled, rng),
-            "energy distance": partial(_energy_alarm, pooled, rng),
-            "forest": partial(_forest_alarm, pooled, draw, limit),
-            "KS": partial(_columns_alarm, pooled),
-        }
         begun = time.process_time()
         found = ShiftDetector(level=LEVEL, random_state=draw).fit(first).detect(y)
         seconds[DETECTOR] += time.process_time() - begun
         alarms[DETECTOR].append(bool(found.shifted))
         named += "0" in found.drivers
-        for test, alarm in tests.items():
+        for test, alarm in ALARMS.items():
             begun = time.process_time()
-            alarms[test].append(alarm())
+            alarms[test].append(bool(alarm(pooled, rng, draw, limit)))
             seconds[test] += time.process_time() - begun
     return Power(
         name,
@@ -227,20 +221,12 @@ def _power(name: str, shift: str, count: int, limit: float) -> Power:
     )
 
 
-def _kernel_alarm(pooled: Array, rng: np.random.Generator) -> bool:
-    return aggregated_kernel_p(pooled, MANY[0], rng) <= LEVEL
-
-
-def _energy_alarm(pooled: Array, rng: np.random.Generator) -> bool:
-    return energy_p(pooled, MANY[0], rng) <= LEVEL
-
-
-def _forest_alarm(pooled: Array, seed: int, limit: float) -> bool:
-    return forest_score(pooled, MANY[0], seed) > limit
-
-
-def _columns_alarm(pooled: Array) -> bool:
-    return kolmogorov_smirnov_p(pooled, MANY[0]) <= LEVEL
+ALARMS: dict[str, Callable[[Array, np.random.Generator, int, float], bool]] = {
+    "kernel test": lambda x, rng, _, __: aggregated_kernel_p(x, MANY[0], rng) <= LEVEL,
+    "energy distance": lambda x, rng, _, __: energy_p(x, MANY[0], rng) <= LEVEL,
+    "forest": lambda x, _, seed, limit: forest_score(x, MANY[0], seed) > limit,
+    "KS": lambda x, *_: kolmogorov_smirnov_p(x, MANY[0]) <= LEVEL,
+}
 
 
 def _cancer(rng: np.random.Generator, size: int) -> Array:
