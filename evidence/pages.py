@@ -183,64 +183,43 @@ def _cells(line: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Item:
-    """A numbered figure, table or theorem of a paper.
-
-    ``name, about``: as the paper numbers it, and what it is. ``pages``: names of the pages that
-    measure it. ``drawn``: whether it is an illustration, with nothing to measure. ``open``:
-    what of it has no row, or waits for a run, and why; empty if nothing does.
-    """
+    """A numbered figure, table or theorem of a paper, as ``items.toml`` has it."""
 
     name: str
     about: str
-    pages: tuple[str, ...]
-    drawn: bool
-    open: str
+    pages: Sequence[str] = ()
+    """Names of the pages that measure it."""
+    illustration: bool = False
+    """Whether it is a drawing, with nothing to measure."""
+    open: str = ""
+    """What of it has no row, or waits for a run, and why."""
 
     def states(self, pages: dict[str, Page]) -> list[str]:
         """Say what there is of it: one line a page."""
-        if self.drawn:
+        if self.illustration:
             return ["illustration"]
-        return [
-            f"{name.replace('-', ' ', 1)}: {pages[name].state()}"
-            for name in self.pages
-            if name in pages
-        ] or ["missing"]
+        measured = [name for name in self.pages if name in pages]
+        return [f"{name.replace('-', ' ', 1)}: {pages[name].state()}" for name in measured] or [
+            "missing"
+        ]
 
 
 @dataclass(frozen=True)
 class Paper:
-    """One of the five papers: its items, and what to use in place of what does not hold.
-
-    ``folder`` has its figures here.
-    """
+    """One of the five papers: its items, and what to use in place of what does not hold."""
 
     name: str
     title: str
     folder: str
     instead: str
-    items: tuple[Item, ...]
+    items: Sequence[Item]
 
 
 def papers() -> list[Paper]:
     """Read ``items.toml``."""
     stored = tomllib.loads((Path(__file__).parent / "items.toml").read_text(encoding="utf-8"))
     return [
-        Paper(
-            name,
-            entry["title"],
-            entry["folder"],
-            entry["instead"],
-            tuple(
-                Item(
-                    item,
-                    line["about"],
-                    tuple(line.get("pages", ())),
-                    line.get("illustration", False),
-                    line.get("open", ""),
-                )
-                for item, line in entry["items"].items()
-            ),
-        )
+        Paper(name, **entry | {"items": [Item(k, **line) for k, line in entry["items"].items()]})
         for name, entry in stored.items()
     ]
 

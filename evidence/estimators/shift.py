@@ -241,5 +241,5 @@ LAWS: dict[str, Draw] = {
     "breast cancer, 30 columns": _cancer,
 }
 POWER_LAWS: dict[str, Draw] = {
-    "normal, 10 columns": lambda rng, size: rng.standard_normal((size, 10)),
+    "normal, 10 columns": lambda rng, size: rng.standard_normal((size, 10))
 }

@@ -79,10 +79,7 @@ def run(context: Context) -> Report:
         "Here: processor seconds of distances, and of Shapley values of a logistic regression.",
         ["holders", *(f"{name}, s" for name in seconds)],
         [
-            [
-                str(holders),
-                *(shown(found.get(holders), ".2f") for found in seconds.values()),
-            ]
+            [str(holders), *(shown(found.get(holders), ".2f") for found in seconds.values())]
             for holders in PAPER
         ],
     )

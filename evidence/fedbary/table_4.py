@@ -185,14 +185,10 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         rises(FEATURES, "strong features"),
         rises(LABELS, "labels"),
         RANDOM.judged(
-            surely(over),
-            every(low > 0 for low, _ in over),
-            "Strong noise and wrong labels.",
+            surely(over), every(low > 0 for low, _ in over), "Strong noise and wrong labels."
         ),
         Claim("removing what silot flags is better than what FedBary flags", "a wish").judged(
-            surely(better),
-            every(low > 0 for low, _ in better),
-            "Strong noise and wrong labels.",
+            surely(better), every(low > 0 for low, _ in better), "Strong noise and wrong labels."
         ),
         Claim("removing what silot flags never surely lowers accuracy", "a wish").judged(
             surely(ours),

@@ -275,11 +275,9 @@ def _sizes(pool: Pool, k: int, seeds: int) -> tuple[float, float]:
     for seed in range(4 * seeds):
         *parts, (x, _) = pool.draw(stream(94, k, seed), *sizes, min(200, len(pool.x) // 5))
         items = silot.value_holders({str(i): a for i, (a, _) in enumerate(parts)}, x).holders
-        found.append(
-            (
-                float(spearmanr(sizes, [item.corrected for item in items])[0]),
-                float(spearmanr(sizes, [item.distance.value for item in items])[0]),
-            )
-        )
+        found.append((
+            float(spearmanr(sizes, [item.corrected for item in items])[0]),
+            float(spearmanr(sizes, [item.distance.value for item in items])[0]),
+        ))  # fmt: skip
     means = np.mean(found, axis=0)
     return float(means[0]), float(means[1])

@@ -149,10 +149,7 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     rows = pick(tables, "structure", "algorithm", "vanilla", *ASKED)
 
     def gains(
-        structure: str,
-        *algorithms: str,
-        data: Sequence[str] = PAPERS,
-        ways: Iterable[str] = ASKED,
+        structure: str, *algorithms: str, data: Sequence[str] = PAPERS, ways: Iterable[str] = ASKED
     ) -> dict[str, float]:
         return {
             f"{row['algorithm']}, {way}, {row['data']} with {row['holders']}": number(row[way])

@@ -24,13 +24,7 @@ MOST = 8000
 SIZES = (300, 1000)
 DRAWS, ADAPTED_DRAWS = (2, 10), (4, 10)  # as usual, and with --full
 EPSILONS = (1.0, 4.0)
-QUICK = {
-    "DRAWS": (1,),
-    "ADAPTED_DRAWS": (1,),
-    "EPSILONS": (1.0,),
-    "TARGETS": 1,
-    "JUDGES": 200,
-}
+QUICK = {"DRAWS": (1,), "ADAPTED_DRAWS": (1,), "EPSILONS": (1.0,), "TARGETS": 1, "JUDGES": 200}
 
 
 def run(context: Context) -> Report:

@@ -99,12 +99,7 @@ def run(context: Context) -> Report:
                "mu seen, at least", "epsilon of that mu", "epsilon seen directly, at least",
                "held"]  # fmt: skip
     report.tables.append(Table("What was seen, at a confidence of 99 %.", columns, rows))
-    report.claims.append(
-        SPENDS.judged(
-            f"held in {sum(held)} of {len(held)}",
-            verdict(all(held)),
-        )
-    )
+    report.claims.append(SPENDS.judged(f"held in {sum(held)} of {len(held)}", verdict(all(held))))
     return report
 
 

@@ -95,16 +95,10 @@ def _compare(name: str, epsilon: float | None) -> None:
         values, gradient = run()
         off = (values.double() - wanted).abs() / wanted
         worst = (gradient.double() - slopes).norm() / slopes.norm()
-        rows.append(
-            (
-                title,
-                f"{1000 * seconds[title]:.1f} ms",
-                f"{seconds[title] / seconds['silot']:.1f}",
-                f"{off.median():.0e}",
-                f"{off.max():.0e}",
-                f"{worst:.0e}",
-            )
-        )
+        rows.append((
+            title, f"{1000 * seconds[title]:.1f} ms", f"{seconds[title] / seconds['silot']:.1f}",
+            f"{off.median():.0e}", f"{off.max():.0e}", f"{worst:.0e}",
+        ))  # fmt: skip
     kind = "exact" if epsilon is None else f"epsilon {epsilon:g}"
     show(
         f"distillation: {name}, {kind}, {BATCH} x {TEACHERS} x {space.size}, forward and backward",

@@ -56,17 +56,10 @@ def run(context: Context) -> None:
     for problem in PROBLEMS + (LARGER if context.full else ()):
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             lower, upper, seconds, peak = pool.apply(_solved, (problem, context))
-        rows.append(
-            (
-                problem.name,
-                f"{lower:.6g}",
-                f"{upper:.6g}",
-                f"{100 * problem.gap:.0f} %",
-                f"{100 * (1 - lower / upper):.2g} %",
-                f"{seconds:.0f} s",
-                f"{peak:.2f} GiB",
-            )
-        )
+        rows.append((
+            problem.name, f"{lower:.6g}", f"{upper:.6g}", f"{100 * problem.gap:.0f} %",
+            f"{100 * (1 - lower / upper):.2g} %", f"{seconds:.0f} s", f"{peak:.2f} GiB",
+        ))  # fmt: skip
         context.say(" · ".join(rows[-1]))
     show(
         "bounded_plan, without the matrix of costs (20,000: 3 GiB; 50,000: 19; 100,000: 75)",

@@ -48,14 +48,10 @@ def run(context: Context) -> None:
                 ours.append(_ours(costs, LIMITS[n]))
                 plain.append(_plain(costs, LIMITS[n]))
             apart = [a.objective / b.objective - 1 for a, b in zip(ours, plain, strict=True)]
-            rows.append(
-                (
-                    f"{name}, N = {n}",
-                    *_numbers(ours),
-                    *_numbers(plain),
-                    f"{max(apart, key=abs):+.0e}",
-                )
-            )
+            rows.append((
+                f"{name}, N = {n}", *_numbers(ours), *_numbers(plain),
+                f"{max(apart, key=abs):+.0e}",
+            ))  # fmt: skip
     show(
         f"links: seconds; limits {', '.join(f'{s:g} s at N = {n}' for n, s in LIMITS.items())}; "
         "differ: silot's objective from that of milp",

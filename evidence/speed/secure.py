@@ -42,17 +42,12 @@ def run(context: Context) -> None:
         seconds = time.perf_counter() - began
         held = result.lower <= exact * (1 + 1e-9) and exact <= result.upper * (1 + 1e-9)
         errors = (result.value, result.lower, result.upper)
-        rows.append(
-            (
-                name,
-                " ".join(str(value) for value in options.values()),
-                *(f"{100 * (each / exact - 1):+.2f}" for each in errors),
-                "yes" if held else "NO",
-                f"{seconds:.1f}",
-                format_bytes(int(max(each["bytes_sent"] for each in result.history))),
-                f"{max(each['messages'] for each in result.history):.0f}",
-            )
-        )
+        rows.append((
+            name, " ".join(str(value) for value in options.values()),
+            *(f"{100 * (each / exact - 1):+.2f}" for each in errors), "yes" if held else "NO",
+            f"{seconds:.1f}", format_bytes(int(max(each["bytes_sent"] for each in result.history))),
+            f"{max(each['messages'] for each in result.history):.0f}",
+        ))  # fmt: skip
     columns = ("data", "option", "error, %", "lower", "upper", "hold", "s", "sent", "messages")
     show(f"secure distance in one process, load {os.getloadavg()[0]:.1f}", columns, rows)
 

@@ -47,17 +47,12 @@ def run(context: Context) -> None:
         wall, used, sent, told = _played(first, second, accuracy)
         options = SecureOptions(accuracy="fast" if accuracy == "fast" else "normal")
         expected = forecast(len(first), len(second), first.shape[1], options)
-        rows.append(
-            (
-                name,
-                accuracy,
-                *(f"{100 * (told[key] / exact - 1):+.2f}" for key in ("value", "lower", "upper")),
-                f"{wall:.1f}",
-                f"{used:.1f}",
-                format_bytes(sent),
-                f"{expected.seconds:.0f} s, {format_bytes(int(expected.bytes_sent))}",
-            )
-        )
+        rows.append((
+            name, accuracy,
+            *(f"{100 * (told[key] / exact - 1):+.2f}" for key in ("value", "lower", "upper")),
+            f"{wall:.1f}", f"{used:.1f}", format_bytes(sent),
+            f"{expected.seconds:.0f} s, {format_bytes(int(expected.bytes_sent))}",
+        ))  # fmt: skip
     columns = ("data", "accuracy", "error, %", "lower", "upper", "s", "CPU s", "sent", "forecast")
     show(f"secure distance of three processes, load {os.getloadavg()[0]:.1f}", columns, rows)
 

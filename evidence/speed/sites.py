@@ -43,10 +43,7 @@ def run(context: Context) -> None:
         _analysts(there)
     with deployed(1, 125_000, 100, KINDS) as there:
         _round_trips(there, 100_000_000, 2, BLOCKS)
-    rows = [
-        ("100 MB", *_row(1, 125_000, 100, 1)),
-        ("20 x 1000 answers", *_row(20, 50, 2, 1000)),
-    ]
+    rows = [("100 MB", *_row(1, 125_000, 100, 1)), ("20 x 1000 answers", *_row(20, 50, 2, 1000))]
     show("memory of who asks", ("", "answers", "arrays", "peak", "kept", "s", "s with start"), rows)
 
 

@@ -79,13 +79,11 @@ def matrices() -> None:
         }
         with threadpool_limits(1, "blas"):
             seconds = medians(runs, 1, time.process_time)
-        rows.append(
-            (
-                f"{count} holders of {n}, d = {d}",
-                *(f"{1e3 * seconds[k] / len(pairs):.3g}" for k in runs),
-                f"{seconds['POT'] / seconds['silot']:.2f}",
-            )
-        )
+        rows.append((
+            f"{count} holders of {n}, d = {d}",
+            *(f"{1e3 * seconds[k] / len(pairs):.3g}" for k in runs),
+            f"{seconds['POT'] / seconds['silot']:.2f}",
+        ))  # fmt: skip
     show(
         "matrices, milliseconds of CPU a pair",
         ("problem", "distance_matrix", "exact_plan", "ot.emd2", "ot.emd2 / distance_matrix"),
@@ -159,14 +157,10 @@ def protocols() -> None:
             3,
         )
         round_ = (seconds["five"] - seconds["two"]) / 3
-        rows.append(
-            (
-                f"{n} x {n}, d = {d}",
-                f"{seconds['direct']:.3f} s",
-                f"{seconds['triangle'] / seconds['direct']:.2f}",
-                f"{round_ / seconds['direct']:.2f}",
-            )
-        )
+        rows.append((
+            f"{n} x {n}, d = {d}", f"{seconds['direct']:.3f} s",
+            f"{seconds['triangle'] / seconds['direct']:.2f}", f"{round_ / seconds['direct']:.2f}",
+        ))  # fmt: skip
     show(
         "protocols: time as a multiple of one direct distance of the same size",
         ("problem", "direct", "trianglewad", "one fedwad round"),

@@ -87,17 +87,12 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
                 kept["exact"] += "3" in exact.sources
                 kept["printed"] += "3" in sources
                 needed.append(_scale_for_a_target(costs))
-            rows.append(
-                [
-                    str(seed),
-                    "as drawn" if bad is None else f"{bad}",
-                    f"{costs.source[BAD]:.2f}",
-                    f"{surrogate[0]:.1f} to {surrogate[-1]:.1f} in {len(surrogate)}",
-                    f"{plan.objective:.2f}: {_list(plan.sources)}",
-                    f"{exact.objective:.2f}: {_list(exact.sources)}",
-                    f"{below:.2f}: {_list(sources)}",
-                ]
-            )
+            rows.append([
+                str(seed), "as drawn" if bad is None else f"{bad}", f"{costs.source[BAD]:.2f}",
+                f"{surrogate[0]:.1f} to {surrogate[-1]:.1f} in {len(surrogate)}",
+                f"{plan.objective:.2f}: {_list(plan.sources)}",
+                f"{exact.objective:.2f}: {_list(exact.sources)}", f"{below:.2f}: {_list(sources)}",
+            ])  # fmt: skip
         context.say(f"figure 4: seed {seed} done")
     costs = network(0, "random")
     optimum = solve_exact(costs).objective
@@ -186,21 +181,15 @@ def _figure_5(context: Context) -> tuple[list[Judged], list[Table]]:
                     float(spearmanr(found.alpha[:LABELLED, j], costs.links[:LABELLED, j]).statistic)
                     for j in range(LABELLED, DEVICES)
                 ]
-            rows.append(
-                [
-                    regime,
-                    str(seed),
-                    f"{_list(found.sources)}; {_numbers(received)}",
-                    str(len(found.links)),
-                    f"{found.objective:.1f}",
-                    f"{found.details['best_response_objective']:.1f}",
-                    f"{_numbers(undecided.psi[:LABELLED])}; "
-                    f"{_numbers(undecided.alpha[:LABELLED, LABELLED:].mean(axis=1))}",
-                    f"{_list(exact.sources)}; {_numbers(exact.alpha[:5, 5:].mean(axis=1))}",
-                    f"{exact.objective:.1f}",
-                    f"{printed.details['phantom_weight']:.0%}",
-                ]
-            )
+            rows.append([
+                regime, str(seed), f"{_list(found.sources)}; {_numbers(received)}",
+                str(len(found.links)), f"{found.objective:.1f}",
+                f"{found.details['best_response_objective']:.1f}",
+                f"{_numbers(undecided.psi[:LABELLED])}; "
+                f"{_numbers(undecided.alpha[:LABELLED, LABELLED:].mean(axis=1))}",
+                f"{_list(exact.sources)}; {_numbers(exact.alpha[:5, 5:].mean(axis=1))}",
+                f"{exact.objective:.1f}", f"{printed.details['phantom_weight']:.0%}",
+            ])  # fmt: skip
         context.say(f"figure 5: {regime} done")
     table = Table(
         "Figure 5. Algorithm 2 from its usual start, psi rounded and weights kept as in the paper: "
@@ -327,16 +316,11 @@ def _start_table() -> Table:
             best = [solve_exact(network(seed, regime)).objective for seed in range(SEEDS)]
             above = [plan.objective / least for plan, least in zip(plans, best, strict=True)]
             first = [float(plan.alpha[0, LABELLED:].mean()) for plan in plans]
-            rows.append(
-                [
-                    f"{psi:g}",
-                    regime,
-                    spread([len(plan.sources) for plan in plans], "d"),
-                    spread(first, ".2f"),
-                    spread(above, ".2f"),
-                    f"{sum('3' not in plan.sources for plan in plans)}",
-                ]
-            )
+            rows.append([
+                f"{psi:g}", regime, spread([len(plan.sources) for plan in plans], "d"),
+                spread(first, ".2f"), spread(above, ".2f"),
+                f"{sum('3' not in plan.sources for plan in plans)}",
+            ])  # fmt: skip
     return Table(
         f"What the start decides: Algorithm 2 by the psi its labelled devices start from, over "
         f"{SEEDS} seeds (weights kept).",

@@ -92,8 +92,7 @@ def run(context: Context) -> Report:
         ],
         claims=[
             Claim("units of columns change nothing", "").judged(
-                f"largest difference {100 * max(apart):.1f} points",
-                verdict(max(apart) <= 0.01),
+                f"largest difference {100 * max(apart):.1f} points", verdict(max(apart) <= 0.01)
             ),
             Claim("adjusting never costs more than a point, in the mean of a shift", "").judged(
                 f"auto is {100 * worst:+.1f} points from models as they are at worst",

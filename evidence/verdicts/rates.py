@@ -244,8 +244,7 @@ def _judge_detected(rates: Rates) -> Judged:
     return Claim("the detectable shift is detected", "70 to 90 % (stated: 80 %)").judged(
         f"{shares[low]:.0%} ({low}) to {shares[high]:.0%} ({high}); {mean(shares.values()):.0%}",
         verdict(
-            shares[low] >= 0.7 and shares[high] <= 0.9,
-            partly=0.7 <= mean(shares.values()) <= 0.9,
+            shares[low] >= 0.7 and shares[high] <= 0.9, partly=0.7 <= mean(shares.values()) <= 0.9
         ),
         f"One standard error is {(0.16 / max(draws, 1)) ** 0.5:.0%} a distribution. The shift is "
         "the median over columns, so other columns have more power or less.",

@@ -123,7 +123,7 @@ def test_every_page_that_an_item_names_is_one_that_a_figure_makes() -> None:
         assert paper.folder in figures()
         for item in paper.items:
             assert set(item.pages) <= made, item
-            assert not (item.drawn and item.pages), item
+            assert not (item.illustration and item.pages), item
 
 
 def test_the_list_has_every_item_with_its_state(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +134,7 @@ def test_the_list_has_every_item_with_its_state(capsys: pytest.CaptureFixture[st
         for item in paper.items:
             assert item.about in listed
     gone = listing({}, [])
-    drawn = sum(item.drawn for paper in papers() for item in paper.items)
+    drawn = sum(item.illustration for paper in papers() for item in paper.items)
     assert sum(line.endswith("illustration") for line in gone) == drawn
     items = sum(len(paper.items) for paper in papers())
     assert sum(line.endswith("missing") for line in gone) == items - drawn
