@@ -102,7 +102,23 @@ def run(context: Context) -> Report:
             "sample lies closer to a barycenter of few atoms.",
         ],
         claims=_claims(found, odd),
-        tables=[*(_table(found, case) for case in CASES), _odd_table(odd)],
+        tables=[
+            *(_table(found, case) for case in CASES),
+            Table.of(
+                "Four like clients, and a fifth with noise in 20 % of its records: distance to the "
+                "barycenter, medians.",
+                odd,
+                {
+                    "data": str,
+                    "distances": lambda name: " / ".join(
+                        f"{value:.3f}" for value in np.median(odd[name], axis=0)
+                    ),
+                    "the fifth is furthest": lambda name: (
+                        f"{sum(int(np.argmax(run) == 4) for run in odd[name])} of {len(odd[name])}"
+                    ),
+                },
+            ),
+        ],
     )
 
 
@@ -155,11 +171,12 @@ def _draw(pool: Pool, case: int, split: Split, seed: int, *, centre: bool) -> di
             known[coalition] = game.utility(coalition)
         return known[coalition]
 
-    found = {EXACT: exact_shapley(CLIENTS, utility)}
-    found["TMC"] = monte_carlo_shapley(
-        CLIENTS, utility, truncation=0.01, tolerance=0.002, max_permutations=1000, seed=seed
-    )
-    found["leave-one-out"] = leave_one_out(CLIENTS, utility)
+    tmc = {"truncation": 0.01, "tolerance": 0.002, "max_permutations": 1000, "seed": seed}
+    found = {
+        EXACT: exact_shapley(CLIENTS, utility),
+        "TMC": monte_carlo_shapley(CLIENTS, utility, **tmc),
+        "leave-one-out": leave_one_out(CLIENTS, utility),
+    }
     game.train(CLIENTS)
     history = list(game.history)
     found["GTG"] = gtg_shapley(history, game.worth, seed=seed)
@@ -217,41 +234,35 @@ def _agreement(runs: Runs, method: str) -> list[float]:
     return [rank_correlation(a, b) for a, b in zip(runs[method], runs[EXACT], strict=False)]
 
 
+def _checked(runs: Runs, method: str, what: str, case: int) -> str:
+    if method not in runs or (method == EXACT and what == "as exact"):
+        return "–"
+    return typical(_truth(runs, method, case) if what == "order" else _agreement(runs, method))
+
+
 def _table(found: dict[tuple[str, int, Split], Runs], case: int) -> Table:
     names = list(dict.fromkeys(key[0] for key in found))
-    columns = ["method"]
-    for name in names:
-        columns.append(f"{name}: shares, %")
-        if case in BETTER:
-            columns += [f"{name}: order", f"{name}: order, random"]
-        columns += [f"{name}: as exact", f"{name}: as exact, random"]
-    rows: list[list[str]] = []
-    for method in (EXACT, PUBLISHED, *GAMES, *OURS, DEFAULT, CENTRE):
-        if any(method not in found[name, case, SPLITS[0]] for name in names):
-            continue
-        row = [method]
-        for name in names:
-            equal, random = (found[name, case, split] for split in SPLITS)
-            row.append(_shares(equal[method]))
-            checks: list[Callable[[Runs], list[float]]] = []
-            if case in BETTER:
-                checks.append(lambda runs, m=method: _truth(runs, m, case))
-            checks.append(lambda runs, m=method: _agreement(runs, m))
-            for at, check in enumerate(checks):
-                skip = method == EXACT and at == len(checks) - 1
-                row += [
-                    "–" if skip or method not in runs else typical(check(runs))
-                    for runs in (equal, random)
-                ]
-        rows.append(row)
-    level = ", ".join(
-        f"{name} {np.median(found[name, case, SPLITS[0]]['accuracy']):.2f}" for name in names
+    equal = {name: found[name, case, SPLITS[0]] for name in names}
+    checks = ("order", "as exact") if case in BETTER else ("as exact",)
+    heads = ["shares, %", *(f"{what}{split}" for what in checks for split in ("", ", random"))]
+    rows = [
+        [method, *(cell for name in names for cell in (
+            _shares(equal[name][method]),
+            *(_checked(found[name, case, split], method, what, case)
+              for what in checks for split in SPLITS),
+        ))]
+        for method in (EXACT, PUBLISHED, *GAMES, *OURS, DEFAULT, CENTRE)
+        if all(method in runs for runs in equal.values())
+    ]  # fmt: skip
+    level = ", ".join(f"{name} {np.median(equal[name]['accuracy']):.2f}" for name in names)
+    order = "Spearman correlation with the right order; " if case in BETTER else ""
+    return Table(
+        f"Case {case}, {CASES[case]}. Median shares of clients 1 to 5 (equal classes); {order}"
+        "Spearman correlation with exact Shapley; medians, in brackets the worst seed. Accuracy of "
+        f"all: {level}.",
+        ["method", *(f"{name}: {head}" for name in names for head in heads)],
+        rows,
     )
-    what = "Median shares of clients 1 to 5 (equal classes); "
-    if case in BETTER:
-        what += "Spearman correlation with the right order; "
-    what += "Spearman correlation with exact Shapley; medians, in brackets the worst seed."
-    return Table(f"Case {case}, {CASES[case]}. {what} Accuracy of all: {level}.", columns, rows)
 
 
 def _normal(runs: list[Array]) -> Array:
@@ -267,23 +278,6 @@ def _shares(runs: list[Array]) -> str:
 
 def _widest(runs: list[Array]) -> float:
     return float(np.ptp(_normal(runs), axis=1).max())
-
-
-def _odd_table(odd: dict[str, list[Array]]) -> Table:
-    rows = [
-        [
-            name,
-            " / ".join(f"{value:.3f}" for value in np.median(runs, axis=0)),
-            f"{sum(int(np.argmax(run) == 4) for run in runs)} of {len(runs)}",
-        ]
-        for name, runs in odd.items()
-    ]
-    return Table(
-        "Four like clients, and a fifth with noise in 20 % of its records: distance to the "
-        "barycenter, medians.",
-        ["data", "distances", "the fifth is furthest"],
-        rows,
-    )
 
 
 def _claims(found: dict[tuple[str, int, Split], Runs], odd: dict[str, list[Array]]) -> list[Judged]:
