@@ -1,4 +1,4 @@
-"""What others say of records and clients: cleanlab, LAVA, KNN-Shapley, outliers, FedAvg games."""
+"""What others say of records and clients: LAVA, KNN-Shapley, leave-one-out, FedAvg games."""
 
 from __future__ import annotations
 
