@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -154,6 +155,8 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]
 
 
+# The same files are behind most pages.
+@cache
 def _without_words(source: str) -> str:
     """Drop docstrings, lines of comments and empty lines: none of them changes a number."""
     lines = source.splitlines()
