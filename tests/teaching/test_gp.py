@@ -30,6 +30,7 @@ from silot.teaching.gp import (
 )
 from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate, terms_of
 from silot.teaching.published import PublishedSolver
+from tests.teaching import networks
 from tests.tiers import examples
 
 _FIELDS = ("errors", "divergences", "records", "energy")
@@ -436,3 +437,12 @@ def test_a_stored_run_of_the_authors_is_computed_again() -> None:
     again = rebuild({"name": "5", **run})
     assert (again.version, again.scale, again.psi) == ("last", 0.5, True)
     assert again.first < 1e-5 and again.alpha < 0.01 and again.objective < 1e-4
+
+
+@pytest.mark.parametrize("kind", ["uniform", "ties", "negative"])
+def test_the_published_programs_take_networks_with_barred_links(kind: str) -> None:
+    costs = networks.network(kind, 6, 0, barred=0.4)
+    plan = PublishedSolver(iterations=10).solve(costs)
+    used = plan.alpha > 0
+    np.fill_diagonal(used, False)
+    assert np.isfinite(costs.transfer[used]).all() and np.isfinite(costs.energy[used]).all()

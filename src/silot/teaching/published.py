@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from ..options import Options, count, option
 from .costs import Array, LinkCosts
@@ -114,10 +115,12 @@ class PublishedSolver(Options):
         )
         every: list[Array] = []
         values: list[float] = []
-        for _ in range(self.iterations):
-            point, value = program.solve_around(point)
-            every.append(point.psi)
-            values.append(value)
+        # Expanded the other way round, auxiliary variables may grow without end.
+        with np.errstate(over="ignore"):
+            for _ in range(self.iterations):
+                point, value = program.solve_around(point)
+                every.append(point.psi)
+                values.append(value)
         return PublishedRun(np.stack(every), point.alpha, np.array(values))
 
     def solve(self, costs: LinkCosts) -> LinkPlan:
@@ -131,16 +134,19 @@ class PublishedSolver(Options):
         kinds = np.where(costs.eligible & (psi < 0.5), 0, 1).astype(np.int64)
         opened = open_sources(kinds, psi, costs)
         kept = scale_kept(run.alpha, kinds, costs, 2 * _LEAST_ALPHA, best_alpha(kinds, costs))
+        values = run.objective[np.isfinite(run.objective)].tolist()
+        diverged = "" if len(values) == self.iterations else ", whose objective grew without end"
+        last = {} if diverged else {"relaxed_objective": values[-1]}
         return make_plan(
             kinds,
             kept,
             costs,
             method="st-lf",
-            status=f"{self.iterations} programs as in the published runs; psi rounded at one half, "
-            "relaxed weights kept. Nothing is proven; the exact method may be better",
+            status=f"{self.iterations} programs as in the published runs{diverged}; psi rounded at "
+            "one half, relaxed weights kept. Nothing is proven; the exact method may be better",
             seconds=time.perf_counter() - began,
-            history=tuple({"surrogate": value} for value in run.objective.tolist()),
-            details={"relaxed_objective": float(run.objective[-1]), "opened": float(opened)},
+            history=tuple({"surrogate": value} for value in values),
+            details={**last, "opened": float(opened)},
         )
 
     @staticmethod
@@ -232,5 +238,6 @@ class _Program:
         # In this form, since the first programs of a run enlarge any difference of rounding.
         weight = first / (first + second)
         other = 1.0 - weight
-        constant = -weight * np.log(weight) - other * np.log(other)
+        # A part may be so small that its share is 0.
+        constant = -xlogy(weight, weight) - xlogy(other, other)
         self._monomials.set(name, constant, weight, other)
