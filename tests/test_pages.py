@@ -197,7 +197,7 @@ def test_addresses_of_the_pages_are_some(fence: Fence) -> None:
 
 
 def test_a_stranger_reads_the_readme_to_its_end() -> None:
-    assert len(PAGES[0].read_text().splitlines()) <= 150
+    assert len(PAGES[0].read_text().splitlines()) <= 90
     assert all(picture.stat().st_size < 120_000 for picture in (ROOT / "docs/images").iterdir())
 
 
