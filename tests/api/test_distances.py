@@ -95,6 +95,11 @@ def test_a_matrix_asks_pairs_together_and_has_what_each_pair_gives(method: str) 
         # All records in one exchange, whatever the number of pairs.
         alone = silot.distance(holders["h0"], holders["h1"])
         assert found.cost.rounds == 1 and found.cost.bytes_received < 7 * alone.bytes_received
+        # A pair says what it would have cost by itself, and has its messages.
+        pair = found["h0", "h1"]
+        assert pair.rounds == 1 and pair.bytes_received == alone.bytes_received
+        assert pair.transcript is not None
+        assert {entry.holder for entry in pair.transcript.entries} == {"h0", "h1"}
         return
     most = max(one.rounds for one in found.pairs.values())
     # Seven holders: in each of seven rounds one rests.

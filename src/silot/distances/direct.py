@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -21,6 +22,7 @@ from ..federation.answer import Answer, Array, build_malformed_error
 from ..federation.protocol import COORDINATOR, Protocol, Steps, ask, required
 from ..federation.question import Answerer, Names
 from ..federation.result import RunResult
+from ..federation.transcript import Transcript
 from ..options import count, option
 from .cost_parts import Parts
 from .methods import Pairwise, Sides, build_pair
@@ -150,12 +152,27 @@ class Collected(RunResult):
         # One holder that differs from all others must be able to pass the test of all pairs.
         most = max(self.method.permutations, 10 * len(names))
         all_pairs = replace(self, method=replace(self.method, permutations=most))
-        done = 0
+        messages = self.transcript or Transcript(self.method.name, {}, ())
+        entries = {name: messages.seen_by(name) for name in names}
+        began, done = time.perf_counter(), 0
 
         def compute(couple: tuple[str, str]) -> Distance:
             nonlocal done
+            started = time.perf_counter()
             distance = all_pairs.distance(*couple)
-            distance = replace(distance, disclosure=self.disclosure)
+            # What it would have cost by itself.
+            own = Transcript(
+                messages.protocol, messages.parameters, sum((entries[name] for name in couple), ())
+            )
+            distance = replace(
+                distance,
+                rounds=self.rounds,
+                bytes_sent=own.bytes_sent,
+                bytes_received=own.bytes_received,
+                seconds=self.seconds + time.perf_counter() - started,
+                disclosure=self.disclosure,
+                transcript=own,
+            )
             if progress is not None:
                 # Verdicts come when they are read, and who watches is to see them come.
                 _ = getattr(distance.test, "verdict", None)
@@ -173,7 +190,9 @@ class Collected(RunResult):
             method=self.method.name,
             p=self.method.p,
             # Holders have ledgers of their own: their charges are no sum.
-            shared_cost=replace(self.cost, privacy_mu=0.0),
+            shared_cost=replace(
+                self.cost, privacy_mu=0.0, seconds=self.seconds + time.perf_counter() - began
+            ),
         )
 
     def groups(self, level: float, seed: int) -> GroupsResult:
