@@ -185,7 +185,7 @@ class CoresetKeywords(TypedDict, total=False):
     budget_epsilon: float | None
 
 class CountKeywords(TypedDict, total=False):
-    """Of ``silot.api.suspects.count_broken``."""
+    """Of ``silot.api.records.count_broken``."""
 
     privacy_epsilon: float
     privacy_delta: float

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import silot
-from silot.api import _holders, report
+from silot.api import report
 from silot.data.preflight import Preflight
 from silot.distances import direct
 from silot.distances.sketches.result import Combined
@@ -230,7 +230,7 @@ def test_messages_of_a_run_are_the_same_without(name: str, monkeypatch: pytest.M
         return [(each.holder, each.direction, each.payload) for each in entries]
 
     sent = messages()
-    monkeypatch.setattr(_holders.Preflight, "of", classmethod(lambda cls, *_: None))
+    monkeypatch.setattr(Preflight, "of", classmethod(lambda cls, *_: None))
     assert messages() == sent
 
 

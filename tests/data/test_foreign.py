@@ -459,6 +459,7 @@ ELSEWHERE = {
     "cli/audit.py": "what was just written",
     "cli/ledger.py": "rows of the owner's ledger, whose chain of hashes was verified",
     "errors.py": "the package's own table",
+    "render/content.py": "the package's own table",
     "privacy/ledger.py": "rows of the owner, whose failures translate_errors catches",
     "privacy/ledger_file.py": "rows of the owner, whose failures translate_errors catches",
     "sites/runs_page.py": "what a command of ours printed, from a process of its own",

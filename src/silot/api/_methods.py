@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from threading import Lock
 from typing import Any
+
+from silot_transport._threads import on_cores
 
 from ..data.measure import Covariance
 from ..distances.direct import Collected, Direct
@@ -27,6 +31,8 @@ from ..sites.secure.method import Secure
 from ._holders import name_columns
 from .sketch import Spending, prepare_release, run_private
 
+# Bytes of the records of a holder from which on threads pay.
+_LARGE = 1 << 13
 # A method is one of METHODS once its module is imported.
 __all__ = [
     "METHODS",
@@ -152,9 +158,7 @@ class Comparison:
         if isinstance(released, Sketches):
             return released.matrix(own=own is not None, why=getattr(self.method, "why", False))
         if isinstance(released, Collected):
-            matrix = released.matrix(progress)
-            named = {k: name_columns(one, self.parties, k) for k, one in matrix.pairs.items()}
-            return replace(matrix, pairs=named)
+            return self._of_records(released, progress)
         names = (*self.parties.names, *([] if own is None else [COORDINATOR]))
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
@@ -175,6 +179,42 @@ class Comparison:
             p=next(iter(pairs.values())).p,
             # Holders have ledgers of their own: their charges are no sum.
             together=replace(cost, privacy_mu=0.0),
+        )
+
+    def _of_records(
+        self, collected: Collected, progress: Callable[[int, int], None] | None
+    ) -> DistanceMatrix:
+        """Compute all pairs from the records of all, on all cores, at the cost of the one run."""
+        names, done, lock = tuple(collected.samples), 0, Lock()
+        couples, began = list(combinations(names, 2)), time.perf_counter()
+        # One holder that differs from all others must be able to pass the test of all pairs.
+        most = max(collected.method.permutations, 10 * len(names))
+        method = replace(collected.method, permutations=most)
+        together = replace(collected, method=method)
+
+        def compute(couple: tuple[str, str]) -> Distance:
+            nonlocal done
+            started = time.perf_counter()
+            distance = together.distance(*couple)
+            distance = distance.with_part(collected, couple, time.perf_counter() - started)
+            if progress is not None:
+                # Verdicts come when they are read, and who watches is to see them come.
+                _ = getattr(distance.test, "verdict", None)
+                with lock:
+                    done += 1
+                    progress(done, len(couples))
+            return name_columns(distance, self.parties, couple)
+
+        size = sum(one.atoms.nbytes for one in collected.samples.values()) / len(names)
+        pairs = on_cores(compute, couples, alone=size < _LARGE)
+        seconds = collected.seconds + time.perf_counter() - began
+        return DistanceMatrix(
+            names=names,
+            pairs=dict(zip(couples, pairs, strict=True)),
+            method=method.name,
+            p=method.p,
+            # Holders have ledgers of their own: their charges are no sum.
+            shared_cost=replace(collected.cost, privacy_mu=0.0, seconds=seconds),
         )
 
     def _together(self, names: Sequence[str]) -> bool:

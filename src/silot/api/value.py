@@ -155,7 +155,11 @@ def value_holders(
         result = run_sketches(parties, progress=progress, **of_release)
         return result.values(map=map is not None, **shown)
     direct = "direct" if map == "direct" else None
-    word("classes", "vectors").of(label_metric, "label_metric", "option-label-metric")
+    if label_metric not in ("classes", "vectors"):
+        raise InputError(
+            f"label_metric is {label_metric!r}; give 'classes' or 'vectors'.",
+            code="option-label-metric",
+        )
     metric: Any = label_metric if labels else "none"
     check_known(Worth, options, "value_holders", own=Spending.options)
     spending, valuing = Spending.split(options)

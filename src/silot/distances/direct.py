@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from silot_transport import ExactPlan, GroupsResult, TwoSampleResult, exact_plan
-from silot_transport._threads import on_cores
 from silot_transport.bounded import fitting_plan
 from silot_transport.decomposition import canonical_order, decompose
 
@@ -22,12 +18,11 @@ from ..federation.answer import Answer, Array, build_malformed_error
 from ..federation.protocol import COORDINATOR, Protocol, Steps, ask, required
 from ..federation.question import Answerer, Names
 from ..federation.result import RunResult
-from ..federation.transcript import Transcript
 from ..options import count, option
 from .cost_parts import Parts
 from .methods import Pairwise, Sides, build_pair
 from .questions import Codes, Records, count_features, decode_classes
-from .result import Distance, DistanceMatrix
+from .result import Distance
 from .shared_options import switch
 from .sides import agree_on_dimension
 from .verdict import compare, compare_several
@@ -36,8 +31,6 @@ Cloud = tuple[Array, Array]
 
 # Relative gap of the bounds below which a distance counts as converged.
 _CLOSE = 0.01
-# Bytes of the records of a holder from which on threads pay.
-_LARGE = 1 << 13
 
 
 class Direct(Pairwise):
@@ -144,56 +137,6 @@ class Collected(RunResult):
         )  # fmt: skip
         distance = build_distance(plan, (a, b), method.p, method.seed, verdict)
         return replace(distance, parts=parts)
-
-    def matrix(self, progress: Callable[[int, int], None] | None = None) -> DistanceMatrix:
-        """Compute all pairs, on all cores; the cost is that of the one run."""
-        names = tuple(self.samples)
-        couples = list(combinations(names, 2))
-        # One holder that differs from all others must be able to pass the test of all pairs.
-        most = max(self.method.permutations, 10 * len(names))
-        all_pairs = replace(self, method=replace(self.method, permutations=most))
-        messages = self.transcript or Transcript(self.method.name, {}, ())
-        entries = {name: messages.seen_by(name) for name in names}
-        began, done = time.perf_counter(), 0
-
-        def compute(couple: tuple[str, str]) -> Distance:
-            nonlocal done
-            started = time.perf_counter()
-            distance = all_pairs.distance(*couple)
-            # What it would have cost by itself.
-            own = Transcript(
-                messages.protocol, messages.parameters, sum((entries[name] for name in couple), ())
-            )
-            distance = replace(
-                distance,
-                rounds=self.rounds,
-                bytes_sent=own.bytes_sent,
-                bytes_received=own.bytes_received,
-                seconds=self.seconds + time.perf_counter() - started,
-                disclosure=self.disclosure,
-                transcript=own,
-            )
-            if progress is not None:
-                # Verdicts come when they are read, and who watches is to see them come.
-                _ = getattr(distance.test, "verdict", None)
-                with lock:
-                    done += 1
-                    progress(done, len(couples))
-            return distance.with_preflight(self.preflight)
-
-        lock = Lock()
-        size = sum(one.atoms.nbytes for one in self.samples.values()) / len(names)
-        pairs = on_cores(compute, couples, alone=size < _LARGE)
-        return DistanceMatrix(
-            names=names,
-            pairs=dict(zip(couples, pairs, strict=True)),
-            method=self.method.name,
-            p=self.method.p,
-            # Holders have ledgers of their own: their charges are no sum.
-            shared_cost=replace(
-                self.cost, privacy_mu=0.0, seconds=self.seconds + time.perf_counter() - began
-            ),
-        )
 
     def groups(self, level: float, seed: int) -> GroupsResult:
         """Test which of the samples, in the order of their names, differ in distribution."""

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -139,6 +140,22 @@ class RunResult(Preflighted, ABC):
         result = replace(
             self, **vars(_cost_of(run)), disclosure=run.disclosure, transcript=run.transcript
         )
+        return result.with_preflight(run.preflight)
+
+    def with_part(self, run: RunResult, holders: Sequence[str], seconds: float) -> Self:
+        """Return the result with what the messages of some holders cost, by themselves, in a run.
+
+        ``seconds`` is what was computed from them took beside.
+        """
+        own = None
+        if run.transcript is not None:
+            entries = (run.transcript.seen_by(name) for name in holders)
+            own = replace(run.transcript, entries=tuple(chain.from_iterable(entries)))
+        result = replace(
+            self, rounds=run.rounds, bytes_sent=own.bytes_sent if own else 0,
+            bytes_received=own.bytes_received if own else 0, seconds=run.seconds + seconds,
+            disclosure=run.disclosure, transcript=own,
+        )  # fmt: skip
         return result.with_preflight(run.preflight)
 
     def with_preflight(self, preflight: Preflight | None) -> Self:
