@@ -459,7 +459,7 @@ def test_a_page_starts_a_comparison_and_shows_its_result(
                 time.sleep(0.5)
         assert browser.get(f"/run/{form['run']}/report").status == 200
     # A process of its own outlives the page.
-    assert [process.wait(60) for process in desk._workers._processes.values()] == [0]
+    assert [process.wait(60) for process in desk.workers._processes.values()] == [0]
     same = silot.distance("north", "south", federation=there.sites(PAIR), **FEDWAD)
     assert re.search(rf"W2 +{same.value:.6g}", shown)
 

@@ -239,5 +239,5 @@ class _Program:
         weight = first / (first + second)
         other = 1.0 - weight
         # A part may be so small that its share is 0.
-        constant = -xlogy(weight, weight) - xlogy(other, other)
+        constant: Array = -np.asarray(xlogy(weight, weight) + xlogy(other, other), np.float64)
         self._monomials.set(name, constant, weight, other)
