@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import silot
-from evidence.attacks import audit, shares_determined
-from evidence.common import WALK, Array, Context, MissingError, columns, stream
+from evidence.common import WALK, Array, Context, stream
 from evidence.report import Claim, Judged, Report, Table, Verdict
 from silot import Measure
 from silot.distances.pooled import pooled
@@ -24,8 +23,8 @@ from silot.federation import LocalFederation, Own
 from silot.records.validation import records
 from silot.teaching.divergences import divergences
 
-# Records a holder, as usual and with --full; of tables that nothing was tuned on.
-RECORDS, HELD_OUT = (80, 300), (64, 80)
+# Records a holder, as usual and with --full.
+RECORDS = (80, 300)
 
 Run = Callable[[Array, Array], silot.federation.RunResult]
 
@@ -103,9 +102,6 @@ def _data(size: int) -> dict[str, tuple[Array, Array]]:
     return found
 
 
-QUICK = {"HELD_OUT": (32,)}
-
-
 def run(context: Context) -> Report:
     data = _data(context.size(RECORDS))
     rows = []
@@ -114,7 +110,7 @@ def run(context: Context) -> Report:
         for name, (a, b) in data.items():
             context.say(f"{case.name} on {name}")
             result = case.run(a, b)
-            audited = audit(result.transcript, case.viewpoint, truth=_truth(result, a, b))
+            audited = silot.audit(result.transcript, case.viewpoint, truth=_truth(result, a, b))
             cells.append(_best(audited))
         rows.append(cells)
     found = {row[0]: row[2:] for row in rows}
@@ -124,18 +120,10 @@ def run(context: Context) -> Report:
         "Share of holder x's records that the best attack recovers exactly, and in brackets the "
         "share that is re-identified, against its chance level.",
         [f"Sizes: {sizes} records by features a holder, seed 0.",
-         "Attacks are those of `silot privacy audit`, which find all that the methods give away at "
-         "100 %, but for FedWaD seen by the other holder, and the longer searches of "
-         "`evidence/attacks`; what they do not recover is not proven safe."],
+         "Attacks are those of `silot privacy audit`; what they do not recover is not proven safe: "
+         "longer searches may recover it."],
         tables=[
             Table("Recovered from one run", ["method", "level", *data], rows),
-            Table(
-                "FedWaD with half as many atoms, on tables no attack was tuned on",
-                ["table", "determined by the messages, once the plans are known",
-                 "proven not to be determined", "recovered", "proven by the messages"],
-                [[f"{name} ({a.shape[0]} x {a.shape[1]})", *_shares(a, b)]
-                 for name, (a, b) in _held_out(context).items()],
-            ),
             Table(
                 "Membership: AUC of x's 50 records against 50 others, and its 95 % interval",
                 ["method (attack)", "wine", "cancer", "digits"],
@@ -155,40 +143,6 @@ def run(context: Context) -> Report:
                "as FedWaD"),
     ]  # fmt: skip
     return report
-
-
-def _held_out(context: Context) -> dict[str, tuple[Array, Array]]:
-    """Tables on which no attack was tuned: two holders of each."""
-    tables: dict[str, Array] = {"iris": load_iris().data}
-    for d in (3, 5):
-        rng = stream(d, 73)
-        turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
-        tables[f"Gaussian, d = {d}"] = (
-            rng.normal(size=(400, d)) @ (turn * np.geomspace(1, 0.1, d)).T
-        )
-    try:
-        tables["banknote"] = columns(context.table("uci_small", "banknote_authentication"))
-    except MissingError as missing:
-        context.say(f"banknote is left out: {missing}")
-    size = context.size(HELD_OUT)
-    found = {}
-    for k, (name, table) in enumerate(tables.items()):
-        scaled = (table - table.mean(axis=0)) / table.std(axis=0)
-        rows = stream(k, 74).permutation(len(scaled))
-        found[name] = (scaled[rows[:size]], scaled[rows[size : 2 * size]])
-    return found
-
-
-def _shares(a: Array, b: Array) -> list[str]:
-    """What is recovered of x where a cell holds two records, and what could be."""
-    result = silot.distance(a, b, support=len(a) // 2, **WALK)
-    assert result.transcript is not None
-    audited = audit(result.transcript, truth={"x": a})
-    best, determined = audited.best("x"), shares_determined(result.transcript, "x", a)
-    assert best is not None and determined is not None
-    proven = max(k.certified_rate or 0.0 for k in audited.of("x"))
-    shares = (*determined, best.exact_rate or 0.0, proven)
-    return [f"{100 * share:.0f} %" for share in shares]
 
 
 def _member_rows(context: Context) -> list[list[str]]:

@@ -11,7 +11,6 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import silot
-from evidence.attacks import audit
 from evidence.common import WALK, Array, Context, stream
 from evidence.report import Claim, Judged, Report, Table, verdict
 from silot import Measure
@@ -183,8 +182,8 @@ def run(context: Context) -> Report:
             f"Records by features a holder: {', '.join(sizes.values())}; standardised, holders "
             f"differ in their classes; mean of {len(seeds)} splits (secure: 1).",
             "error: |value / exact - 1| of the value the method reports.",
-            "recovered: share of x's records that `silot privacy audit` and the searches of "
-            "`evidence/attacks` find exactly in the messages.",
+            "recovered: share of x's records that `silot privacy audit` finds exactly in its "
+            "messages.",
             "identified: share of x's records that are, of all records of the data set, nearest to "
             "a point that x sent or the audit guessed; in brackets for as many points of the "
             "normal law of x's mean and covariance.",
@@ -240,7 +239,7 @@ def _found(outcome: Outcome, data: Data) -> tuple[float, Array]:
         return 0.0, nothing  # secret shares: nothing but the number is told
     names = {entry.holder for entry in transcript.entries}
     truth = {name: rows for name, rows in (("x", data.x), ("y", data.y)) if name in names}
-    tried = audit(transcript, truth=truth).of("x")
+    tried = silot.audit(transcript, truth=truth).of("x")
     recovered = max((attack.exact_rate or 0.0 for attack in tried), default=0.0)
     points = [attack.recovered for attack in tried if attack.recovered is not None]
     for entry in transcript.seen_by("x"):

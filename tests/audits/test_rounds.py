@@ -60,7 +60,7 @@ def test_means_of_many_records_are_told_not_to_be_recovered() -> None:
     assert found.exact_rates["x"] == 0.0
     assert "not recovered by these attacks" in found.verdict
     assert "treat the records as disclosed" in found.verdict
-    assert "joint-rounds, shared-cells" in found.verdict
+    assert "long searches for records behind means of several" in found.verdict
 
 
 def test_without_the_truth_whole_records_are_proven_by_the_messages() -> None:
@@ -75,7 +75,7 @@ def test_without_the_truth_whole_records_are_proven_by_the_messages() -> None:
 
 
 @pytest.mark.parametrize("viewpoint", ["x", "y"])
-def test_a_side_of_fedwad_is_sent_to_the_longer_searches(viewpoint: str) -> None:
+def test_a_side_of_fedwad_is_warned_of_longer_searches(viewpoint: str) -> None:
     x, y = two_sides("digits", 40, 40)
     found = audit_of(x, y, viewpoint, method="fedwad")
     (target,) = found.targets
@@ -83,8 +83,7 @@ def test_a_side_of_fedwad_is_sent_to_the_longer_searches(viewpoint: str) -> None
     for text in (
         "undecided",
         "treat the records as disclosed",
-        "evidence/attacks",
-        "undone-merges",
+        "longer searches may recover them",
     ):
         assert text in found.verdict
 

@@ -1,7 +1,7 @@
 """Audits: what attacks compute from what one party of a run saw, or get under a policy.
 
 The attacks here are those whose success decides: records are reconstructed, or their membership
-is revealed. Long searches for records behind means of several are in ``evidence/attacks``.
+is revealed. Long searches for records behind means of several are not among them.
 """
 
 from typing import TYPE_CHECKING

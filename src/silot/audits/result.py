@@ -18,18 +18,10 @@ SILENCE = "another attack may recover more: that nothing was recovered is no pro
 NEEDS = "needs "
 """How a reason begins that whoever runs the audit can remove."""
 
-SEARCHES = (
-    "cellwise-projection",
-    "joint-rounds",
-    "shared-cells",
-    "undone-merges",
-    "distance-balls",
-)
-"""Attacks of ``evidence/attacks`` in the repository of silot: long searches, not shipped."""
-
 NEVER_TRIED = (
     "attacks by somebody who knows some of the records",
     "combining several runs about the same records",
+    "long searches for records behind means of several",
     "other questions that the holder's policy allows (`silot privacy audit --policy`)",
     "timing of single steps of a holder's computation",
 )
@@ -278,9 +270,7 @@ class Audit(Reported):
         needs = [f"{name} ({why})" for name, why in reasons.items() if why.startswith(NEEDS)]
         others = [name for name, why in reasons.items() if not why.startswith(NEEDS)]
         lacking = [f"{', '.join(others)} (the messages lack what they work on)"] if others else []
-        absent = [name for name in SEARCHES if name not in {one.name for one in self.attacks}]
-        longer = [f"{', '.join(absent)} (longer searches, in evidence/attacks)"] if absent else []
-        return (*needs, *lacking, *longer, *NEVER_TRIED)
+        return (*needs, *lacking, *NEVER_TRIED)
 
     def _about(self, target: str) -> str:
         best = self.best(target)
@@ -293,7 +283,7 @@ class Audit(Reported):
         if self.level == "record" and (best is None or best.exact_rate != 1.0):
             parts.append("answers of level record were seen: treat the records as disclosed")
             if best is None or not best.certified:
-                parts.append("longer searches (evidence/attacks) may recover them")
+                parts.append("longer searches may recover them")
         return "; ".join(parts)
 
     def _nothing(self, target: str) -> str:

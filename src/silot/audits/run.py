@@ -112,8 +112,7 @@ def audit(
 
     with :math:`\Pi_K` the projection on all such images. The other attacks compute an interpolant
     where none was sent, estimate t where it was kept secret, read means that are records, or test
-    membership. Long searches, which reconstruct records from the means of several, are not
-    shipped: they are in ``evidence/attacks`` of silot's repository.
+    membership. Long searches for records behind means of several are not among them.
 
     Parameters
     ----------
