@@ -202,8 +202,7 @@ def _find_column_potentials(cost: Array, assigned: Index) -> Array:
     return g
 
 
-# Assignments and any masses, by the compiled kernels. The limits below are the crossings of the
-# times that ``evidence/speed/solvers.py`` prints.
+# Assignments and any masses, by the compiled kernels. The limits below are where their times cross.
 
 # Points up to which an assignment is solved as such.
 _LARGEST_ASSIGNMENT = 12_000
