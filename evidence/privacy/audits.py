@@ -25,7 +25,7 @@ from silot.teaching.divergences import divergences
 
 # Records a holder, as usual and with --full.
 RECORDS = (80, 300)
-QUICK = {"RECORDS": (30, 30)}
+QUICK = {"RECORDS": (70, 70)}
 
 Run = Callable[[Array, Array], silot.federation.RunResult]
 
