@@ -136,9 +136,8 @@ def _report(runs: Runs) -> Report:
             "momentum .9; one holder in ten (of each group, one at least) is asked a round, as in "
             "the code the paper used. "
             "Accuracies are means over holders of what each held out.",
-            f"Seeds 0 to {SEEDS - 1}, which draw holders, models and batches; of 100 holders two. Mean "
-            "± standard deviation. --full has up to 100 holders of the other two too: 100 take some 80 CPU "
-            "seconds for each seed and structure.",
+            f"Seeds 0 to {SEEDS - 1}, which draw holders, models and batches; of 100 holders two. "
+            "Mean ± standard deviation. --full has up to 100 holders of the other two too.",
         ],
         claims=judged(tables),
         tables=tables,
