@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -54,7 +54,6 @@ class Row:
     value: float
     interval: tuple[float, float]
     counts: float
-    samples: float
 
     @property
     def covered(self) -> bool:
@@ -79,8 +78,7 @@ def run(context: Context) -> Report:
             "first run).",
             f"shifted: by {SHIFT} times the public standard deviation of all features together, in "
             "a random direction. other classes: each holder has half of the classes.",
-            "counts: W2 of the two releases' noisy counts alone, between the cells' centres. "
-            "samples: the estimate silot made before, from samples of both sketches.",
+            "counts: W2 of the two releases' noisy counts alone, between the cells' centres.",
             "Kinds of tilts, what a fit looks at, number of pairs and neighbours, and how unsure "
             "truths on public records are, were chosen on other tables (Gaussian mixtures of 8 "
             "and 20, normal d = 3 and 30, correlated d = 20, Laplace, Student t5, lognormal, "
@@ -120,7 +118,6 @@ def _releases(name: str, setting: Setting, epsilon: float) -> list[Row]:
     found = silot.api.sketches(copies, public=setting.public, privacy_epsilon=epsilon, size=size)
     book = found.book
     assert isinstance(book, DecodedSketches)
-    before = replace(book, calibration=None, _distances={})
     rows: list[Row] = []
     for kind, (x, y) in setting.holders.items():
         true = silot.transport.exact_plan(x, y).distance
@@ -128,8 +125,8 @@ def _releases(name: str, setting: Setting, epsilon: float) -> list[Row]:
             a, b = f"{kind}/a/{k}", f"{kind}/b/{k}"
             told = found.distance(a, b)
             assert told.interval is not None
-            rows.append(Row(name, kind, epsilon, true, told.value, told.interval,
-                            _by_counts(book, a, b), before.distance(a, b).value))  # fmt: skip
+            counts = _by_counts(book, a, b)
+            rows.append(Row(name, kind, epsilon, true, told.value, told.interval, counts))
     return rows
 
 
@@ -184,7 +181,7 @@ def _against(rows: list[Row], epsilon: float) -> Judged:
         f"mean error at most that of counts alone, epsilon {epsilon:g}", "on 18 of 20 data sets"
     ).judged(
         f"on {won} of {len(names)}: {_error(chosen, 'value'):.1f} % on average, counts "
-        f"{_error(chosen, 'counts'):.1f} %, before {_error(chosen, 'samples'):.1f} %",
+        f"{_error(chosen, 'counts'):.1f} %",
         verdict(won >= 18, partly=won >= 15),
         "",
     )
@@ -197,11 +194,11 @@ def _line(name: str, rows: list[Row]) -> list[str]:
 
 
 def _errors(rows: list[Row]) -> list[str]:
-    errors = [f"{_error(rows, name):.1f} %" for name in ("value", "counts", "samples")]
+    errors = [f"{_error(rows, name):.1f} %" for name in ("value", "counts")]
     return [*errors, f"{_length(rows):.0f} %"]
 
 
-_COLUMNS = ["data", "covered", "worst kind", "error", "counts alone", "before", "length"]
+_COLUMNS = ["data", "covered", "worst kind", "error", "counts alone", "length"]
 
 
 def _table(rows: list[Row], epsilon: float) -> Table:

@@ -108,7 +108,7 @@ class FedWaD(WithReference):
         "number between 0 and 1 is used for every fit, which usually converges to a point off the "
         "geodesic and overestimates. A holder sends its records moved by the share t of their way "
         "to the reference: with t near 0 it sends them nearly as they are, and this is where small "
-        "errors come from (docs/results/privacy-frontier.md).",
+        "errors come from.",
         none_or(word_or("uniform", share())),
         default=None,
         brief="Interpolation parameter, 0 to 1, or 'uniform'.",

@@ -148,8 +148,7 @@ def test_too_few_records_are_refused_and_told_what_would_do(
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [10, 50])
 def test_ten_holders_keep_their_distances_and_their_order(d: int) -> None:
-    # As much to tell, next to the noise, as 2000 records at epsilon 1, which
-    # docs/results/privacy-sketch.md has. Exact distances take less here.
+    # As much to tell, next to the noise, as 2000 records at epsilon 1.
     rng = np.random.default_rng(d)
     centres = 6.0 / d**0.5 * rng.normal(size=(8, d))
 
