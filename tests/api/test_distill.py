@@ -20,9 +20,9 @@ from torch import nn
 import silot
 from silot import Policy
 from silot.api import Distill
-from silot.api.distill import check_tests
 from silot.distillation import LabelSpace, Teacher, Training
 from silot.distillation.fitting import module_predict
+from silot.distillation.job import check_tests
 from silot.distillation.modules import parameters_of
 from silot.distillation.questions import Predict, PredictNoise
 from silot.distillation.result import Distillation

@@ -17,9 +17,8 @@ import yaml
 from typer.testing import CliRunner
 
 from silot.cli.app import app
-from silot.cli.distill_config import Config
-from silot.cli.distill_data import read
 from silot.distillation import LabelSpace
+from silot.distillation.configuration import Config, read
 from silot.errors import SilotError
 from silot.federation import Answer, Transcript
 from tests.cli.running import within as silot

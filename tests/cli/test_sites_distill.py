@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from silot.cli.distill_config import SiteTeacher
+from silot.distillation.configuration import SiteTeacher
 from silot.errors import HolderError, WaitingError
 from silot.federation import party
 from silot.federation.exchange import Unreached

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
+    from ..distillation.options import Distill
     from ..records.decisions import Decision
     from ._methods import METHODS
     from .comparison import SiteComparison
-    from .distill import Distill
     from .sketch import sketches
 
 __all__ = [

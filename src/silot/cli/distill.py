@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from ..api.distill import MEMORY, distill, inspect_vectors
-from ..distillation import LabelSpace
-from ..distillation.protocol import distill as ask_teachers
+from ..api.distill import distill
+from ..distillation.configuration import Config, Setup
 from ..distillation.result import Distillation
 from ..federation.local import Progress
 from .console import ARRAYS, ERRORS, check_outputs, progress_bar
-from .distill_config import Config, FileSource, Fitted, name_field
-from .distill_data import Records, read
 from .generate import argument, command, flag
 from .options import Outputs
 from .sites import Where
@@ -68,79 +65,27 @@ def distill_command(
 def _run(
     path: Path, config: Config, checkpoint: Path | None, where: Where
 ) -> tuple[Distillation, Recipe, dict[str, str]]:
-    with name_field(path, "labels"):
-        space = config.labels.space()
-    files = _read_files(path, config, space)
-    transfer, noise = files["transfer"], config.noise
-    if isinstance(noise, FileSource):
-        noise = files["noise"].inputs
-    # Slow to import, and says which extra is missing.
+    setup = Setup.read(path, config)
+    # Slow to import; the first says which extra is missing.
     from ..distillation import train  # noqa: F401
-    from .distill_models import Workshop
+    from ..distillation.building import Builder, inspect
 
-    # Before models are trained for long.
-    with name_field(path, "options"):
-        how = config.options().having(noise=noise).settled(validated=config.validation is not None)
-        how.check_labels(space)
-        ask_teachers(list(config.teachers), transfer.inputs, how, labels=space, sizes=how.by_size)
-    tests = {name: files[f"tests.{name}"] for name in config.tests}
-    validation = files.get("validation")
+    how = setup.options()
     with _show_progress() as (tell, step):
-        workshop = Workshop(
-            path.parent, space, transfer, config.student.fit or Fitted(), how.seed, checkpoint, tell
-        )
-        with name_field(path, "global"):
-            data = files.get("global.train")
-            module, workshop.common = workshop.model("global", config.student, data)
-        teachers: Any = {}
+        builder = Builder.of(setup, how.seed, checkpoint, tell)
+        module, recipe = builder.student(setup)
         if where.sites is not None:
-            teachers = where.connected(list(config.teachers), config.files(path.parent))
-        for name, teacher in ({} if where.sites else config.teachers).items():
-            with name_field(path, f"teachers.{name}"):
-                data = files.get(f"teachers.{name}.train")
-                teachers[name] = workshop.teacher(name, teacher, data)
+            teachers: Any = where.connected(list(config.teachers), config.files(path.parent))
+        else:
+            teachers = builder.teachers(setup)
         result = distill(
-            module,
-            teachers,
-            transfer.inputs,
-            how,
-            labels=space,
-            validation=None if validation is None else (validation.inputs, validation.truth),
-            test={name: (records.inputs, records.truth) for name, records in tests.items()},
-            checkpoint=checkpoint,
-            progress=step,
-        )
-    # Of teachers whose models alone are here, nobody saw the records.
-    owners = {"transfer set": transfer, MEMORY: files.get("global.train")}
-    owners |= {name: files.get(f"teachers.{name}.train") for name in config.teachers}
-    owners["validation"] = validation
-    owners |= {f"test set {name}": records for name, records in tests.items()}
-    owned = {name: records for name, records in owners.items() if records is not None}
-    preflight = inspect_vectors(
-        {name: records.inputs for name, records in owned.items()},
-        [name for name in config.teachers if name not in owned],
-        {name: records.features for name, records in owned.items()},
-    )
+            module, teachers, setup.transfer.inputs, how, labels=setup.space,
+            validation=setup.validation, test=setup.tests, checkpoint=checkpoint, progress=step,
+        )  # fmt: skip
     notes: dict[str, str] = {}
-    if transfer.labelled:
+    if setup.transfer.labelled:
         notes["labels"] = "those in the file of the transfer set were not used"
-    return result.with_preflight(preflight), workshop.common, notes
-
-
-def _read_files(path: Path, config: Config, space: LabelSpace) -> Mapping[str, Records]:
-    """Read every file by its field, so that a broken one shows before a model is trained."""
-    sources = {"transfer": config.transfer, "global.train": config.student.train}
-    sources |= {f"teachers.{name}.train": own.train for name, own in config.teachers.items()}
-    sources |= {f"tests.{name}": source for name, source in config.tests.items()}
-    sources["validation"] = config.validation
-    sources["noise"] = config.noise if isinstance(config.noise, FileSource) else None
-    files: dict[str, Records] = {}
-    for place, source in sources.items():
-        if source is not None:
-            labels = None if place in ("transfer", "noise") else space
-            with name_field(path, place):
-                files[place] = read(path.parent, source, config, labels, files.get("transfer"))
-    return files
+    return result.with_preflight(inspect(setup)), recipe, notes
 
 
 @contextmanager

@@ -179,22 +179,13 @@ def _configure(fields: dict[str, Any], teaches: bool) -> SiteConfiguration:
 def _fit_teacher(path: Path) -> Callable[[Kit], TeacherFiles]:
     """Fit the teacher that a file describes; return what writes it to a kit."""
     # Slow to import.
-    from .distill_config import Fitted, SiteTeacher, name_field
-    from .distill_data import read
+    from ..distillation.configuration import Fitted, SiteTeacher, name_field
 
-    config, home = SiteTeacher.load(path), path.parent
-    with name_field(path, "labels"):
-        space = config.labels.space()
-    transfer = data = None
-    if config.transfer is not None:
-        with name_field(path, "transfer"):
-            transfer = read(home, config.transfer, config)
-    if config.train is not None:
-        with name_field(path, "train"):
-            data = read(home, config.train, config, space, transfer)
+    config = SiteTeacher.load(path)
+    space, transfer, data = config.read_files(path)
     # Slow to import; the first says which extra is missing.
     from ..distillation import train  # noqa: F401
-    from .distill_models import Workshop, count_records
+    from ..distillation.building import Builder, count_records
 
     with progress_bar("{task.description}") as bar, name_field(path, "model"):
         task = bar.add_task("fitting", total=None)
@@ -204,8 +195,8 @@ def _fit_teacher(path: Path) -> Callable[[Kit], TeacherFiles]:
             bar.update(task, description=text, completed=epoch, total=epochs)
 
         how = config.fit or Fitted()
-        workshop = Workshop(home, space, transfer, how, config.seed, None, tell)
-        models = workshop.models("teacher", config, data)
+        builder = Builder(path.parent, space, transfer, how, config.seed, None, tell)
+        models = builder.models("teacher", config, data)
     inputs = None if transfer is None else transfer.inputs
     size, askers = count_records(config, data), config.askers
     return lambda kit: save_teacher(kit.own, models, inputs=inputs, size=size, askers=askers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy.typing as npt
@@ -12,8 +13,10 @@ from silot_transport._check import real
 
 from ..distances.shared_options import switch
 from ..errors import InputError
+from ..federation.protocol import COORDINATOR
 from ..options import Check, Options, anything, count, none_or, number, option, seed, truth, word
 from ..privacy.accounting import mu_of
+from .labels import LabelSpace
 from .weights import VALIDATED, Weights, check_cap
 
 Loss = Literal["sinkhorn", "entropy"]
@@ -21,6 +24,12 @@ Loss = Literal["sinkhorn", "entropy"]
 # Above it a step overflows inside torch.
 _LARGEST_RATE = 1e6
 _BATCH, _PRIVATE_BATCH = 256, 4096
+MEMORY = "global"
+"""Name of the model as it was before, among the teachers."""
+# Of the largest cost: below it, the entropic loss takes too many iterations.
+_LEAST_EPSILON = 2e-5
+# Of the largest cost: the epsilon that validation records may choose.
+_SOFT = 0.3
 
 
 def _rate(value: Any, name: str, code: str) -> float:
@@ -235,3 +244,69 @@ class Asking(Options):
     def noise_at_once(self) -> int:
         """Most inputs of noise where their mean is sent with noise."""
         return max(self.inputs_at_once, _PRIVATE_BATCH)
+
+
+class Distill(Asking, Weighing, Training):
+    """Options of ``silot.distill``: of the questions, of the weights and of the training.
+
+    Examples
+    --------
+    >>> Distill(loss="entropy", rate=0.02).chosen()
+    {'loss': 'entropy', 'rate': 0.02}
+    """
+
+    name = "distill"
+
+    timeout: float | None = option(
+        "Seconds in which a teacher must answer. Leave it out with a federation, "
+        "which has its own.",
+        none_or(number(above=0)),
+        default=None,
+    )
+    asker: str = option(
+        "Name under which teachers receive questions. Leave it out with a federation.",
+        anything("str"),
+        default=COORDINATOR,
+    )
+
+    def settled(self, *, validated: bool) -> Distill:
+        """Return the same, with what nothing chooses."""
+        if validated:
+            return self
+        if self.weights == VALIDATED:
+            raise InputError(
+                "weights='validation' needs labelled records. Give validation=(inputs, labels).",
+                code="validation-absent",
+            )
+        open_ones = {"loss": "sinkhorn", "weights": "confidence", "robust": False}
+        return replace(self, **{k: v for k, v in open_ones.items() if getattr(self, k) is None})
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether biases may be needed."""
+        return self.weights in (None, "confidence")
+
+    def losses(self, labels: LabelSpace) -> dict[str, Distill]:
+        """List what may be trained: what is fixed, or every loss, by words."""
+        if self.loss is not None:
+            return {self.loss: self}
+        if self.epsilon is not None:
+            return {"sinkhorn": replace(self, loss="sinkhorn")}
+        soft = _SOFT * labels.diameter
+        return {
+            "entropy": replace(self, loss="entropy"),
+            "sinkhorn": replace(self, loss="sinkhorn"),
+            f"sinkhorn, epsilon {soft:g}": replace(self, loss="sinkhorn", epsilon=soft),
+        }
+
+    def check_labels(self, labels: LabelSpace) -> None:
+        """Raise where labels are not a label space, or their costs too large for ``epsilon``."""
+        if not isinstance(labels, LabelSpace):
+            raise InputError("labels are no LabelSpace(coordinates).", code="label-coordinates")
+        if self.epsilon is not None and self.epsilon < _LEAST_EPSILON * labels.diameter:
+            raise InputError(
+                f"epsilon is {self.epsilon:g}, below {_LEAST_EPSILON:g} of the largest cost, "
+                "where Sinkhorn iterations do not end. Leave epsilon out: the loss is then exact "
+                "transport.",
+                code="option-epsilon",
+            )

@@ -13,25 +13,39 @@ import numpy as np
 from torch import nn
 
 from ..data.checkpoint import fingerprint, load, make_folder, save
-from ..distillation import Fit, LabelSpace
-from ..distillation.fitting import fit, module_predict
-from ..distillation.modules import load_parameters, parameters_of
-from ..distillation.questions import hash_inputs
-from ..distillation.recipes import Recipe, load_model
-from ..distillation.teacher import Teacher
-from ..distillation.text import PAIR, Vocabulary
+from ..data.preflight import Preflight
 from ..errors import InputError, MismatchError
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
-from .distill_config import Bag, Fitted, Hub, Instructor, Learner, Model, Parts, Vectors
-from .distill_data import Records
+from .configuration import (
+    Bag,
+    Fitted,
+    Hub,
+    Instructor,
+    Learner,
+    Model,
+    Parts,
+    Records,
+    Setup,
+    Vectors,
+    name_field,
+)
+from .fitting import fit, module_predict
+from .job import inspect_vectors
+from .labels import LabelSpace
+from .modules import load_parameters, parameters_of
+from .options import Fit
+from .questions import hash_inputs
+from .recipes import Recipe, load_model
+from .teacher import Teacher
+from .text import PAIR, Vocabulary
 
 Tell = Callable[[str, int, int, float], None]
 """Called with the name of the model that is trained, its epoch, the epochs there are, the loss."""
 
 
 @dataclass
-class Workshop:
+class Builder:
     """Build models for one label space and one transfer set; a site may teach without the latter.
 
     Paths are relative to ``home``. Models that do not say it are fitted as ``how`` says, and built
@@ -47,6 +61,28 @@ class Workshop:
     tell: Tell
     common: Recipe | None = None
     _words: dict[tuple[int, int], Vocabulary] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, setup: Setup, seed: int, checkpoint: Path | None, tell: Tell) -> Builder:
+        """Return what builds the models of a file."""
+        how = setup.config.student.fit or Fitted()
+        return cls(setup.path.parent, setup.space, setup.transfer, how, seed, checkpoint, tell)
+
+    def student(self, setup: Setup) -> tuple[nn.Module, Recipe]:
+        """Build the global model, which is the common one of the teachers too."""
+        with name_field(setup.path, "global"):
+            data = setup.files.get("global.train")
+            module, self.common = self.model("global", setup.config.student, data)
+        return module, self.common
+
+    def teachers(self, setup: Setup) -> dict[str, Teacher]:
+        """Build all teachers of a file, by name."""
+        teachers: dict[str, Teacher] = {}
+        for name, teacher in setup.config.teachers.items():
+            with name_field(setup.path, f"teachers.{name}"):
+                data = setup.files.get(f"teachers.{name}.train")
+                teachers[name] = self.teacher(name, teacher, data)
+        return teachers
 
     def model(self, name: str, learner: Learner, data: Records | None) -> tuple[nn.Module, Recipe]:
         """Train a model on data, read it from a file, or build it."""
@@ -194,3 +230,13 @@ def _choose_part(record: Any, code: int, count: int) -> int:
     raw = record.encode() if isinstance(record, str) else np.ascontiguousarray(record).tobytes()
     digest = hashlib.sha256(raw + code.to_bytes(4, "little")).digest()
     return int.from_bytes(digest[:8], "little") % count
+
+
+def inspect(setup: Setup) -> Preflight | None:
+    """Inspect the vectors that a file names; nobody saw those of teachers with models alone."""
+    owned = setup.owners()
+    return inspect_vectors(
+        {name: records.inputs for name, records in owned.items()},
+        [name for name in setup.config.teachers if name not in owned],
+        {name: records.features for name, records in owned.items()},
+    )

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot.cli.distill_config import Columns, FileSource
-from silot.cli.distill_data import read
 from silot.distillation import LabelSpace
+from silot.distillation.configuration import Columns, FileSource, read
 from silot.errors import SilotError
 from tests.lazily import package
 
@@ -102,7 +101,7 @@ def test_one_more_record_of_a_teacher_moves_no_other_to_another_part(
     tmp_path: Path, more: str
 ) -> None:
     pytest.importorskip("torch")
-    from silot.cli.distill_models import split_records
+    from silot.distillation.building import split_records
 
     space = LabelSpace.one_hot(["0", "1", "2"])
     lines = [f"{k},{k + 1},{k % 3}" for k in range(30)]

@@ -1,9 +1,10 @@
-"""What a file for ``silot train distill`` may say, checked before anything is read or trained."""
+"""What a file for ``silot train distill`` may say, and the records that it names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
@@ -18,13 +19,19 @@ from pydantic import (
     create_model,
 )
 
-from ..api.distill import MEMORY, Distill
+from ..data.container import recognise
 from ..data.documents import Plain, complaint, read_fields
-from ..distillation import Fit, LabelSpace
-from ..distillation.labels import Metric
-from ..errors import InputError, SilotError
+from ..data.inputs import read_inputs
+from ..errors import InputError, MismatchError, SilotError
 from ..federation.policy import Policy
 from ..options import Options, declared
+from .labels import LabelCodes, LabelSpace, Metric
+from .options import MEMORY, Distill, Fit
+from .protocol import distill
+from .questions import Inputs, check_inputs
+from .text import PAIR
+
+_INPUT_COLUMNS = ("text_column", "premise_column", "hypothesis_column", "feature_columns")
 
 
 class _Strict(BaseModel):
@@ -254,6 +261,19 @@ class SiteTeacher(Columns, Parts):
             teacher.check()
         return teacher
 
+    def read_files(self, path: Path) -> tuple[LabelSpace, Records | None, Records | None]:
+        """Read the labels, the transfer set and the records to learn from, where there are any."""
+        transfer = data = None
+        with name_field(path, "labels"):
+            space = self.labels.space()
+        if self.transfer is not None:
+            with name_field(path, "transfer"):
+                transfer = read(path.parent, self.transfer, self)
+        if self.train is not None:
+            with name_field(path, "train"):
+                data = read(path.parent, self.train, self, space, transfer)
+        return space, transfer, data
+
 
 # Names alone are sites with models of their own.
 _NAMES = BeforeValidator(
@@ -328,3 +348,152 @@ class Config(Columns, _declare_keys(Distill, at_once=("memory_size",))):
                     "of their own.",
                     code="distill-teacher",
                 )
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """A file, its label space, and by their fields all records that it names."""
+
+    path: Path
+    config: Config
+    space: LabelSpace
+    files: Mapping[str, Records]
+
+    @classmethod
+    def read(cls, path: Path, config: Config) -> Setup:
+        """Read every file by its field, so that a broken one shows before a model is trained."""
+        with name_field(path, "labels"):
+            space = config.labels.space()
+        sources = {"transfer": config.transfer, "global.train": config.student.train}
+        sources |= {f"teachers.{name}.train": own.train for name, own in config.teachers.items()}
+        sources |= {f"tests.{name}": source for name, source in config.tests.items()}
+        sources["validation"] = config.validation
+        sources["noise"] = config.noise if isinstance(config.noise, FileSource) else None
+        files: dict[str, Records] = {}
+        for place, source in sources.items():
+            if source is not None:
+                labels = None if place in ("transfer", "noise") else space
+                with name_field(path, place):
+                    files[place] = read(path.parent, source, config, labels, files.get("transfer"))
+        return cls(path, config, space, files)
+
+    @property
+    def transfer(self) -> Records:
+        """The transfer set."""
+        return self.files["transfer"]
+
+    @property
+    def validation(self) -> tuple[Inputs, LabelCodes] | None:
+        """Validation records and their labels, if the file names any."""
+        records = self.files.get("validation")
+        return None if records is None else (records.inputs, records.truth)
+
+    @property
+    def tests(self) -> dict[str, tuple[Inputs, LabelCodes]]:
+        """Test sets by name, with their labels."""
+        records = {name: self.files[f"tests.{name}"] for name in self.config.tests}
+        return {name: (own.inputs, own.truth) for name, own in records.items()}
+
+    def options(self) -> Distill:
+        """Build the options, and check all of a run that can be checked before it."""
+        noise = self.files["noise"].inputs if "noise" in self.files else self.config.noise
+        with name_field(self.path, "options"):
+            how = self.config.options().having(noise=noise)
+            how = how.settled(validated=self.config.validation is not None)
+            how.check_labels(self.space)
+            names, inputs = list(self.config.teachers), self.transfer.inputs
+            distill(names, inputs, how, labels=self.space, sizes=how.by_size)
+        return how
+
+    def owners(self) -> dict[str, Records]:
+        """Return records by what they are; of teachers whose models alone are here, none."""
+        names = {"transfer set": "transfer", MEMORY: "global.train"}
+        names |= {name: f"teachers.{name}.train" for name in self.config.teachers}
+        names["validation"] = "validation"
+        names |= {f"test set {name}": f"tests.{name}" for name in self.config.tests}
+        return {name: self.files[place] for name, place in names.items() if place in self.files}
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records (n, d) or n texts of a file, their labels where these were read, and their columns.
+
+    ``labelled`` is whether the file has labels, read or not.
+    """
+
+    inputs: Inputs = field(repr=False)
+    codes: LabelCodes | None = field(default=None, repr=False)
+    features: tuple[str, ...] = ()
+    labelled: bool = False
+
+    @property
+    def truth(self) -> LabelCodes:
+        """Labels of a file that was read with them."""
+        assert self.codes is not None
+        return self.codes
+
+
+def read(
+    folder: Path,
+    source: FileSource,
+    defaults: Columns,
+    space: LabelSpace | None = None,
+    like: Records | None = None,
+) -> Records:
+    """Read a file; with ``space`` its labels too. ``like`` says what the inputs have to be."""
+    columns = _choose_columns(source, defaults)
+    pair = (columns.premise_column, columns.hypothesis_column)
+    file = recognise(folder / source.file)
+    with file.naming():
+        content = read_inputs(
+            file,
+            texts=[name for name in (columns.text_column, *pair) if name],
+            features=columns.feature_columns,
+            label=columns.label_column,
+            with_labels=space is not None,
+            like=like.features if like else (),
+        )
+        inputs = check_inputs(content.inputs)
+        if like is not None:
+            _check_alike(inputs, like.inputs)
+        codes = None if space is None else space.codes(content.labels)
+    return Records(inputs, codes, content.features, content.labelled)
+
+
+def _choose_columns(source: FileSource, defaults: Columns) -> Columns:
+    """Choose the columns of a file: its own where it names any that inputs come from."""
+    own = source if any(getattr(source, name) for name in _INPUT_COLUMNS) else defaults
+    columns = Columns(
+        **{name: getattr(own, name) for name in _INPUT_COLUMNS},
+        label_column=source.label_column or defaults.label_column,
+    )
+    if (columns.premise_column is None) != (columns.hypothesis_column is None):
+        raise InputError(
+            "a pair of texts has premise_column and hypothesis_column; one of them is given.",
+            code="option-columns",
+        )
+    ways = (columns.text_column, columns.premise_column, columns.feature_columns)
+    if sum(way is not None for way in ways) > 1:
+        raise InputError(
+            "inputs come from text_column, from premise_column and hypothesis_column, or from "
+            "feature_columns. Give one of these.",
+            code="option-columns",
+        )
+    return columns
+
+
+def _check_alike(inputs: Inputs, others: Inputs) -> None:
+    """Raise where inputs are of another kind than those of the transfer set."""
+    kind, other = _describe(inputs), _describe(others)
+    if kind != other:
+        is_kind = isinstance(inputs, list) or isinstance(others, list)
+        raise MismatchError(
+            f"these are {kind} and the transfer set is of {other}.",
+            code="inputs-kind" if is_kind else "input-dimension",
+        )
+
+
+def _describe(inputs: Inputs) -> str:
+    if isinstance(inputs, list):
+        return "pairs of texts" if PAIR in inputs[0] else "texts"
+    return f"vectors of {inputs.shape[1]} numbers"
