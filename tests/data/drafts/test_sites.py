@@ -248,6 +248,19 @@ def test_what_another_table_needs_is_entered_in_the_schema(tmp_path: Path) -> No
     assert load_measure(tmp_path / "b.csv", schema=draft.schema).size == N
 
 
+def test_what_a_later_table_needs_refuses_no_earlier_one(tmp_path: Path) -> None:
+    # Of four numbers beyond the range one looks like a code; once the range is wider, of one.
+    numbers = {name: RNG.integers(0, 50, N) for name in "abc"}
+    numbers["b"][:4] = [99, 52, 53, 54]
+    numbers["c"][:30] = RNG.integers(50, 80, 30)
+    paths = [
+        file(tmp_path / f"{name}.csv", {"x": list(values), "y": TRUE["weight"]})
+        for name, values in numbers.items()
+    ]
+    draft = draft_schema(paths[0], *paths[1:])
+    assert [problem for site in draft.sites for problem in site.problems if problem.refused] == []
+
+
 def test_two_tables_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     with pytest.raises(InputError) as caught:

@@ -212,10 +212,14 @@ def draft(
         ways.append(way)
         result = _entered(result, way.needs, f"by its name or numbers in {source.title}")
     pairs = list(zip(sources[1:], ways[1:], strict=True))
-    for source, way in pairs:
-        needs = widened(result.schema, read_there(source, result.schema, way.usable, tell)[1])
-        needs = {name: entries for name, entries in needs.items() if name not in way.guessed}
-        result = _entered(result, needs, f"for {source.title} needs it")
+    before = None
+    # What one table needs may change how another is read: until nothing changes.
+    while before != result.schema:
+        before = result.schema
+        for source, way in pairs:
+            needs = widened(result.schema, read_there(source, result.schema, way.usable, tell)[1])
+            needs = {name: entries for name, entries in needs.items() if name not in way.guessed}
+            result = _entered(result, needs, f"for {source.title} needs it")
     drafts = [] if site.columns else [SiteDraft(first.name, first.title, ways[0].entries)]
     drafts += [
         SiteDraft(source.name, source.title, way.entries,
