@@ -17,6 +17,7 @@ from ..distances.fedwad import FedWaD
 from ..distances.methods import METHODS, Pairwise, check_method_options, find_method, pair_rounds
 from ..distances.private import PrivateDistance
 from ..distances.result import Distance, DistanceMatrix
+from ..distances.sides import name_columns
 from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch
@@ -28,7 +29,6 @@ from ..federation.result import Cost, with_earlier
 from ..federation.run import B, Progress, Runtime
 from ..sites.secure.forecast import Forecast
 from ..sites.secure.method import Secure
-from ._holders import name_columns
 from .sketch import Spending, prepare_release, run_private
 
 # Bytes of the records of a holder from which on threads pay.

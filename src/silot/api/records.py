@@ -23,7 +23,6 @@ from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
 from ..records.suspects import CountBroken
 from ..records.validation import RecordScreening
-from ._holders import with_columns
 from .sketch import Spending, read_public
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def value_records(
     own_options = check_known(kind, options, f"value_records by method {method!r}")
     protocol = kind(labels=bool(labels), seed=seed, **own_options).at(name, own)
     result = parties.run(protocol, progress)
-    return with_columns(result, own.measure, *parties.measures.values())
+    return result.with_columns(own.measure, *parties.measures.values())
 
 
 @taking(CountBroken, Spending)
@@ -206,5 +205,5 @@ class _Owner:
     def screen(self, data: Data, name: str, fdr: float) -> RecordScores:
         both = {PUBLIC: self.public, name: read_measure(name, data, self.labels)}
         measure = check_measures(both, labels=False, last=(name,))[name]
-        scores = with_columns(self.inner.screen(Own(measure), name, fdr), self.public)
+        scores = self.inner.screen(Own(measure), name, fdr).with_columns(self.public)
         return scores.with_preflight(Preflight.of({name: measure, PUBLIC: self.public}))

@@ -52,7 +52,7 @@ def doctor_command(
     if code is not None:
         _explain(code, is_json=json)
         return
-    from ..api.doctor import checkup
+    from ..sites.installation import checkup
 
     result = checkup(n, m, dim)
     if json:

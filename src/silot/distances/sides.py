@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,18 @@ import numpy.typing as npt
 from silot_transport._check import as_points, as_weights
 from silot_transport.moments import Moments, gelbrich_of_moments
 
-from ..data.measure import Embedding
+from ..data.measure import Embedding, Measure
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure, build_malformed_error
+from ..federation.parties import Parties, column_names
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
 from ..federation.question import Answerer, Question
 from .questions import Describe
 from .questions import Moments as AskMoments
+from .result import Distance
+
+# Classes that are named one by one.
+_NAMED = 5
 
 
 def draw_reference(seed: int, size: int, dimension: int) -> Array:
@@ -364,3 +369,39 @@ def describe_missing(missing: Mapping[str, Failure]) -> str:
         return ""
     listed = ", ".join(f"{name} ({missing[name].code})" for name in sorted(missing))
     return f"; without {listed}"
+
+
+def name_columns(result: Distance, parties: Parties, sides: Sequence[str]) -> Distance:
+    """Return the result with columns by their names, and the classes that were compared."""
+    owned = {} if parties.own is None else {COORDINATOR: parties.own.measure}
+    measures = {**parties.measures, **owned}
+    compared = [measures[name] for name in sides if name in measures]
+    if len(compared) < 2:
+        # Columns of a party that read by no schema are not guessed from the caller's own.
+        return result.named(parties.agreed)
+    named = result.named(column_names(dict(zip(sides, compared, strict=True))))
+    return with_classes(named, *compared) if parties.labels else named
+
+
+def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
+    """The result, whose status names the classes that one of two labelled measures has alone.
+
+    Label vectors compare classes by their records, whatever they are called: other words for the
+    same classes do not show in the distance.
+    """
+    kinds = [
+        set() if measure.names is None else set(measure.names[measure.weights > 0].tolist())
+        for measure in (first, second)
+    ]
+    names = [repr(name) for name in result.holders]
+    if not kinds[0] & kinds[1]:
+        note = f"{' and '.join(names)} share no class: labels were compared by their records only"
+    else:
+        alone = [sorted(map(str, own - other)) for own, other in (kinds, kinds[::-1])]
+        note = "; ".join(
+            f"only {name} has the class{'es' * (len(classes) > 1)} {', '.join(classes[:_NAMED])}"
+            + (f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else "")
+            for name, classes in zip(names, alone, strict=True)
+            if classes
+        )
+    return replace(result, status=f"{result.status}; {note}") if note else result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -598,6 +598,20 @@ class RecordScores(RunResult):
         """Within which their number lies in 95 % of cases."""
         part = self.screening
         return None if part is None else (part.broken["all"].low, part.broken["all"].high)
+
+    def with_columns(self, trusted: Measure, *others: Measure) -> RecordScores:
+        """Return the scores with columns by name, and validation records by their place.
+
+        Names are those that one of the measures has: all are in one order.
+        """
+        part = self.screening
+        if part is None:
+            return self
+        places = np.flatnonzero(trusted.weights > 0)[part.nearest]
+        measures = (trusted, *others)
+        names = next((measure.columns for measure in measures if measure.columns is not None), None)
+        columns = part.columns if names is None else np.array(names)[part.columns]
+        return replace(self, screening=replace(part, columns=columns, nearest=places))
 
     def to_dict(self) -> dict[str, Any]:
         part = self.screening

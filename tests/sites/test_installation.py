@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from silot.api import doctor
-from silot.api.doctor import checkup
 from silot.cli.app import build
 from silot.errors import InputError
 from silot.render.sections import Facts, Paragraph
+from silot.sites import installation
+from silot.sites.installation import checkup
 from silot_transport import _native, forecast
 from silot_transport._native import kernels
 
 
-def words(found: doctor.Checkup) -> str:
+def words(found: installation.Checkup) -> str:
     return " ".join(
         f"{name} {text}"
         for block in found.sections()
@@ -59,17 +59,17 @@ def test_a_missing_extension_is_told_with_what_to_do(monkeypatch: pytest.MonkeyP
 
 
 def test_the_gpu_is_named_or_why_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
     assert "gpu none: torch is not installed" in words(checkup())
-    monkeypatch.setattr(doctor, "find_spec", lambda name: object())
+    monkeypatch.setattr(installation, "find_spec", lambda name: object())
     # A build for the host alone is not imported.
-    monkeypatch.setattr(doctor.metadata, "version", lambda name: "2.9.0+cpu")
+    monkeypatch.setattr(installation.metadata, "version", lambda name: "2.9.0+cpu")
     monkeypatch.setitem(sys.modules, "torch", None)
     assert checkup().gpu == "none: torch 2.9.0+cpu is built without"
     found = SimpleNamespace(
         is_available=lambda: True, device_count=lambda: 2, get_device_name=lambda k: f"card {k}"
     )
-    monkeypatch.setattr(doctor.metadata, "version", lambda name: "2.9.0")
+    monkeypatch.setattr(installation.metadata, "version", lambda name: "2.9.0")
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=found))
     assert checkup().gpu == "card 0, card 1"
     found.is_available = lambda: False
@@ -85,7 +85,7 @@ def test_what_extras_lack_is_named_with_the_line_that_brings_it(
         'numpy; extra == "torch"',
         "scipy; extra == 'gp'",
     ]
-    monkeypatch.setattr(doctor.metadata, "requires", lambda name: lines)
+    monkeypatch.setattr(installation.metadata, "requires", lambda name: lines)
     found = checkup()
     assert found.extras == {"gp": (), "torch": ("no-such-library",)}
     assert "gp found" in words(found)
@@ -93,7 +93,7 @@ def test_what_extras_lack_is_named_with_the_line_that_brings_it(
 
 
 def test_a_problem_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_TRIAL", 20)
+    monkeypatch.setattr(installation, "_TRIAL", 20)
     found = checkup(30_000, dim=8)
     expected = found.expected
     assert expected is not None and (expected.n, expected.m) == (30_000, 30_000)
@@ -111,7 +111,7 @@ def test_sizes_that_are_no_counts_are_refused(sizes: tuple[int, int | None]) -> 
 
 
 def test_the_command_prints_json_of_the_same_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_TRIAL", 20)
+    monkeypatch.setattr(installation, "_TRIAL", 20)
     done = CliRunner().invoke(build("doctor"), ["doctor", "--n", "100", "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
