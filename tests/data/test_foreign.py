@@ -457,7 +457,6 @@ ELSEWHERE = {
     "data/cells.py": "workbooks, within its guard and its bounds",
     "data/columnar.py": "columns of a type, within its guard and its bounds",
     "cli/audit.py": "what was just written",
-    "cli/ledger.py": "rows of the owner's ledger, whose chain of hashes was verified",
     "errors.py": "the package's own table",
     "render/content.py": "the package's own table",
     "privacy/ledger.py": "rows of the owner, whose failures translate_errors catches",

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
-import numpy as np
-
 from ..data.checkpoint import fingerprint, load, save
 from ..data.measure import Data, Measure
 from ..distances.worth.result import Contributions
@@ -194,41 +192,21 @@ def _open_checkpoint(
 ) -> tuple[Progression | None, Keep]:
     """Read how far a training had come, and return what writes how far it has come."""
     groups = kind.groups or dict.fromkeys(names, 0)
-    flags = {name: np.flatnonzero(rows).tolist() for name, rows in (kind.flagged or {}).items()}
-    mark = fingerprint(
-        names=sorted(names), groups=dict(groups), weights=dict(kind.weights or {}), flags=flags,
-        model=kind.described_model, shape=kind.shape and list(kind.shape),
-        classes=kind.classes and list(kind.classes),
-        **kind.values(
-            "algorithm", "active", "passes", "head_passes", "batch", "rate", "momentum", "held_out",
-            "alone", "seed", "unlabelled", "rounds",
-        ),
-    )  # fmt: skip
+    mark = fingerprint(names=sorted(names), groups=dict(groups), **kind.parts)
 
     def keep(state: Progression) -> None:
-        shared = {f"shared.{group}": values for group, values in state.shared.items()}
-        best = {f"best.{group}": values for group, values in state.best.items()}
-        values = {"history": list(state.history), "alone": dict(state.alone)}
-        save(path, "training", mark, values, {**shared, **best})
+        save(path, "training", mark, *state.parts())
 
     begun = load(path, "training", mark)
     if begun is None:
         return None, keep
-    values, arrays = begun
-    numbers = sorted(set(groups.values()))
     try:
-        state = Progression(
-            shared={group: arrays[f"shared.{group}"] for group in numbers},
-            best={group: arrays[f"best.{group}"] for group in numbers},
-            history=tuple(values["history"]),
-            alone=values["alone"],
-        )
+        return Progression.of(*begun, sorted(set(groups.values()))), keep
     except (KeyError, TypeError):
         raise FileError(
             f"{path} lacks a part of a checkpoint. Remove it to start again.",
             code="checkpoint-broken",
         ) from None
-    return state, keep
 
 
 def _read_test(test: Data, parties: Parties, labels: bool | str) -> Measure:

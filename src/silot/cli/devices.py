@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import FiniteFloat
 
 from ..api.adapt import adapt
 from ..data.container import stem_of
-from ..data.documents import read_fields
 from ..data.measure import Measure
-from ..errors import FileError, InputError, SilotError
+from ..errors import FileError, InputError
 from ..federation.parties import Holders
 from ..teaching.adapt import Adapt
 from ..teaching.exact import Links, links
-from ..teaching.network import Checked, Network, Rows, as_rows
+from ..teaching.network import Energy, Network
 from ..teaching.result import Adaptation
 from .console import (
     ARRAYS,
@@ -44,8 +42,6 @@ from .options import (
 from .sites import Where
 
 _TEST = ".test."
-# Options of `adapt` by the fields of a file.
-_OPTION_OF = {"rates_mbit": "rates", "power_dbm": "powers", "model_bits": "model_bits"}
 _NETWORKS = (".json", ".yml", ".yaml")
 # Options of an adaptation that `silot train links` does not offer, and those of a network.
 _UNUSED = ("budget", "rule", "prior", "iterations")
@@ -101,7 +97,7 @@ class DeviceFiles(Flags):
         options: Mapping[str, Any],
         truth: Mapping[str, Measure] | None = None,
     ) -> Adaptation:
-        numbers = {} if self.energy is None else energy_numbers(self.energy, names)
+        numbers = {} if self.energy is None else Energy.load(self.energy, names).options
         with steps("adapt") as progress:
             return adapt(devices, evaluation=truth, progress=progress, **{**numbers, **options})
 
@@ -137,33 +133,6 @@ def evaluation_files(
             code="file-missing",
         )
     return devices, evaluation
-
-
-class EnergyFile(Checked):
-    """What sending costs: fields of a network's file that a run does not find out itself."""
-
-    rates_mbit: Rows | FiniteFloat = 0.0
-    power_dbm: dict[str, FiniteFloat] | FiniteFloat = 0.0
-    model_bits: FiniteFloat = 0.0
-
-
-def energy_numbers(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Read the options of ``adapt`` about energy from a file."""
-    body = read_fields(path)
-    try:
-        if "rates_mbit" in body:
-            body["rates_mbit"] = as_rows(body["rates_mbit"], "rates_mbit", names)
-        energy = EnergyFile(**body)
-    except SilotError as error:
-        raise type(error)(f"{path.name}, {error.message}", code=error.code) from None
-    powers = energy.power_dbm if isinstance(energy.power_dbm, dict) else {}
-    if powers and (strange := sorted(set(powers) ^ set(names))):
-        raise InputError(
-            f"{path.name}, power_dbm: a number, or one for each device by name; "
-            f"{strange[0][:40]!r} is not in both lists.",
-            code="network-field",
-        )
-    return {_OPTION_OF[name]: getattr(energy, name) for name in energy.model_fields_set}
 
 
 def _marker(loaded: Mapping[str, Measure]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..privacy.ledger import Account, Ledger, Row
+from ..privacy.ledger import Account, Ledger
+from ..privacy.ledger_file import list_exact_answers, list_releases
 from .console import OUT, format_minute, print_json, print_table, show_rows
 from .generate import argument, command, flag
 from .options import JsonOption
@@ -31,7 +31,7 @@ def show_command(path: PathArgument, json: JsonOption = False) -> None:
     with Ledger(path, create=False, readonly=True) as ledger:
         rows, spent, head = ledger.entries(*_SHOWN), ledger.spent, ledger.head
         account = ledger.account
-    releases, exact = _releases(rows), _exact(rows)
+    releases, exact = list_releases(rows), list_exact_answers(rows)
     if json:
         body = {
             "spent_mu": spent,
@@ -168,43 +168,3 @@ def _describe_account(account: Account) -> str:
         return "its own"
     spent = ", ".join(f"{name} (mu {mu:.6g})" for name, mu in others)
     return f"mu {account.spent:.6g}, shared with {spent}"
-
-
-def _exact(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    answers: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        if row.event not in ("count", "again", "refuse"):
-            continue
-        parameters = json_.loads(row.parameters)
-        level = {
-            "count": row.mechanism,
-            "again": f"{row.mechanism}, sent before",
-            "refuse": f"refused: {parameters.get('code')}",
-        }
-        answers[row.key] = {
-            "time": row.time,
-            "asker": row.asker,
-            "question": parameters["question"],
-            "level": level[row.event],
-        }
-    return list(answers.values())
-
-
-def _releases(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """List releases, with how far each came."""
-    releases: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        if row.event == "reserve":
-            releases[row.key] = {
-                "time": row.time,
-                "asker": row.asker,
-                "mechanism": row.mechanism,
-                "parameters": json_.loads(row.parameters),
-                "mu": row.mu,
-                "total": row.total,
-                "key": row.key,
-                "state": "reserve",
-            }
-        elif row.key in releases:
-            releases[row.key]["state"] = row.event
-    return list(releases.values())

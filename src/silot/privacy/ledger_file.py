@@ -725,3 +725,44 @@ def read_rows(connection: sqlite3.Connection) -> Iterator[tuple[Row, bytes | Non
     cursor = connection.execute(f"SELECT {', '.join(COLUMNS)}, reply FROM rows ORDER BY sequence")
     for *values, reply in cursor:
         yield Row(*values), reply
+
+
+def list_exact_answers(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """List exact answers and refusals, with the question and the level of each."""
+    answers: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row.event not in ("count", "again", "refuse"):
+            continue
+        parameters = json.loads(row.parameters)
+        level = {
+            "count": row.mechanism,
+            "again": f"{row.mechanism}, sent before",
+            "refuse": f"refused: {parameters.get('code')}",
+        }
+        answers[row.key] = {
+            "time": row.time,
+            "asker": row.asker,
+            "question": parameters["question"],
+            "level": level[row.event],
+        }
+    return list(answers.values())
+
+
+def list_releases(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """List releases, with how far each came."""
+    releases: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row.event == "reserve":
+            releases[row.key] = {
+                "time": row.time,
+                "asker": row.asker,
+                "mechanism": row.mechanism,
+                "parameters": json.loads(row.parameters),
+                "mu": row.mu,
+                "total": row.total,
+                "key": row.key,
+                "state": "reserve",
+            }
+        elif row.key in releases:
+            releases[row.key]["state"] = row.event
+    return list(releases.values())

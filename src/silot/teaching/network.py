@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from ..data.documents import complaint, read_fields
 from ..errors import InputError, MismatchError, SilotError
@@ -295,6 +295,39 @@ class Network(Checked):
         energy = np.full((n, n), np.inf)
         np.divide(self.model_bits * watts[:, None], rates, out=energy, where=rates > 0)
         return energy
+
+
+class Energy(Checked):
+    """What sending costs: fields of a network's file that a run does not find out itself."""
+
+    rates_mbit: Rows | FiniteFloat = 0.0
+    power_dbm: dict[str, FiniteFloat] | FiniteFloat = 0.0
+    model_bits: FiniteFloat = 0.0
+
+    @classmethod
+    def load(cls, path: Path, names: Sequence[str]) -> Self:
+        """Read a file about devices of these names."""
+        body = read_fields(path)
+        try:
+            if "rates_mbit" in body:
+                body["rates_mbit"] = as_rows(body["rates_mbit"], "rates_mbit", names)
+            energy = cls(**body)
+        except SilotError as error:
+            raise type(error)(f"{path.name}, {error.message}", code=error.code) from None
+        powers = energy.power_dbm if isinstance(energy.power_dbm, dict) else {}
+        if powers and (strange := sorted(set(powers) ^ set(names))):
+            raise InputError(
+                f"{path.name}, power_dbm: a number, or one for each device by name; "
+                f"{strange[0][:40]!r} is not in both lists.",
+                code="network-field",
+            )
+        return energy
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The fields that the file has, as options of ``adapt``."""
+        names = {"rates_mbit": "rates", "power_dbm": "powers"}
+        return {names.get(name, name): getattr(self, name) for name in self.model_fields_set}
 
 
 def _names(devices: Any) -> tuple[str, ...] | None:

@@ -68,6 +68,24 @@ class Progression:
     history: tuple[Mapping[str, Any], ...] = ()
     alone: Mapping[str, int] = field(default_factory=dict[str, int])
 
+    def parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return values and arrays, which a checkpoint keeps."""
+        shared = {f"shared.{group}": values for group, values in self.shared.items()}
+        best = {f"best.{group}": values for group, values in self.best.items()}
+        return {"history": list(self.history), "alone": dict(self.alone)}, {**shared, **best}
+
+    @classmethod
+    def of(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, Array], groups: Sequence[int]
+    ) -> Progression:
+        """Read the values and arrays of a checkpoint; ``KeyError`` where one is absent."""
+        return cls(
+            shared={group: arrays[f"shared.{group}"] for group in groups},
+            best={group: arrays[f"best.{group}"] for group in groups},
+            history=tuple(values["history"]),
+            alone=values["alone"],
+        )
+
 
 def best_round(history: Sequence[Mapping[str, Any]]) -> int:
     """Return the round before which accuracy was highest, the first of equals."""
@@ -503,6 +521,20 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
             )
         if self.algorithm != "fedavg" and isinstance(self.model, str) and self.model == "logistic":
             check_head(ModelSpec("logistic", (1,), 2), self.algorithm)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What a training depends on beside its data and groups: of an equal one it may go on."""
+        flags = {name: np.flatnonzero(rows).tolist() for name, rows in (self.flagged or {}).items()}
+        return {
+            "weights": dict(self.weights or {}), "flags": flags, "model": self.described_model,
+            "shape": self.shape and list(self.shape),
+            "classes": self.classes and list(self.classes),
+            **self.values(
+                "algorithm", "active", "passes", "head_passes", "batch", "rate", "momentum",
+                "held_out", "alone", "seed", "unlabelled", "rounds",
+            ),
+        }  # fmt: skip
 
     @property
     def in_round(self) -> InRound:
