@@ -110,20 +110,6 @@ def module(paper: str, figure: str) -> ModuleType:
     return importlib.import_module(f"evidence.{paper}.{figure.replace('-', '_')}")
 
 
-def quick_sizes(path: Path) -> bool:
-    """Whether a file, or a helper that it imports, has a ``QUICK``: constants for ``--quick``."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    names = {target.id for node in body if isinstance(node, ast.Assign)
-             for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
-    helpers = [
-        path.with_name(f"{node.module.rpartition('.')[2]}.py")
-        for node in body
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith(f"evidence.{path.parent.name}._")
-    ]
-    return "QUICK" in names or any(quick_sizes(each) for each in helpers)
-
-
 def shrink() -> None:
     """Give constants of what is imported the values that their module's ``QUICK`` has for them."""
     for name, each in list(sys.modules.items()):
@@ -139,14 +125,7 @@ def _list(there: dict[str, dict[str, Path]]) -> None:
         for paper, files in there.items()
         for figure, path in files.items()
     ]
-    slow = [
-        f"{paper} {figure}"
-        for paper, files in there.items()
-        for figure, path in files.items()
-        if not quick_sizes(path)
-    ]
     print("\n".join(listing(read_pages(), others)))
-    print(f"without quick sizes: {', '.join(slow)}")
 
 
 def _judge(paper: str, figure: str) -> None:

@@ -65,13 +65,21 @@ class Context:
 
     def images(self, folder: str, part: str = "train") -> tuple[Images, Labels]:
         """Images and labels of a dataset, as stored; ``MissingError`` if absent."""
+        return self.array(folder, f"X_{part}"), self.array(folder, f"y_{part}").astype(np.int64)
+
+    def array(self, folder: str, name: str) -> npt.NDArray[Any]:
+        """One array of a dataset, as stored; ``MissingError`` if absent."""
         with np.load(self._path(folder, f"{folder}.npz")) as stored:
-            return stored[f"X_{part}"], stored[f"y_{part}"].astype(np.int64)
+            return stored[name]
 
     def stored(self, folder: str, stem: str) -> Mapping[str, npt.NDArray[Any]]:
         """Arrays of a file, as stored; ``MissingError`` if absent."""
         with np.load(self._path(folder, f"{stem}.npz")) as found:
             return {name: found[name] for name in found.files}
+
+    def sentences(self, folder: str) -> Array:
+        """MiniLM sentence vectors (n, 384) of the texts of a table."""
+        return self.stored("text_embeddings", f"{folder}_minilm")["X"].astype(np.float64)
 
     def words(self) -> tuple[list[str], Array]:
         """Words, and their public GloVe vectors (37645, 100)."""

@@ -9,7 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -278,32 +278,39 @@ def summarised(pages: dict[str, Page]) -> str:
         measured = [pages[name] for name in _measuring(paper, folders) if name in pages]
         shown |= {page.name for page in measured}
         rows = [row for page in measured for row in page.of_paper]
-        counts = {word: sum(row[3] == f"**{word}**" for row in rows) for word in _HEADS}
+        counts = _counts(rows)
         missing = [item.name for item in paper.items if item.states(pages) == ["missing"]]
-        said = ", ".join(f"{n} {_HEADS[word]}" for word, n in counts.items() if n)
+        said = ", ".join(f"{n} {_HEADS[word]}" for word, n in counts.items())
         absent = f" Not measured yet: {', '.join(missing)}." if missing else ""
-        words = [word for word, n in counts.items() if n]
-        table = Table(
+        table = Table.of(
             f"{paper.title}. Of {len(rows)} claims {said}.{absent}",
-            ["page", *(_HEADS[word] for word in words)],
-            [
-                [f"[{_short(page)}]({page.name}.md)", *(_claims_of(page, word) for word in words)]
-                for page in measured
-            ],
+            measured,
+            {
+                "page": lambda page: (
+                    f"[{page.name.partition('-')[2].replace('-', ' ')}]({page.name}.md)"
+                ),
+                **{_HEADS[word]: partial(_claims_of, word) for word in counts},
+            },
         )
         parts += [f"## {paper.name}", table.markdown(), f"**Instead:** {paper.instead.strip()}"]
     others = [page for page in pages.values() if page.name not in shown]
     table = Table.of(
         "What no paper claims.",
         others,
-        {"page": lambda page: f"[{page.title}]({page.name}.md)", "verdicts": _counted},
+        {
+            "page": lambda page: f"[{page.title}]({page.name}.md)",
+            "verdicts": lambda page: (
+                ", ".join(f"{n} {word}" for word, n in _counts(page.verdicts).items()) or "–"
+            ),
+        },
     )
     return "\n\n".join([*parts, "## silot itself", table.markdown()]) + "\n"
 
 
-def _counted(page: Page) -> str:
-    counts = {word: sum(row[3] == f"**{word}**" for row in page.verdicts) for word in _HEADS}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "–"
+def _counts(rows: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Number of claims by verdict, of those that there are."""
+    counts = {word: sum(row[3] == f"**{word}**" for row in rows) for word in _HEADS}
+    return {word: count for word, count in counts.items() if count}
 
 
 def _measuring(paper: Paper, folders: set[str]) -> list[str]:
@@ -313,10 +320,6 @@ def _measuring(paper: Paper, folders: set[str]) -> list[str]:
     return [name for name in names if not name.startswith(others)]
 
 
-def _short(page: Page) -> str:
-    return page.name.partition("-")[2].replace("-", " ")
-
-
-def _claims_of(page: Page, word: str) -> str:
+def _claims_of(word: str, page: Page) -> str:
     claims = [row[0].rstrip(".") for row in page.of_paper if row[3] == f"**{word}**"]
     return "; ".join(claims) or "–"

@@ -142,7 +142,7 @@ def number(cell: str) -> float:
     return float(first[:-1]) / 100 if first.endswith("%") else float(first)
 
 
-def with_deviation(values: npt.ArrayLike, form: str = ".1f") -> str:
+def mean_sd(values: npt.ArrayLike, form: str = ".1f") -> str:
     """Mean ± standard deviation, for a table; a dash where a number is missing."""
     array = np.asarray(values, dtype=np.float64)
     if np.isnan(array).any():

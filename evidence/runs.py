@@ -9,13 +9,14 @@ value is its best triangle sum, which is its upper bound.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 import silot
-from evidence.common import Array
+from evidence.common import Array, T
 from silot import Measure
 from silot.distances import Distance
 from silot.distances.direct import compute_exact_distance
@@ -42,58 +43,25 @@ def exact(x: Data, y: Data, *, labels: bool = False) -> Distance:
 
 
 def fedwad(
-    x: Data,
-    y: Data,
-    *,
-    support: int,
-    rounds: int,
-    t: float | None,
-    form: Form = "barycentric",
-    tol: float = 0.0,
-    seed: int = 0,
-    labels: bool = False,
+    x: Data, y: Data, *, form: Form = "barycentric", tol: float = 0.0, **options: Any
 ) -> Distance:
     """FedWaD from a standard normal reference; ``t=None`` draws a new t for every fit."""
-    return silot.distance(
-        x,
-        y,
-        method="fedwad",
-        support=support,
-        rounds=rounds,
-        t=t,
-        interpolation=form,
-        tol=tol,
-        seed=seed,
-        moments=False,
-        labels=labels,
-    )
+    chosen = {"interpolation": form, "tol": tol, "moments": False, **options}
+    return silot.distance(x, y, method="fedwad", **chosen)
 
 
 def triangle(
-    x: Data,
-    y: Data,
-    *,
-    support: int,
-    t: float,
-    form: Form,
-    scale: float = 1.0,
-    mean: float = 0.0,
-    seed: int = 0,
+    x: Data, y: Data, *, form: Form, scale: float = 1.0, mean: float = 0.0, **options: Any
 ) -> Distance:
     """TriangleWad with a normal reference of the given standard deviation and mean."""
-    return silot.distance(
-        x,
-        y,
-        method="trianglewad",
-        support=support,
-        t=t,
-        interpolation=form,
-        reference_scale=scale,
-        reference_mean=mean,
-        seed=seed,
-        moments=False,
-        distances=False,
-    )
+    options |= {"reference_scale": scale, "reference_mean": mean, "interpolation": form}
+    return silot.distance(x, y, method="trianglewad", moments=False, distances=False, **options)
+
+
+def timed(solve: Callable[[], T]) -> tuple[T, float]:
+    """What a call returns, and the processor seconds that it takes."""
+    begun = time.process_time()
+    return solve(), time.process_time() - begun
 
 
 def triangle_sums(result: Distance) -> list[float]:
@@ -101,23 +69,18 @@ def triangle_sums(result: Distance) -> list[float]:
 
     The result's history keeps the best so far; the papers plot the sum itself.
     """
-    told: dict[int, list[float]] = {}
+    sums: dict[int, float] = {}
     for number, _, answer in _answers(result):
-        distance = answer.scalars.get("distance")
-        if distance is not None:
-            told.setdefault(number, []).append(float(distance))
-    return [sum(pair) for _, pair in sorted(told.items())]
+        if (distance := answer.scalars.get("distance")) is not None:
+            sums[number] = sums.get(number, 0.0) + float(distance)
+    return [total for _, total in sorted(sums.items())]
 
 
 def interpolant(result: Distance, holder: str) -> Measure:
     """The last interpolating measure a holder sent."""
-    found: Measure | None = None
-    for _, name, answer in _answers(result):
-        if name == holder and "atoms" in answer.arrays:
-            found = Measure(answer.arrays["atoms"], answer.arrays["weights"])
-    if found is None:
-        raise ValueError(f"{holder} sent no interpolating measure")
-    return found
+    sent = [answer.arrays for _, name, answer in _answers(result)
+            if name == holder and "atoms" in answer.arrays]  # fmt: skip
+    return Measure(sent[-1]["atoms"], sent[-1]["weights"])
 
 
 def largest_support(result: Distance) -> int:

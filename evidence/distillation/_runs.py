@@ -129,19 +129,11 @@ class Asked:
                 kept[epoch] = copy.deepcopy(model).eval()
 
         train(
-            model,
-            inputs_of(self.task.transfer),
-            self.outputs,
-            self.weights(at.WEIGHTS[weights], cap),
-            space or self.task.space,
-            loss=at.LOSSES[loss],
-            epsilon=epsilon,
-            epochs=chosen.epochs,
-            rate=chosen.rate,
-            batch=chosen.batch,
-            seed=self.seed,
-            progress=lambda told: keep(told.epoch),
-        )
+            model, inputs_of(self.task.transfer), self.outputs,
+            self.weights(at.WEIGHTS[weights], cap), space or self.task.space, loss=at.LOSSES[loss],
+            epsilon=epsilon, epochs=chosen.epochs, rate=chosen.rate, batch=chosen.batch,
+            seed=self.seed, progress=lambda told: keep(told.epoch),
+        )  # fmt: skip
         return kept
 
     def scored(self, model: nn.Module | Predictor, part: str = "test") -> dict[str, Score]:
@@ -155,11 +147,9 @@ class Asked:
         ]
         codes = [each.codes for each in records]
         space = self.task.space
-        found = {
-            name: Score.of(scores(told[i], codes[i], space)) for i, name in enumerate(self.names)
-        }
-        found[at.ALL] = Score.of(scores(np.concatenate(told), np.concatenate(codes), space))
-        return found
+        parts = [*zip(told, codes, strict=True), (np.concatenate(told), np.concatenate(codes))]
+        names = (*self.names, at.ALL)
+        return {k: Score.of(scores(*part, space)) for k, part in zip(names, parts, strict=True)}
 
     def ensemble(self, inputs: Array | list[str]) -> Array:
         """Mean of the teachers' predictions."""
@@ -168,32 +158,32 @@ class Asked:
     def averaged(self, rounds: int) -> nn.Module:
         """FedAvg: parties train from the same model, and their parameters are averaged by size."""
         model = copy.deepcopy(self.fresh)
-        epochs, rate = self.setting.fitting
+        shares = (self.sizes / self.sizes.sum()).tolist()
+        epochs = None if rounds == 1 else 1
         for number in range(rounds):
             states: list[dict[str, torch.Tensor]] = []
             for place, party in enumerate(self.parties):
                 own = copy.deepcopy(model)
-                fit(
-                    own,
-                    inputs_of(party.train),
-                    party.train.codes,
-                    epochs=epochs if rounds == 1 else 1,
-                    rate=rate,
-                    batch=FITTED,
-                    balanced=self.setting.balanced,
-                    seed=1000 * self.seed + 100 * number + place,
-                )
+                seed = 1000 * self.seed + 100 * number + place
+                fit_labels(own, party.train, self.setting, seed, epochs=epochs)
                 states.append(own.state_dict())
-            shares = self.sizes / self.sizes.sum()
-            model.load_state_dict(
-                {
-                    name: torch.stack(
-                        [float(w) * s[name] for w, s in zip(shares, states, strict=True)]
-                    ).sum(dim=0)
-                    for name in states[0]
-                }
-            )
+            model.load_state_dict({
+                name: torch.stack([w * s[name] for w, s in zip(shares, states, strict=True)]).sum(0)
+                for name in states[0]
+            })  # fmt: skip
         return model.eval()
+
+
+def fit_labels(
+    model: nn.Module, texts: Texts, setting: Setting, seed: int, *, epochs: int | None = None,
+    **options: Any,
+) -> None:  # fmt: skip
+    """Fit a model to labels; ``epochs``: others than the setting's."""
+    usual, rate = setting.fitting
+    fit(
+        model, inputs_of(texts), texts.codes, epochs=epochs or usual, rate=rate, batch=FITTED,
+        balanced=setting.balanced, seed=seed, **options,
+    )  # fmt: skip
 
 
 Predictor = Callable[[Array | list[str]], Array]
@@ -210,38 +200,20 @@ def asked(context: Context, name: str, seed: int, setting: Setting) -> Asked:
     parties = [*task.local, task.own]
     build = _builder(context, task)
     models: list[nn.Module] = []
-    epochs, rate = setting.fitting
     for place, party in enumerate(parties):
         # The global model starts like the others would: nobody shares a start.
-        model = build(1000 * seed + place)
-        fit(
-            model,
-            inputs_of(party.train),
-            party.train.codes,
-            epochs=epochs,
-            rate=rate,
-            batch=FITTED,
-            balanced=setting.balanced,
-            validation=(inputs_of(party.validation), party.validation.codes),
-            seed=1000 * seed + place,
-        )
-        models.append(model)
+        models.append(build(1000 * seed + place))
+        held = inputs_of(party.validation), party.validation.codes
+        fit_labels(models[-1], party.train, setting, 1000 * seed + place, validation=held)
+    names = (*(party.name for party in task.local), at.MEMORY)
+    sizes = np.array([len(party.train) for party in parties], dtype=np.float64)
     return answered(
         Asked(
-            task,
-            setting,
-            seed,
-            models[-1],
-            (*(party.name for party in task.local), at.MEMORY),
-            tuple(models),
-            np.zeros(0),
-            np.zeros(0),
-            np.array([len(party.train) for party in parties], dtype=np.float64),
-            _noise(context, task, seed),
-            build(1000 * seed + len(parties)),
+            task, setting, seed, models[-1], names, tuple(models), np.zeros(0), np.zeros(0), sizes,
+            _noise(context, task, seed), build(1000 * seed + len(parties)),
         ),
         1.0,
-    )
+    )  # fmt: skip
 
 
 def answered(found: Asked, temperature: float) -> Asked:
@@ -337,18 +309,11 @@ def _builder(context: Context, task: Task):
     known: dict[str, torch.Tensor] = {}
 
     def build(seed: int) -> nn.Module:
+        # As wide as the public vectors: no map from one length to another.
         return Words(
-            known,
-            vocabulary,
-            task.space,
-            # As long as the public vectors: no map from one length to another.
-            width=table.shape[1],
-            length=64,
-            pairs=task.pairs,
-            vectors=table,
-            dropout=0.2,
-            seed=seed,
-        )
+            known, vocabulary, task.space, width=table.shape[1], length=64, pairs=task.pairs,
+            vectors=table, dropout=0.2, seed=seed,
+        )  # fmt: skip
 
     return build
 

@@ -29,11 +29,8 @@ AVERAGED, ROUNDED = "FedAvg, 1 round", f"FedAvg, {ROUNDS} rounds"
 OTHERS = (BEST, ENSEMBLE, DISTILLED_MEAN, AVERAGED, ROUNDED)
 
 WEIGHTS: dict[str, Weights] = {
-    "A": "uniform",
-    "D": "size",
-    "U": "uniform-distance",
-    "E": "confidence",
-}
+    "A": "uniform", "D": "size", "U": "uniform-distance", "E": "confidence",
+}  # fmt: skip
 LOSSES: dict[str, Literal["sinkhorn", "entropy"]] = {"Entropy": "entropy", "Sinkhorn": "sinkhorn"}
 ALGORITHMS = tuple(f"{loss}-{weights}" for loss in LOSSES for weights in WEIGHTS)
 

@@ -15,7 +15,7 @@ from scipy import stats
 from evidence.common import Array, Context, MissingError
 from evidence.distillation import _setting as at
 from evidence.distillation._setting import ALL, BEST, CHOSEN, LOOK, SETTINGS
-from evidence.report import Claim, Judged, Report, Table, verdict, with_deviation
+from evidence.report import Claim, Judged, Report, Table, mean_sd, verdict
 from silot.distillation import LabelSpace
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ QUICK = {"SEEDS": (range(100, 102),), "SETTINGS": LOOK}
 LEVEL = 0.05
 
 Rows = list[dict[str, dict[str, "Score"]]]
+# Of a seed: scores by row and test set, mean weights and biases of teachers, and what was chosen.
+Run = tuple[dict[str, dict[str, "Score"]], dict[str, Array], dict[str, str]]
 
 KEEPS = Claim(
     f"{OURS} forgets little of what the global model knew",
@@ -82,23 +84,16 @@ def _one_thread() -> None:
 def reproduce(context: Context, paper: Published) -> Report:
     """Run a table's task by seed."""
     seeds = seeds_of(context)
-    found: Rows = []
-    means: list[dict[str, Array]] = []
-    chosen: list[dict[str, str]] = []
+    runs: list[Run] = []
     with workers() as pool:
-        for seed, (rows, told, best) in zip(
-            seeds, pool.map(_seed, [(context, paper.task, seed) for seed in seeds]), strict=True
-        ):
-            found.append(rows)
-            means.append(told)
-            chosen.append(best)
-            context.say(f"seed {seed}: {rows[OURS][ALL].distance:.4f}")
+        for run in pool.map(_seed, [(context, paper.task, seed) for seed in seeds]):
+            runs.append(run)
+            context.say(f"{len(runs)} of {len(seeds)}: {run[0][OURS][ALL].distance:.4f}")
+    found, means, chosen = (list(part) for part in zip(*runs, strict=True))
     return _report(paper, found, means, chosen, seeds)
 
 
-def _seed(
-    work: tuple[Context, str, int],
-) -> tuple[dict[str, dict[str, Score]], dict[str, Array], dict[str, str]]:
+def _seed(work: tuple[Context, str, int]) -> Run:
     from evidence.distillation._runs import one_seed
 
     context, name, seed = work
@@ -132,20 +127,8 @@ def score_table(
     caption: str, found: Rows, rows: Sequence[str], columns: Sequence[str], of: str
 ) -> Table:
     """Mean ± sd over seeds, by row and test set."""
-    return Table(
-        caption,
-        ["", *columns],
-        [
-            [
-                row,
-                *(
-                    with_deviation(each, ".3f")
-                    for each in (values(found, row, column, of) for column in columns)
-                ),
-            ]
-            for row in rows
-        ],
-    )
+    cells = [[mean_sd(values(found, row, name, of), ".3f") for name in columns] for row in rows]
+    return Table(caption, ["", *columns], [[row, *k] for row, k in zip(rows, cells, strict=True)])
 
 
 def _report(
@@ -164,6 +147,8 @@ def _report(
         if row != OURS
     }
     adjusted = dict(zip(tests, holm([each[2] for each in tests.values()]), strict=True))
+    averages = {key: np.mean([each[key] for each in means], axis=0) for key in means[0]}
+    word, distance = f"{paper.word[0].upper()}{paper.word[1:]}", "Semantic distance"
     return Report(
         title=paper.title,
         about="One global model learns from teachers' predictions for texts without labels: two "
@@ -173,16 +158,8 @@ def _report(
         setup=_setup(paper, seeds),
         claims=_claims(paper, found, adjusted),
         tables=[
-            score_table(
-                f"{paper.word[0].upper()}{paper.word[1:]}, mean ± sd over seeds.",
-                found,
-                shown,
-                columns,
-                paper.score,
-            ),
-            score_table(
-                "Semantic distance, mean ± sd over seeds.", found, shown, columns, "distance"
-            ),
+            score_table(f"{word}, mean ± sd over seeds.", found, shown, columns, paper.score),
+            score_table(f"{distance}, mean ± sd over seeds.", found, shown, columns, "distance"),
             Table(
                 f"{OURS} against the others: semantic distance on {ALL}, paired by seed "
                 "(difference, mean ± standard error; negative is better), seeds won, p of a "
@@ -195,57 +172,31 @@ def _report(
                 ],
             ),
             score_table(
-                f"Semantic distance where teachers are sharpened (temperature {at.SHARPENED:g}), "
-                "all else the same.",
-                found,
-                sharp,
-                columns,
-                "distance",
+                f"{distance} where teachers are sharpened (temperature {at.SHARPENED:g}), all else "
+                "the same.", found, sharp, columns, "distance",
             ),
-            _chosen_table(chosen, seeds),
-            _weights_table(paper, columns[:-1], means),
-            _paper_table(paper),
+            Table(
+                "What the semantic distance of validation records, of all parties together, chose.",
+                ["seed", "student", "teacher"],
+                [[str(k), each[CHOSEN], each[BEST]] for k, each in zip(seeds, chosen, strict=True)],
+            ),
+            Table(
+                "Mean weight of every teacher on the transfer set, and its bias: its mean "
+                "prediction of noise. Means over seeds.",
+                ["teacher", *(f"weight, {mark}" for mark in at.WEIGHTS),
+                 *(f"bias, {label}" for label in LabelSpace.preset(paper.space).names)],
+                [[teacher, *(f"{averages[mark][k]:.2f}" for mark in at.WEIGHTS),
+                  *(f"{value:.2f}" for value in averages[at.BIAS][k])]
+                 for k, teacher in enumerate(columns[:-1])],
+            ),
+            Table(
+                f"The paper's table: {paper.word} / semantic distance.",
+                ["", *paper.columns],
+                [[row, *(f"{a:.2f} / {b:.2f}" for a, b in zip(*paper.scores[row], strict=True))]
+                 for row in at.ALGORITHMS],
+            ),
         ],
-    )
-
-
-def _chosen_table(chosen: list[dict[str, str]], seeds: list[int]) -> Table:
-    return Table(
-        "What the semantic distance of validation records, of all parties together, chose.",
-        ["seed", "student", "teacher"],
-        [[str(seed), each[CHOSEN], each[BEST]] for seed, each in zip(seeds, chosen, strict=True)],
-    )
-
-
-def _weights_table(
-    paper: Published, teachers: Sequence[str], means: list[dict[str, Array]]
-) -> Table:
-    labels = LabelSpace.preset(paper.space).names
-    bias = np.mean([each[at.BIAS] for each in means], axis=0)
-    return Table(
-        "Mean weight of every teacher on the transfer set, and its bias: its mean prediction of "
-        "noise. Means over seeds.",
-        ["teacher", *(f"weight, {mark}" for mark in at.WEIGHTS), *(f"bias, {x}" for x in labels)],
-        [
-            [
-                teacher,
-                *(f"{np.mean([each[mark][k] for each in means]):.2f}" for mark in at.WEIGHTS),
-                *(f"{value:.2f}" for value in bias[k]),
-            ]
-            for k, teacher in enumerate(teachers)
-        ],
-    )
-
-
-def _paper_table(paper: Published) -> Table:
-    return Table(
-        f"The paper's table: {paper.word} / semantic distance.",
-        ["", *paper.columns],
-        [
-            [row, *(f"{a:.2f} / {b:.2f}" for a, b in zip(*paper.scores[row], strict=True))]
-            for row in at.ALGORITHMS
-        ],
-    )
+    )  # fmt: skip
 
 
 def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[Judged]:
@@ -263,7 +214,13 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
     clear = [row for row in adjusted if adjusted[row] < LEVEL and distances[OURS] < distances[row]]
     place = ranked.index(OURS) + 1
     sharp = sorted(at.ALGORITHMS, key=lambda row: mean(row + at.SHARP, "distance")).index(OURS) + 1
-    claims = [
+    weights = [w for w in at.WEIGHTS if w != "E"]
+    better = [c for c in columns if mean(OURS, "distance", c) < mean(at.BEFORE, "distance", c)]
+    local = [c for c in columns if c != at.MEMORY]
+    before = mean(at.BEFORE, paper.score, at.MEMORY), mean(at.BEFORE, "distance", at.MEMORY)
+    after = mean(OURS, paper.score, at.MEMORY), mean(OURS, "distance", at.MEMORY)
+    kept = after[0] > before[0] - 0.02
+    return [
         Claim(
             f"{OURS} has the best mean semantic distance of the eight",
             f"{paper.scores[OURS][1][-1]:.2f}, best",
@@ -278,45 +235,46 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
             f"Better than {len(clear)} of 7 at p < {LEVEL} after Holm's adjustment; on the mean of "
             f"the test sets, each counting alike, place {ranked_even.index(OURS) + 1}; with "
             f"sharpened teachers, place {sharp}.",
-        )
-    ]
-    pairs = [(f"Sinkhorn-{w}", f"Entropy-{w}") for w in at.WEIGHTS]
-    claims.append(_compared("Sinkhorn above Entropy, weighting by weighting", pairs, found, paper))
-    pairs = [(f"{loss}-E", f"{loss}-A") for loss in at.LOSSES]
-    claims.append(_compared("confidence above uniform weights, by loss", pairs, found, paper))
-    pairs = [(f"{loss}-E", f"{loss}-{w}") for loss in at.LOSSES for w in at.WEIGHTS if w != "E"]
-    claims.append(_compared("confidence above the other weightings", pairs, found, paper))
-    better = [c for c in columns if mean(OURS, "distance", c) < mean(at.BEFORE, "distance", c)]
-    local = [c for c in columns if c != at.MEMORY]
-    before = mean(at.BEFORE, paper.score, at.MEMORY), mean(at.BEFORE, "distance", at.MEMORY)
-    after = mean(OURS, paper.score, at.MEMORY), mean(OURS, "distance", at.MEMORY)
-    claims.append(
+        ),
+        _compared(
+            "Sinkhorn above Entropy, weighting by weighting",
+            [(f"Sinkhorn-{w}", f"Entropy-{w}") for w in at.WEIGHTS],
+            found,
+            paper,
+        ),
+        _compared(
+            "confidence above uniform weights, by loss",
+            [(f"{loss}-E", f"{loss}-A") for loss in at.LOSSES],
+            found,
+            paper,
+        ),
+        _compared(
+            "confidence above the other weightings",
+            [(f"{loss}-E", f"{loss}-{w}") for loss in at.LOSSES for w in weights],
+            found,
+            paper,
+        ),
         Claim(f"{OURS} gains on the teachers' test sets", "not stated").judged(
             f"semantic distance falls on {len(set(better) & set(local))} of {len(local)}; {ALL} "
             f"{mean(at.BEFORE, 'distance'):.3f} to {mean(OURS, 'distance'):.3f}",
             verdict(set(local) <= set(better), partly=bool(set(local) & set(better))),
             "Against the global model before distillation.",
-        )
-    )
-    kept = after[0] > before[0] - 0.02
-    claims.append(
+        ),
         KEEPS.judged(
             f"on its own test set {paper.word} {before[0]:.3f} to {after[0]:.3f}, semantic "
             f"distance {before[1]:.3f} to {after[1]:.3f}",
             verdict(kept and after[1] < before[1] + 0.02, partly=kept or after[1] < before[1]),
             "Held to 0.02 either way. The transfer set is of the teachers' kind, and the global "
             f"model one teacher of {len(columns)}.",
-        )
-    )
-    claims.append(_other_ways(found, paper))
-    return claims
+        ),
+        _other_ways(found, paper),
+    ]
 
 
 def _other_ways(found: Rows, paper: Published) -> Judged:
     """Whether the student that validation chose is better than what is simpler."""
     told: list[str] = []
-    clear: list[str] = []
-    wins = 0
+    clear = wins = 0
     ours = {of: values(found, CHOSEN, ALL, of) for of in ("distance", paper.score)}
     tests = {
         row: against(ours["distance"], values(found, row, ALL, "distance")) for row in at.OTHERS
@@ -330,14 +288,13 @@ def _other_ways(found: Rows, paper: Published) -> Judged:
         )
         wins += all(better)
         told.append(f"{row} {theirs['distance']:.3f} / {theirs[paper.score]:.3f}")
-        if better[0] and adjusted[row] < LEVEL:
-            clear.append(row)
+        clear += better[0] and adjusted[row] < LEVEL
     return Claim("the student is better than what is simpler", "not compared").judged(
         f"semantic distance / {paper.word}: {CHOSEN} {ours['distance'].mean():.3f} / "
         f"{ours[paper.score].mean():.3f}; " + "; ".join(told),
         verdict(wins == len(at.OTHERS), partly=wins > 0),
         f"In both scores better than {wins} of {len(at.OTHERS)}; in semantic distance, at p < "
-        f"{LEVEL}, Holm-adjusted, than {len(clear)}.",
+        f"{LEVEL}, Holm-adjusted, than {clear}.",
     )
 
 

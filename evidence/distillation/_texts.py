@@ -147,21 +147,23 @@ TASKS = {"sentiment": sentiment, "emotion": emotion, "nli": nli}
 def sst5(context: Context) -> Texts:
     """Stanford Sentiment Treebank, sentences, five classes, with sentence vectors."""
     rows = context.table("sst5")
-    texts = [row["text"] for row in rows]
-    codes = [int(row["label"]) for row in rows]
-    official = [row["split"] for row in rows]
-    return _texts("sst5", texts, codes, official=official, vectors=_vectors(context, "sst5"))
+    return _texts(
+        "sst5",
+        [row["text"] for row in rows],
+        [int(row["label"]) for row in rows],
+        official=[row["split"] for row in rows],
+        vectors=context.sentences("sst5"),
+    )
 
 
 def amazon(context: Context) -> tuple[Texts, ...]:
     """Reviews by domain; stars 1, 2, 4 and 5 of five, with sentence vectors."""
     rows = context.table("amazon_multidomain")
-    vectors = _vectors(context, "amazon_multidomain")
     whole = _texts(
         "amazon",
         [f"{row['title']}. {row['text']}" for row in rows],
         [_STARS[row["rating"]] for row in rows],
-        vectors=vectors,
+        vectors=context.sentences("amazon_multidomain"),
     )
     domains = np.array([row["domain"] for row in rows])
     return tuple(whole.take(np.flatnonzero(domains == name), name) for name in DOMAINS)
@@ -170,12 +172,11 @@ def amazon(context: Context) -> tuple[Texts, ...]:
 def meld(context: Context) -> Texts:
     """Utterances of a TV series; disgust and fear left out."""
     rows = [row for row in context.table("meld") if row["Emotion"] in _MELD]
-    keys = [f"{row['split']} {row['Dialogue_ID']}" for row in rows]
     return _texts(
         "meld",
         [row["Utterance"] for row in rows],
         [_MELD[row["Emotion"]] for row in rows],
-        keys=keys,
+        keys=[f"{row['split']} {row['Dialogue_ID']}" for row in rows],
         official=[row["split"] for row in rows],
     )
 
@@ -203,12 +204,9 @@ def sick(context: Context) -> Texts:
 
 def unique(texts: Texts, seen: set[str]) -> Texts:
     """Texts that are not in ``seen``, the first of those alike; adds them to it."""
-    kept = []
-    for row, text in enumerate(texts.inputs):
-        key = text.lower()
-        if key not in seen:
-            seen.add(key)
-            kept.append(row)
+    places = {text.lower(): row for row, text in reversed(list(enumerate(texts.inputs)))}
+    kept = sorted(row for text, row in places.items() if text not in seen)
+    seen.update(places)
     return texts.take(np.array(kept))
 
 
@@ -294,7 +292,3 @@ def _texts(
 def _plain(text: str) -> str:
     # A tab would make a pair of it.
     return re.sub(r"\s+", " ", text).strip()
-
-
-def _vectors(context: Context, name: str) -> Array:
-    return context.stored("text_embeddings", f"{name}_minilm")["X"].astype(np.float64)

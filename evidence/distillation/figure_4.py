@@ -30,17 +30,11 @@ def run(context: Context) -> Report:
         "Expected output by true label (1 to 5), means over seeds.",
         ["label", *(f"{what}, {loss}" for what in STATISTICS for loss in LOSSES)],
         [
-            [
-                label,
-                *(
-                    f"{mean(float(one[loss][k, j]) for one in runs):.2f}"
-                    for j in range(len(STATISTICS))
-                    for loss in LOSSES
-                ),
-            ]
+            [label, *(f"{mean(float(one[loss][k, j]) for one in runs):.2f}"
+                      for j in range(len(STATISTICS)) for loss in LOSSES)]
             for k, label in enumerate(LABELS)
         ],
-    )
+    )  # fmt: skip
     return Report(
         title="Confident Sinkhorns, figure 4: expected outputs by true label",
         about="The global model of the sentiment task is trained on labelled sentences with the "
@@ -61,17 +55,17 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge by how far each statistic is from its label."""
     rows = {row["label"]: row for row in pick(tables, "label", "median, sinkhorn")}
 
-    def nearer(labels: Sequence[str], *whats: str) -> tuple[list[str], int]:
+    def off(label: str, what: str, loss: str) -> float:
+        return abs(float(rows[label][f"{what}, {loss}"]) - float(label))
+
+    def compared(claim: Claim, labels: Sequence[str], *whats: str) -> Judged:
         won = [
             f"{label} ({what})" if len(whats) > 1 else label
             for label in labels
             for what in whats
-            if _off(rows[label], what, "sinkhorn") < _off(rows[label], what, "entropy")
+            if off(label, what, "sinkhorn") < off(label, what, "entropy")
         ]
-        return won, len(labels) * len(whats)
-
-    def compared(claim: Claim, labels: Sequence[str], *whats: str) -> Judged:
-        won, total = nearer(labels, *whats)
+        total = len(labels) * len(whats)
         return claim.judged(
             f"nearer for {len(won)} of {total}" + (f": {', '.join(won)}" if won else ""),
             verdict(len(won) == total, partly=len(won) > total / 2),
@@ -83,10 +77,6 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         compared(MEANS, LABELS, "mean"),
         compared(QUARTILES, LABELS, "first quartile", "third quartile"),
     ]
-
-
-def _off(row: dict[str, str], what: str, loss: str) -> float:
-    return abs(float(row[f"{what}, {loss}"]) - float(row["label"]))
 
 
 def _expected(work: tuple[Context, int]) -> dict[str, Array]:

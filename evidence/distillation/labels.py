@@ -8,7 +8,7 @@ from evidence.common import Context
 from evidence.distillation._setting import ALL, BEFORE, EXACT, LOOK, ONE_HOT, PLAIN, SETTINGS
 from evidence.distillation._tables import LEVEL, Rows, against, holm, seeds_of, values, workers
 from evidence.distillation._texts import TASKS
-from evidence.report import Claim, Judged, Report, Table, every, spread, verdict, with_deviation
+from evidence.report import Claim, Judged, Report, Table, every, mean_sd, spread, verdict
 
 if TYPE_CHECKING:
     from evidence.distillation._runs import Score
@@ -70,20 +70,19 @@ def _report(found: dict[str, Rows], seeds: list[int]) -> Report:
 
 def _geometry(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
     cells: list[list[str]] = []
-    tests: dict[tuple[str, str], tuple[str, str, float]] = {}
-    for name, rows in found.items():
-        for other in (ONE_HOT, PLAIN):
-            ours, theirs = (values(rows, row, ALL, "distance") for row in (EXACT, other))
-            tests[name, other] = against(ours, theirs)
+    tests = {
+        (name, other): against(*(values(rows, row, ALL, "distance") for row in (EXACT, other)))
+        for name, rows in found.items()
+        for other in (ONE_HOT, PLAIN)
+    }
     adjusted = dict(zip(tests, holm([each[2] for each in tests.values()]), strict=True))
     better: dict[str, list[str]] = {ONE_HOT: [], PLAIN: []}
-    clear: dict[str, list[str]] = {ONE_HOT: [], PLAIN: []}
+    clear = dict.fromkeys(better, 0)
     for (name, other), (told, won, p) in tests.items():
         means = [values(found[name], row, ALL, "distance").mean() for row in (EXACT, other)]
         if means[0] < means[1]:
             better[other].append(name)
-            if adjusted[name, other] < LEVEL:
-                clear[other].append(name)
+            clear[other] += adjusted[name, other] < LEVEL
         key = "accuracy" if name == "nli" else "f1"
         scores = [values(found[name], row, ALL, key).mean() for row in (EXACT, other)]
         cells.append([
@@ -96,8 +95,8 @@ def _geometry(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
         return Claim(title, "semantic structure is lost without").judged(
             f"better mean semantic distance on {count} of {len(found)} tasks"
             + (f" ({', '.join(better[other])})" if count else ""),
-            verdict(count == len(found), partly=len(clear[other]) > 0),
-            f"At p < {LEVEL}, Holm-adjusted, on {len(clear[other])}.",
+            verdict(count == len(found), partly=clear[other] > 0),
+            f"At p < {LEVEL}, Holm-adjusted, on {clear[other]}.",
         )
 
     return [
@@ -147,7 +146,7 @@ def _regularised(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
 
         def cell(row: str, name: str) -> str:
             score = scores.get(name, scores["other"])
-            return with_deviation(values(found[name], row, ALL, score), ".3f")
+            return mean_sd(values(found[name], row, ALL, score), ".3f")
 
         return Table(
             f"{title}, mean ± sd over seeds, on {ALL}.",

@@ -40,18 +40,12 @@ def run(context: Context) -> Report:
         "Texts of every party, and scores of its own model on its own test texts: mean ± sd.",
         ["task", "party", "train", "validation", "test", "macro F1", "accuracy"],
         [
-            [
-                name,
-                party,
-                *(f"{round(size)}" for size in np.mean([one.sizes for one in each], axis=0)),
-                *(
-                    f"{np.mean(values):.2f} ± {np.std(values):.2f}"
-                    for values in ([one.f1 for one in each], [one.accuracy for one in each])
-                ),
-            ]
+            [name, party, *(f"{round(size)}" for size in np.mean([k.sizes for k in each], axis=0)),
+             *(f"{np.mean(values):.2f} ± {np.std(values):.2f}"
+               for values in ([k.f1 for k in each], [k.accuracy for k in each]))]
             for (name, party), each in runs.items()
         ],
-    )
+    )  # fmt: skip
     return Report(
         title="Confident Sinkhorns, table 1: data and local models",
         about="How many texts every party has, and how good its own model is before any "

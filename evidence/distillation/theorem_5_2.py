@@ -27,13 +27,10 @@ def run(context: Context) -> Report:
     with workers() as pool:
         runs = list(pool.map(_losses, [(context, seed) for seed in seeds]))
     rows = [
-        [
-            str(size),
-            *(f"{mean(one[size][k] for one in runs):.3f}" for k in range(3)),
-            f"{last_term(size):.2f}",
-        ]
+        [str(size), *(f"{mean(one[size][k] for one in runs):.3f}" for k in range(3)),
+         f"{last_term(size):.2f}"]
         for size in SIZES
-    ]
+    ]  # fmt: skip
     rows.append([str(PAPER_SIZE), "–", "–", "–", f"{last_term(PAPER_SIZE):.2f}"])
     table = Table(
         "Loss of the student on its N texts and on fresh ones, and of the global model before on "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +52,8 @@ class Scores:
 
     def gain(self, classifier: str, than: str) -> float:
         """Of the adapted classifier, on average."""
-        return float(
-            (self.accuracy[classifier, "adapted"] - self.accuracy[classifier, than]).mean()
-        )
+        ours, theirs = (self.accuracy[classifier, how] for how in ("adapted", than))
+        return float((ours - theirs).mean())
 
 
 def _fitted(classifier: Any, x: Array, y: Labels, **params: Any) -> Any:
@@ -118,23 +116,15 @@ def run(context: Context) -> Report:
 
 
 def _nothing(found: list[Scores]) -> Judged:
-    changes = [
-        change for each in found if each.situation == "same distribution" for change in each.changes
-    ]
-    same = [change for change in changes if change in UNCHANGED]
-    apart = [each for each in found if each.situation != "same distribution"]
-    power = {
-        situation: [
-            change not in UNCHANGED
-            for each in apart
-            if each.situation == situation
-            for change in each.changes
-        ]
-        for situation in SITUATIONS[1:]
-    }
-    shares = ", ".join(f"{name} {np.mean(hits):.0%}" for name, hits in power.items())
-    share = len(same) / len(changes)
-    text = f"{len(same)} of {len(changes)} ({share:.1%}); something is changed of {shares}"
+    same, *apart = (
+        [k not in UNCHANGED for each in found if each.situation == situation for k in each.changes]
+        for situation in SITUATIONS
+    )
+    named = zip(SITUATIONS[1:], apart, strict=True)
+    shares = ", ".join(f"{name} {np.mean(hits):.0%}" for name, hits in named)
+    share = 1.0 - float(np.mean(same))
+    kept = len(same) - sum(same)
+    text = f"{kept} of {len(same)} ({share:.1%}); something is changed of {shares}"
     return Claim("where nothing differs, nothing is changed", "95 % of draws").judged(
         text, verdict(share >= 0.95, partly=share > 0.9)
     )
@@ -148,9 +138,10 @@ def _claims(name: str, found: list[Scores]) -> list[Judged]:
         ratio = sum(good) / len(good)
         return claim.judged(text, verdict(ratio >= share, partly=ratio > 0.5))
 
-    same = [scores.gain(name, "none") for scores in by["same distribution"]]
-    units = [scores.gain(name, "none") for scores in by["other units"]]
-    shares = [scores.gain(name, "none") for scores in by["other shares"]]
+    same, units, shares = (
+        [scores.gain(name, "none") for scores in by[each]]
+        for each in ("same distribution", "other units", "other shares")
+    )
     apart = [each.gain(name, "none") for each in found if each.situation != "same distribution"]
     over = [
         scores.gain(name, "transport")
@@ -221,18 +212,16 @@ def _power(matrix: Array, power: float) -> Array:
 
 
 def _accuracies(name: str, found: list[Scores]) -> Table:
-    def mean(how: str) -> Callable[[Scores], str]:
-        return lambda each: f"{each.accuracy[name, how].mean():.3f}"
-
     return Table.of(
         f"Accuracy on the target, classifier `{name}`; what the adapter found, of all draws.",
         found,
         {
             "table": lambda each: each.name,
             "target": lambda each: each.situation,
-            **{how: mean(how) for how in METHODS},
+            **{how: lambda each, how=how: f"{each.accuracy[name, how].mean():.3f}"
+               for how in METHODS},
             "found": lambda each: ", ".join(
                 f"{change} {each.changes.count(change)}" for change in sorted(set(each.changes))
             ),
         },
-    )
+    )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +102,24 @@ def run(context: Context) -> Report:
             "records of which half have broken features.",
         ],
         claims=claims,
-        tables=[*(_accuracies(name, found) for name in CLASSIFIERS), _cleaning(found)],
+        tables=[
+            *(_accuracies(name, found) for name in CLASSIFIERS),
+            Table.of(
+                "What was left out of the training records; and accuracy of a forest fitted on "
+                "clean records, on test records half of which are broken, and on these repaired.",
+                found,
+                {
+                    "table": lambda each: each.name,
+                    "broken left out": lambda each: f"{each.found:.0%}",
+                    "sound left out": lambda each: f"{each.lost:.1%}",
+                    "test, broken": lambda each: f"{each.broken.mean():.3f}",
+                    "repaired": lambda each: f"{each.repaired.mean():.3f}",
+                    "gain": lambda each: "{:+.3f} ± {:.3f}".format(
+                        *_gain(each.repaired, each.broken)
+                    ),
+                },
+            ),
+        ],
     )
 
 
@@ -161,32 +177,13 @@ def _gain(one: Array, other: Array) -> tuple[float, float]:
 
 
 def _accuracies(name: str, found: list[Scores]) -> Table:
-    def mean(on: str) -> Callable[[Scores], str]:
-        return lambda each: f"{each.fitted[name, on].mean():.3f}"
-
     return Table.of(
         f"Accuracy on clean records, classifier `{name}`, by what it was fitted on; the gain of "
         "`cleaned` over `all` with its standard error.",
         found,
         {
             "table": lambda each: each.name,
-            **{on: mean(on) for on in FITTED_ON},
+            **{on: lambda each, on=on: f"{each.fitted[name, on].mean():.3f}" for on in FITTED_ON},
             "gain": lambda each: "{:+.3f} ± {:.3f}".format(*each.gain(name)),
-        },
-    )
-
-
-def _cleaning(found: list[Scores]) -> Table:
-    return Table.of(
-        "What was left out of the training records; and accuracy of a forest fitted on clean "
-        "records, on test records half of which are broken, and on these repaired.",
-        found,
-        {
-            "table": lambda each: each.name,
-            "broken left out": lambda each: f"{each.found:.0%}",
-            "sound left out": lambda each: f"{each.lost:.1%}",
-            "test, broken": lambda each: f"{each.broken.mean():.3f}",
-            "repaired": lambda each: f"{each.repaired.mean():.3f}",
-            "gain": lambda each: "{:+.3f} ± {:.3f}".format(*_gain(each.repaired, each.broken)),
         },
     )

@@ -5,20 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 from evidence.common import Array, Context, mean, stream
 from evidence.report import Claim, Judged, Report, Table, every, number, pick, verdict
-from evidence.verdicts._peers import (
-    aggregated_kernel_p,
-    energy_p,
-    forest_limit,
-    forest_score,
-    kolmogorov_smirnov_p,
-)
+from evidence.verdicts import _peers as peers
 from silot.estimators import ShiftDetector
 
 LEVEL_DRAWS, POWER_DRAWS = (200, 1000), (40, 200)
@@ -29,36 +22,28 @@ PEERS = ("kernel test", "energy distance", "forest", "KS")
 Draw = Callable[[np.random.Generator, int], Array]
 
 
-def _one(change: Callable[[Array], Array]) -> Callable[[Array, np.random.Generator], Array]:
-    def changed(x: Array, _: np.random.Generator) -> Array:
-        return np.column_stack([change(x[:, 0]), x[:, 1:]])
-
-    return changed
+Shift = Callable[[Array, np.random.Generator], Array]
 
 
-def _far(x: Array, rng: np.random.Generator) -> Array:
-    few = len(x) // 12
-    return np.concatenate([x[:few] + 4.0 * rng.standard_normal((few, x.shape[1])), x[few:]])
+def _one(change: Shift) -> Shift:
+    """Change the first column."""
+    return lambda x, rng: np.column_stack([change(x[:, 0], rng), x[:, 1:]])
 
 
-def _mixed(x: Array, rng: np.random.Generator) -> Array:
-    """A column that no longer goes with the others."""
-    return np.column_stack([rng.permutation(x[:, 0]), x[:, 1:]])
+def _few(part: int, change: Shift) -> Shift:
+    """Change one record of so many."""
+    return lambda x, rng: np.concatenate([change(x[: len(x) // part], rng), x[len(x) // part :]])
 
 
-def _group(x: Array, rng: np.random.Generator) -> Array:
-    few = len(x) // 6
-    return np.concatenate([0.3 * x[:few] + 1.2, x[few:]])
-
-
-SHIFTS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
+SHIFTS: dict[str, Shift] = {
     "all columns moved by .6 in all": lambda x, _: x + 0.6 / x.shape[1] ** 0.5,
-    "one column moved by .5": _one(lambda column: column + 0.5),
+    "one column moved by .5": _one(lambda column, _: column + 0.5),
     "all columns wider by a quarter": lambda x, _: 1.25 * x,
-    "one column wider by four fifths": _one(lambda column: 1.8 * column),
-    "one record of twelve far off": _far,
-    "a sixth of the records in a group of its own": _group,
-    "one column shuffled": _mixed,
+    "one column wider by four fifths": _one(lambda column, _: 1.8 * column),
+    "one record of twelve far off": _few(12, lambda x, rng: x + 4.0 * rng.standard_normal(x.shape)),
+    "a sixth of the records in a group of its own": _few(6, lambda x, _: 0.3 * x + 1.2),
+    # It no longer goes with the others.
+    "one column shuffled": _one(lambda column, rng: rng.permutation(column)),
 }
 
 
@@ -100,12 +85,13 @@ def run(context: Context) -> Report:
         {
             "law": lambda each: each.law,
             "shift": lambda each: each.shift,
-            **{name: partial(_share, name) for name in (DETECTOR, *PEERS)},
+            **{name: lambda each, name=name: f"{each.alarms[name]:.0%}"
+               for name in (DETECTOR, *PEERS)},
             "column named": lambda each: (
                 f"{each.named:.0%}" if each.shift.startswith("one column") else "–"
             ),
         },
-    )
+    )  # fmt: skip
     seconds = {name: mean(each.seconds[name] for each in powers) for name in (DETECTOR, *PEERS)}
     return Report(
         title="Estimators: tests of a shift",
@@ -171,10 +157,6 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     ]
 
 
-def _share(name: str, each: Power) -> str:
-    return f"{each.alarms[name]:.0%}"
-
-
 def _level(law: Draw, index: int, count: int) -> float:
     alarms = 0
     for draw in range(count):
@@ -186,11 +168,10 @@ def _level(law: Draw, index: int, count: int) -> float:
 
 
 def _forest_limit(name: str, count: int) -> float:
-    scores: list[float] = []
-    for draw in range(5 * count):
-        rng = stream(233, list(POWER_LAWS).index(name), draw)
-        scores.append(forest_score(POWER_LAWS[name](rng, sum(MANY)), MANY[0], draw))
-    return forest_limit(scores, LEVEL)
+    place = list(POWER_LAWS).index(name)
+    draws = [POWER_LAWS[name](stream(233, place, k), sum(MANY)) for k in range(5 * count)]
+    scores = [peers.forest_score(x, MANY[0], k) for k, x in enumerate(draws)]
+    return peers.forest_limit(scores, LEVEL)
 
 
 def _power(name: str, shift: str, count: int, limit: float) -> Power:
@@ -212,20 +193,16 @@ def _power(name: str, shift: str, count: int, limit: float) -> Power:
             begun = time.process_time()
             alarms[test].append(bool(alarm(pooled, rng, draw, limit)))
             seconds[test] += time.process_time() - begun
-    return Power(
-        name,
-        shift,
-        {test: float(np.mean(values)) for test, values in alarms.items()},
-        {test: value / count for test, value in seconds.items()},
-        named / count,
-    )
+    rates = {test: float(np.mean(values)) for test, values in alarms.items()}
+    means = {test: value / count for test, value in seconds.items()}
+    return Power(name, shift, rates, means, named / count)
 
 
 ALARMS: dict[str, Callable[[Array, np.random.Generator, int, float], bool]] = {
-    "kernel test": lambda x, rng, _, __: aggregated_kernel_p(x, MANY[0], rng) <= LEVEL,
-    "energy distance": lambda x, rng, _, __: energy_p(x, MANY[0], rng) <= LEVEL,
-    "forest": lambda x, _, seed, limit: forest_score(x, MANY[0], seed) > limit,
-    "KS": lambda x, *_: kolmogorov_smirnov_p(x, MANY[0]) <= LEVEL,
+    "kernel test": lambda x, rng, _, __: peers.aggregated_kernel_p(x, MANY[0], rng) <= LEVEL,
+    "energy distance": lambda x, rng, _, __: peers.energy_p(x, MANY[0], rng) <= LEVEL,
+    "forest": lambda x, _, seed, limit: peers.forest_score(x, MANY[0], seed) > limit,
+    "KS": lambda x, *_: peers.kolmogorov_smirnov_p(x, MANY[0]) <= LEVEL,
 }
 
 
@@ -240,6 +217,4 @@ LAWS: dict[str, Draw] = {
     "rounded, 4 columns": lambda rng, size: rng.poisson(1.0, (size, 4)).astype(np.float64),
     "breast cancer, 30 columns": _cancer,
 }
-POWER_LAWS: dict[str, Draw] = {
-    "normal, 10 columns": lambda rng, size: rng.standard_normal((size, 10))
-}
+POWER_LAWS: dict[str, Draw] = {"normal, 10 columns": lambda rng, n: rng.standard_normal((n, 10))}

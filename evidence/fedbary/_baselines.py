@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -49,20 +49,12 @@ def lava_published(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
     mine, own = np.unique(y, return_inverse=True)
     theirs, known = np.unique(labels, return_inverse=True)
     near, far = torch.tensor(x), torch.tensor(other)
-    options: dict[str, Any] = {
-        "loss": "sinkhorn",
-        "p": 2,
-        "blur": 0.1**0.5,
-        "debias": False,
-        "backend": "tensorized",
-    }
-    classes = SamplesLoss(**options)
-    between = torch.tensor(
-        [
-            [float(classes(near[own == k], far[known == l])) for l in range(len(theirs))]
-            for k in range(len(mine))
-        ]
-    )
+    solver = partial(SamplesLoss, "sinkhorn", blur=0.1**0.5, debias=False, backend="tensorized")
+    classes = solver()
+    between = torch.tensor([
+        [float(classes(near[own == k], far[known == l])) for l in range(len(theirs))]
+        for k in range(len(mine))
+    ])  # fmt: skip
 
     def cost(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         one, two = a[0, :, -1].long(), b[0, :, -1].long()
@@ -76,7 +68,7 @@ def lava_published(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
         torch.cat([points, torch.tensor(codes)[:, None].double()], dim=1)
         for points, codes in ((near, own), (far, known + len(mine)))
     ]
-    potential = SamplesLoss(**options, cost=cost, potentials=True)(*marked)[0]
+    potential = solver(cost=cost, potentials=True)(*marked)[0]
     return calibrated_gradient(potential.reshape(-1).numpy(), np.full(len(x), 1.0 / len(x)))
 
 
@@ -104,15 +96,12 @@ def plain_gradient(x: Array, other: Array) -> Array:
     return calibrated_gradient(exact_plan(x, other).potentials[0], np.full(len(x), 1.0 / len(x)))
 
 
-def accuracy(x: Array, y: Labels, other: Array, labels: Labels, most: int = 200) -> float:
+def accuracy(x: Array, y: Labels, other: Array, labels: Labels) -> float:
     """Accuracy of a logistic regression."""
-    return float(np.mean(_fitted(x, y, most).predict(other) == labels))
-
-
-def _fitted(x: Array, y: Labels, most: int) -> LogisticRegression:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return LogisticRegression(C=0.1, max_iter=most).fit(x, y)
+        model = LogisticRegression(C=0.1, max_iter=200).fit(x, y)
+    return float(np.mean(model.predict(other) == labels))
 
 
 @dataclass

@@ -55,8 +55,7 @@ class Pool:
 
 def digits() -> Pool:
     """Digits of 8 x 8 pixels (scikit-learn)."""
-    bunch = load_digits(return_X_y=True)
-    x, y = np.asarray(bunch[0]), np.asarray(bunch[1])
+    x, y = load_digits(return_X_y=True)
     return Pool("digits", _one_scale(x), y.astype(np.int64))
 
 
@@ -116,7 +115,7 @@ def table(context: Context, stem: str, name: str) -> Pool:
 def wine(context: Context) -> Pool:
     """White wines whose quality is poor (5 or less), middling (6) or good (7 or more)."""
     pool = table(context, "winequality-white", "wine quality")
-    return Pool(pool.name, pool.x, np.clip(pool.y, 5, 7))
+    return replace(pool, y=np.clip(pool.y, 5, 7))
 
 
 def wrong_labels(rng: np.random.Generator, y: Labels, share: float) -> tuple[Labels, Labels]:

@@ -149,29 +149,20 @@ class TrainingRound:
         return Game(self.updates, lambda group: utility(self.parameters + self.step(group)))
 
 
-@dataclass
-class _Sum:
-    """Values and evaluations of the games of several rounds."""
+def _players(rounds: Sequence[TrainingRound]) -> dict[Hashable, float]:
+    """Nothing for each player of the rounds, in the order they first appear."""
+    return dict.fromkeys((name for step in rounds for name in step.updates), 0.0)
 
-    totals: dict[Hashable, float]
-    evaluations: int = 0
-    orders: int = 0
 
-    @classmethod
-    def of(cls, rounds: Sequence[TrainingRound]) -> _Sum:
-        """Start at zero for the players of all rounds, in the order they first appear."""
-        return cls(dict.fromkeys((name for step in rounds for name in step.updates), 0.0))
-
-    def add(self, game: Game, values: Iterable[float], orders: int = 0) -> None:
-        """Add a round."""
-        for name, value in zip(game.order, values, strict=True):
-            self.totals[name] += float(value)
-        self.orders += orders
-
-    def result(self) -> PlayerValues:
-        return PlayerValues(
-            tuple(self.totals), tuple(self.totals.values()), self.evaluations, self.orders
-        )
+def _summed(rounds: Sequence[TrainingRound], results: Iterable[PlayerValues]) -> PlayerValues:
+    """Sum values of the games of several rounds, their evaluations and their orders."""
+    totals, evaluations, orders = _players(rounds), 0, 0
+    for result in results:
+        evaluations += result.evaluations
+        orders += result.orders
+        for name, value in zip(result.names, result.values, strict=True):
+            totals[name] += value
+    return PlayerValues(tuple(totals), tuple(totals.values()), evaluations, orders)
 
 
 def multi_rounds(rounds: Sequence[TrainingRound], utility: ModelUtility) -> PlayerValues:
@@ -180,12 +171,8 @@ def multi_rounds(rounds: Sequence[TrainingRound], utility: ModelUtility) -> Play
     Song, Tong and Wei, "Profit allocation for federated learning" (2019). A player who sat a round
     out gets 0 for it.
     """
-    total = _Sum.of(rounds)
-    for step in rounds:
-        game = step.game(utility)
-        total.add(game, game.exact_values())
-        total.evaluations += game.evaluations
-    return total.result()
+    games = [step.game(utility) for step in rounds]
+    return _summed(rounds, (game.result(game.exact_values()) for game in games))
 
 
 def one_round(rounds: Sequence[TrainingRound], utility: ModelUtility) -> PlayerValues:
@@ -201,7 +188,7 @@ def one_round(rounds: Sequence[TrainingRound], utility: ModelUtility) -> PlayerV
             model += step.step(coalition)
         return utility(model)
 
-    game = Game(_Sum.of(rounds).totals, worth)
+    game = Game(_players(rounds), worth)
     return game.result(game.exact_values())
 
 
@@ -227,14 +214,15 @@ def gtg_shapley(
     looked at after whole cycles only, where every player has led as often.
     """
     rng = np.random.default_rng(seed)
-    total = _Sum.of(rounds)
+    results: list[PlayerValues] = []
     for step in rounds:
         game = step.game(utility)
+        values, orders = np.zeros(game.size), 0
         if abs(game.value(game.everyone) - game.value(0)) >= round_truncation:
             cycles = _sample_cycles(game, rng, tolerance, truncation, max_permutations)
-            total.add(game, cycles.mean, cycles.count * game.size)
-        total.evaluations += game.evaluations
-    return total.result()
+            values, orders = cycles.mean, cycles.count * game.size
+        results.append(game.result(values, orders))
+    return _summed(rounds, results)
 
 
 def _sample_cycles(

@@ -87,23 +87,15 @@ def _draw(seed: int) -> dict[str, Array]:
     ours += [ours[-1]] * (ROUNDS - len(ours))
     pooled: list[float] = []
     atoms = start
+    weights = [np.full(RECORDS, 1.0 / RECORDS)] * len(clouds)
     for iterations in (*[1] * ROUNDS, 90):
-        atoms = _free_support(clouds, atoms, iterations)
-        pooled.append(_objective(clouds, atoms))
+        atoms = ot.lp.free_support_barycenter(
+            clouds, weights, atoms, numItermax=iterations, stopThr=0.0
+        )
+        pooled.append(float(np.mean([exact_plan(cloud, atoms).cost for cloud in clouds])))
     return {
         "ours": np.array(ours[:ROUNDS]),
         "pooled": np.array(pooled),
         "lower": np.array([result.lower]),
         "gap": np.array([exact_plan(result.points, atoms, result.weights).distance]),
     }
-
-
-def _free_support(clouds: list[Array], atoms: Array, iterations: int) -> Array:
-    weights = [np.full(len(cloud), 1.0 / len(cloud)) for cloud in clouds]
-    return np.asarray(
-        ot.lp.free_support_barycenter(clouds, weights, atoms, numItermax=iterations, stopThr=0.0)
-    )
-
-
-def _objective(clouds: list[Array], atoms: Array) -> float:
-    return float(np.mean([exact_plan(cloud, atoms).cost for cloud in clouds]))

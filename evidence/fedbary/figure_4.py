@@ -9,16 +9,9 @@ import numpy as np
 
 import silot
 from evidence.common import Array, Context, Labels, rank_correlation, stream
+from evidence.fedbary import _games as games
 from evidence.fedbary._baselines import Federated
 from evidence.fedbary._data import Pool, digits, embedded, noisy_features, wrong_labels
-from evidence.fedbary._games import (
-    exact_shapley,
-    gtg_shapley,
-    leave_one_out,
-    monte_carlo_shapley,
-    multi_rounds,
-    one_round,
-)
 from evidence.report import Claim, Judged, Report, Table, every, spread, typical, verdict
 from evidence.runs import fedwad
 from silot import Measure
@@ -173,24 +166,27 @@ def _draw(pool: Pool, case: int, split: Split, seed: int, *, centre: bool) -> di
 
     tmc = {"truncation": 0.01, "tolerance": 0.002, "max_permutations": 1000, "seed": seed}
     found = {
-        EXACT: exact_shapley(CLIENTS, utility),
-        "TMC": monte_carlo_shapley(CLIENTS, utility, **tmc),
-        "leave-one-out": leave_one_out(CLIENTS, utility),
+        EXACT: games.exact_shapley(CLIENTS, utility),
+        "TMC": games.monte_carlo_shapley(CLIENTS, utility, **tmc),
+        "leave-one-out": games.leave_one_out(CLIENTS, utility),
     }
     game.train(CLIENTS)
     history = list(game.history)
-    found["GTG"] = gtg_shapley(history, game.worth, seed=seed)
-    found["MR"] = multi_rounds(history, game.worth)
-    found["OR"] = one_round(history, game.worth)
+    found["GTG"] = games.gtg_shapley(history, game.worth, seed=seed)
+    found["MR"] = games.multi_rounds(history, game.worth)
+    found["OR"] = games.one_round(history, game.worth)
     shares = {name: np.array(item.values) for name, item in found.items()}
     shares["accuracy"] = np.array([utility(frozenset(CLIENTS))])
     holders = {name: Measure(x, labels=y) for name, (x, y) in clients.items()}
     target = Measure(validation[0], labels=validation[1])
-    shares[PUBLISHED] = _published(holders, target, seed)
+    # As the paper has them: by the inverse of the distance.
+    inverse = 1.0 / np.array([walked(x, target, ATOMS, WALKED, seed) for x in holders.values()])
+    shares[PUBLISHED] = inverse / inverse.sum()
     options: dict[str, dict[str, Any]] = {name: {"faults": False} for name in OURS}
     options["silot, vectors"]["label_metric"] = "vectors"
     if centre:
-        shares[CENTRE] = _centre(holders, seed)
+        result = silot.value_holders(holders, labels=True, seed=seed, support=50, rounds=5)
+        shares[CENTRE] = np.array([result.shares[client] for client in CLIENTS])
         if case > 3 and seed < 3:
             options[DEFAULT] = {}
     for name, chosen in options.items():
@@ -201,18 +197,9 @@ def _draw(pool: Pool, case: int, split: Split, seed: int, *, centre: bool) -> di
     return shares
 
 
-def _published(holders: dict[str, Measure], target: Measure, seed: int) -> Array:
-    """Shares by the inverse of the distance, as the paper has them."""
-    inverse = [
-        1.0 / fedwad(x, target, support=ATOMS, rounds=WALKED, t=0.5, seed=seed, labels=True).value
-        for x in holders.values()
-    ]
-    return np.array(inverse) / sum(inverse)
-
-
-def _centre(holders: dict[str, Measure], seed: int) -> Array:
-    result = silot.value_holders(holders, labels=True, seed=seed, support=50, rounds=5)
-    return np.array([result.shares[client] for client in CLIENTS])
+def walked(x: Measure, target: Measure, atoms: int, rounds: int, seed: int) -> float:
+    """FedBary's distance."""
+    return fedwad(x, target, support=atoms, rounds=rounds, t=0.5, seed=seed, labels=True).value
 
 
 def _one_noisy(pool: Pool, seed: int) -> Array:
@@ -304,7 +291,7 @@ def _claims(found: dict[tuple[str, int, Split], Runs], odd: dict[str, list[Array
     fourth, fifth = order(4, PUBLISHED), order(5, PUBLISHED)
     fourth_ours, fifth_ours = order(4, "silot, classes"), order(5, "silot, classes")
     random = order(4, PUBLISHED, "random"), order(5, PUBLISHED, "random")
-    games = [value for method in GAMES for value in order(5, method)]
+    others = [value for method in GAMES for value in order(5, method)]
     second = {method: agree(2, method) for method in (PUBLISHED, "silot, classes", "MR", "GTG")}
     lone = [sum(int(np.argmax(run) == 4) for run in runs) / len(runs) for runs in odd.values()]
     centre = order(4, CENTRE), order(5, CENTRE)
@@ -340,8 +327,8 @@ def _claims(found: dict[tuple[str, int, Split], Runs], odd: dict[str, list[Array
             verdict(min(fifth) > 0.95, partly=min(fifth) > 0.7),
         ),
         INVERTED.judged(
-            f"Spearman with the right order {spread(games, '.2f')}",
-            verdict(max(games) < 0.0),
+            f"Spearman with the right order {spread(others, '.2f')}",
+            verdict(max(others) < 0.0),
             "No order at all, exact Shapley values included: noise in some records hardly changes "
             "what a linear model learns.",
         ),

@@ -11,9 +11,9 @@ from evidence.common import Array, Context, mean, rank_correlation, stream
 from evidence.fedbary._baselines import Federated
 from evidence.fedbary._data import Pool, digits, embedded
 from evidence.fedbary._games import gtg_shapley, multi_rounds
-from evidence.fedbary.figure_4 import CASES, CLIENTS, Client, clients_of
+from evidence.fedbary.figure_4 import CASES, CLIENTS, Client, clients_of, walked
 from evidence.report import Claim, Judged, Report, Table, every, number, pick, spread, verdict
-from evidence.runs import exact, fedwad
+from evidence.runs import exact
 from silot import Measure
 
 CLOSER = Claim("with more atoms the distance approaches the exact one (figure 6, 11.1)", "yes")
@@ -108,16 +108,12 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         ]
         for column in COLUMNS
     )
-    noisy = [
-        float(row["MR, models"]) / float(first["MR, models"])
-        for first, row in zip(times, times[NOISY_CASE - 1 :], strict=False)
-        if first["case"] == "1" and row["data"] == first["data"]
-    ]
+    models = {(row["data"], row["case"]): float(row["MR, models"]) for row in times}
+    noisy = [models[name, str(NOISY_CASE)] / models[name, "1"] for name in names]
     return [
         CLOSER.judged(
             "; ".join(
-                f"{name} {' / '.join(f'{value:+.1%}' for value in values)}"
-                for name, values in atoms.items()
+                f"{name} {' / '.join(map('{:+.1%}'.format, k))}" for name, k in atoms.items()
             ),
             verdict(
                 all(falls) and max(last) < 0.02,
@@ -166,12 +162,8 @@ def _distances(
     holders = [Measure(x, labels=y) for x, y in clients.values()]
     found = {(0, 0): np.array([exact(x, target, labels=True).value for x in holders])}
     for atoms, rounds in dict.fromkeys(settings):
-        found[atoms, rounds] = np.array([_walked(x, target, atoms, rounds, seed) for x in holders])
+        found[atoms, rounds] = np.array([walked(x, target, atoms, rounds, seed) for x in holders])
     return found
-
-
-def _walked(x: Measure, target: Measure, atoms: int, rounds: int, seed: int) -> float:
-    return fedwad(x, target, support=atoms, rounds=rounds, t=0.5, seed=seed, labels=True).value
 
 
 def _seconds(pool: Pool, case: int, seed: int) -> tuple[float, int, int]:
@@ -185,5 +177,5 @@ def _seconds(pool: Pool, case: int, seed: int) -> tuple[float, int, int]:
     rebuilt = multi_rounds(history, game.worth)
     begun = time.process_time()
     for x, y in clients.values():
-        _walked(Measure(x, labels=y), target, USUAL_ATOMS, USUAL_ROUNDS, seed)
+        walked(Measure(x, labels=y), target, USUAL_ATOMS, USUAL_ROUNDS, seed)
     return time.process_time() - begun, guided.evaluations, rebuilt.evaluations

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 import silot
 from evidence.common import Array, Context, Labels, mean, stream
 from evidence.fedbary._baselines import Federated
-from evidence.fedbary._data import Pool, pixels
+from evidence.fedbary._data import pixels
 from evidence.fedbary._games import exact_shapley, gtg_shapley, multi_rounds
 from evidence.report import Claim, Judged, Report, Table, pick, shown, verdict
 from evidence.runs import exact, fedwad, triangle
@@ -61,7 +62,11 @@ def run(context: Context) -> Report:
     seconds: dict[str, dict[int, float]] = {name: {} for name in most}
     excess: dict[str, float] = {}
     for holders in PAPER:
-        clients, validation = _holders(pool, holders)
+        rng = stream(28, holders)
+        validation = pool.draw(rng, RECORDS)[0]
+        # Holders of a large federation share records; that changes no time.
+        rows = [rng.permutation(len(pool.x))[:RECORDS] for _ in range(holders)]
+        clients = {str(k): (pool.x[chosen], pool.y[chosen]) for k, chosen in enumerate(rows)}
         for name in seconds:
             if holders <= most[name]:
                 seconds[name][holders], values = _timed(name, clients, validation)
@@ -126,7 +131,11 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             if row[f"{name}, s"] != shown(None)
         }
 
-    powers = {name: _power(of(name)) for name in (FIRST, TRIANGLE) if len(of(name)) > 1}
+    powers = {
+        name: float(np.polyfit(np.log(list(k)), np.log(list(k.values())), 1)[0])
+        for name in (FIRST, TRIANGLE)
+        if len(k := of(name)) > 1
+    }
     steepest = max(powers.values(), default=float("inf"))
 
     def faster(claim: Claim, ours: str, *names: str, least: int = 0, why: str = "") -> Judged:
@@ -152,6 +161,7 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     )
     walks = [name for name in WALKS if of(name)]
     times, over = [of(name)[5] for name in walks], [gaps[name] for name in walks]
+    longer = times == sorted(times)
     return [
         LINEAR.judged(
             ", ".join(f"{name} N^{power:.2f}" for name, power in powers.items()),
@@ -161,25 +171,11 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         faster(FASTER, FIRST, "exact", why=small),
         faster(FASTER_THAN_ALL, FIRST, "GTG", "MR", least=10, why=small),
         ATOMS.judged(
-            "; ".join(
-                f"{name}: {a:.1f} s, {b:+.1f} %"
-                for name, a, b in zip(walks, times, over, strict=True)
-            ),
-            verdict(
-                times == sorted(times) and over == sorted(over, reverse=True),
-                partly=times == sorted(times),
-            ),
+            "; ".join(f"{name}: {of(name)[5]:.1f} s, {gaps[name]:+.1f} %" for name in walks),
+            verdict(longer and over == sorted(over, reverse=True), partly=longer),
         ),
         faster(AHEAD, TRIANGLE, THOUSAND),
     ]
-
-
-def _holders(pool: Pool, holders: int) -> tuple[dict[str, Client], Client]:
-    rng = stream(28, holders)
-    validation = pool.draw(rng, RECORDS)[0]
-    # Holders of a large federation share records; that changes no time.
-    rows = [rng.permutation(len(pool.x))[:RECORDS] for _ in range(holders)]
-    return {str(k): (pool.x[chosen], pool.y[chosen]) for k, chosen in enumerate(rows)}, validation
 
 
 def _timed(name: str, clients: dict[str, Client], validation: Client) -> tuple[float, list[float]]:
@@ -199,17 +195,11 @@ def _timed(name: str, clients: dict[str, Client], validation: Client) -> tuple[f
         multi_rounds(game.history, game.worth)
     elif name == SILOT:
         silot.value_holders(points, other, seed=0)
-    elif name == TRIANGLE:
-        values = [
-            triangle(x, other, support=SUPPORT, t=T, form="barycentric").value
-            for x in points.values()
-        ]
     else:
-        values = [
-            fedwad(x, other, support=WALKS[name], rounds=ROUNDS, t=T).value for x in points.values()
-        ]
+        solve = (
+            partial(triangle, support=SUPPORT, form="barycentric")
+            if name == TRIANGLE
+            else partial(fedwad, support=WALKS[name], rounds=ROUNDS)
+        )
+        values = [solve(x, other, t=T).value for x in points.values()]
     return time.process_time() - begun, values
-
-
-def _power(found: dict[int, float]) -> float:
-    return float(np.polyfit(np.log(list(found)), np.log(list(found.values())), 1)[0])

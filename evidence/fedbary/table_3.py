@@ -17,7 +17,7 @@ RECORDS_TWICE = Claim(
 RECORDS = (1000, 5000)  # as usual, and with --full
 TIMES = (1, 2, 3)
 COPIES = (0, 10, 100, 1000)
-METHODS: tuple[...] = ("target", "trianglewad", "fedbary")
+METHODS = ("target", "trianglewad", "fedbary")
 QUICK = {"RECORDS": (200,)}
 
 
@@ -26,8 +26,8 @@ def run(context: Context) -> Report:
     pool = embedded(context, "cifar10")
     (x, y), (other, labels) = pool.draw(stream(26, 0), size, size)
     target = Measure(other, labels=labels)
-    whole: dict[list[float]] = {}
-    single: dict[list[float]] = {}
+    whole: dict[str, list[float]] = {}
+    single: dict[str, list[float]] = {}
     held = Measure(x, labels=y)
     good = int(np.argmin(silot.value_records(held, target, labels=True, method="published").scores))
     records = silot.value_records(held, target, labels=True)
@@ -40,17 +40,12 @@ def run(context: Context) -> Report:
             more = np.concatenate([np.arange(len(x)), np.full(copies, good)])
             single[method].append(_distance(x[more], y[more], target, method))
         context.say(f"{method} done")
-    twice = silot.value_records(
-        Measure(x.repeat(2, axis=0), labels=y.repeat(2)), target, labels=True
-    )
-    moved = float(np.abs(twice.parts.features[::2] - records.parts.features).max())
-    if twice.parts.labels is not None and records.parts.labels is not None:
-        moved = max(moved, float(np.abs(twice.parts.labels[::2] - records.parts.labels).max()))
+    doubled = Measure(x.repeat(2, axis=0), labels=y.repeat(2))
+    twice = silot.value_records(doubled, target, labels=True)
+    pairs = [(getattr(twice.parts, k), getattr(records.parts, k)) for k in ("features", "labels")]
+    moved = max(float(np.abs(a[::2] - b).max()) for a, b in pairs if a is not None)
     copies = int(twice.parts.copies.sum())
-    change = {
-        method: max(abs(value / values[0] - 1.0) for value in values)
-        for method, values in whole.items()
-    }
+    change = {name: float(np.abs(np.divide(k, k[0]) - 1.0).max()) for name, k in whole.items()}
     rises = {method: values[-1] / values[0] - 1.0 for method, values in single.items()}
     steady = {method: all(np.diff(values) > 0) for method, values in single.items()}
     return Report(

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 import silot
 from evidence.common import Context, Labels, stream
 from evidence.fedbary._data import Pool, adult, credit, embedded, with_fault
-from evidence.report import Claim, Judged, Report, Table, every, pick, verdict, with_deviation
+from evidence.report import Claim, Judged, Report, Table, every, mean_sd, pick, verdict
 from silot import Measure
 from silot.federation import Own
 
@@ -99,6 +99,11 @@ def _one(pool: Pool, kind: Kind, share: float, seed: int) -> Run:
         "all noisy removed": bad,
     }
     tests = Measure(test, labels=truth.astype(str))
+    accuracy: dict[Way, float] = {}
+    for way in WAYS:
+        flags = {name: each > 0 for name, each in left_out[way].items()}
+        model = silot.train(holders, drop_flagged=flags, test=tests, seed=seed, **TRAINING)
+        accuracy[way] = model.accuracy_of[0]
     return Run(
         noisy=sum(int(each.sum()) for each in bad.values()),
         removed={way: sum(int(each.sum()) for each in flagged[way].values()) for way in FLAGGED},
@@ -106,17 +111,8 @@ def _one(pool: Pool, kind: Kind, share: float, seed: int) -> Run:
             way: sum(int((each * bad[name]).sum()) for name, each in flagged[way].items())
             for way in FLAGGED
         },
-        accuracy={way: _accuracy(holders, left_out[way], tests, seed) for way in WAYS},
+        accuracy=accuracy,
     )
-
-
-def _accuracy(
-    holders: Mapping[str, Measure], left_out: Mapping[str, Labels], tests: Measure, seed: int
-) -> float:
-    """Of a model that is trained without some records, on records of nobody's."""
-    flags = {name: each > 0 for name, each in left_out.items()}
-    found = silot.train(holders, drop_flagged=flags, test=tests, seed=seed, **TRAINING)
-    return found.accuracy_of[0]
 
 
 def _report(runs: Runs, seeds: int) -> Report:
@@ -163,14 +159,15 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     def rises(claim: Claim, kind: Kind) -> Judged:
         own = [row for row in rows if row["noise"] == kind]
         lows = [_read(row["gain, FedBary"])[0] for row in own]
+
+        def gains(way: str) -> str:
+            return ", ".join(f"{row['data']} {row[f'gain, {way}']}" for row in own)
+
         return claim.judged(
-            ", ".join(f"{row['data']} {row['gain, FedBary']}" for row in own),
+            gains("FedBary"),
             every(low > 0 for low in lows),
-            "With silot's flags: "
-            + ", ".join(f"{row['data']} {row['gain, silot']}" for row in own)
-            + ". With all noisy records removed, and no others: "
-            + ", ".join(f"{row['data']} {row['gain, all noisy']}" for row in own)
-            + ".",
+            f"With silot's flags: {gains('silot')}. With all noisy records removed, and no others: "
+            f"{gains('all noisy')}.",
         )
 
     return [
@@ -204,16 +201,11 @@ def _read(cell: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _interval(values: list[float]) -> tuple[float, float]:
-    wide = float(student.ppf(0.975, len(values) - 1)) * float(np.std(values, ddof=1))
-    middle = float(np.mean(values))
-    return middle - wide / len(values) ** 0.5, middle + wide / len(values) ** 0.5
-
-
 def _shown(values: list[float]) -> str:
     """A gain in points, with its interval."""
-    low, high = _interval(values)
-    return f"{100 * np.mean(values):+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+    n, middle = len(values), 100 * np.mean(values)
+    wide = 100 * student.ppf(0.975, n - 1) * np.std(values, ddof=1) / n**0.5
+    return f"{middle:+.1f} [{middle - wide:+.1f}, {middle + wide:+.1f}]"
 
 
 def _table(runs: Runs) -> Table:
@@ -230,7 +222,7 @@ def _table(runs: Runs) -> Table:
             *(f"{np.mean([counts[way] for counts in many]):.0f}"
               for way in FLAGGED
               for many in ([run.removed for run in each], [run.hits for run in each])),
-            *(with_deviation([100 * run.accuracy[way] for run in each]) for way in WAYS),
+            *(mean_sd([100 * run.accuracy[way] for run in each]) for way in WAYS),
             *(_shown([run.gain(*pair) for run in each]) for pair in gains.values()),
         ]
         for (name, kind), each in runs.items()

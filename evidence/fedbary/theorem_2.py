@@ -9,15 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from evidence.common import Array, Context, mean, rank_correlation, stream
-from evidence.fedbary._data import (
-    Pool,
-    adult,
-    credit,
-    digits,
-    embedded,
-    noisy_features,
-    wrong_labels,
-)
+from evidence.fedbary import _data as data
 from evidence.report import Claim, Judged, Report, Table, pick, spread, verdict
 from evidence.runs import exact
 from silot import Measure
@@ -33,7 +25,10 @@ QUICK = {"SEEDS": (1,)}
 
 def run(context: Context) -> Report:
     seeds = range(context.size(SEEDS))
-    pools = [digits(), embedded(context, "fashion_mnist"), adult(context), credit(context)]
+    pools = [
+        data.digits(), data.embedded(context, "fashion_mnist"), data.adult(context),
+        data.credit(context),
+    ]  # fmt: skip
     rows: list[list[str]] = []
     for pool in pools:
         for fault in FAULTS:
@@ -100,7 +95,7 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     ]
 
 
-def _one(pool: Pool, fault: str, seed: int) -> tuple[Array, Array, Array]:
+def _one(pool: data.Pool, fault: str, seed: int) -> tuple[Array, Array, Array]:
     rng = stream(46, seed, FAULTS.index(fault))
     sizes = (300, 200, 100, 50, 30, 20) if fault == "few records" else (RECORDS,) * 6
     if len(pool.x) < RECORDS + sum(sizes):
@@ -110,9 +105,9 @@ def _one(pool: Pool, fault: str, seed: int) -> tuple[Array, Array, Array]:
     distances, losses, gaps = [], [], []
     for (x, y), share in zip(parts, SHARES, strict=True):
         if fault == "wrong labels":
-            y, _ = wrong_labels(rng, y, share)
+            y, _ = data.wrong_labels(rng, y, share)
         elif fault == "noisy features":
-            x, _ = noisy_features(rng, x, share)
+            x, _ = data.noisy_features(rng, x, share)
         model = LogisticRegression(C=0.1, max_iter=300).fit(x, y)
         loss = _loss(model, other, truth, kinds)
         distances.append(

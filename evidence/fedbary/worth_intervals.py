@@ -261,23 +261,19 @@ def _order(pool: Pool, k: int, seeds: int) -> Order:
 def _alarms(pool: Pool, rng: np.random.Generator, draws: int) -> float:
     more = 0
     for k in range(draws):
-        size = (60, 80, 100)[k % 3]
-        (x, _), (other, _) = pool.draw(rng, size, 100)
-        distance = silot.distance(x, other)
-        more += not distance.indistinct
+        (x, _), (other, _) = pool.draw(rng, (60, 80, 100)[k % 3], 100)
+        more += not silot.distance(x, other).indistinct
     return more / draws
 
 
 def _sizes(pool: Pool, k: int, seeds: int) -> tuple[float, float]:
     most = min(300, len(pool.x) // 4)
     sizes = [round(30 * (most / 30) ** (i / 4)) for i in range(5)]
-    found: list[tuple[float, float]] = []
+    found: list[list[float]] = []
     for seed in range(4 * seeds):
         *parts, (x, _) = pool.draw(stream(94, k, seed), *sizes, min(200, len(pool.x) // 5))
         items = silot.value_holders({str(i): a for i, (a, _) in enumerate(parts)}, x).holders
-        found.append((
-            float(spearmanr(sizes, [item.corrected for item in items])[0]),
-            float(spearmanr(sizes, [item.distance.value for item in items])[0]),
-        ))  # fmt: skip
-    means = np.mean(found, axis=0)
-    return float(means[0]), float(means[1])
+        values = [[item.corrected for item in items], [item.distance.value for item in items]]
+        found.append([spearmanr(sizes, each)[0] for each in values])
+    corrected, plain = np.mean(found, axis=0).tolist()
+    return corrected, plain

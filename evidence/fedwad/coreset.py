@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from sklearn.cluster import KMeans
 
 import silot
 from evidence.common import Array, Context, Labels, stream
-from evidence.report import Claim, Report, Table, every, spread, verdict, with_deviation
+from evidence.report import Claim, Report, Table, every, mean_sd, spread, verdict
 from silot import Measure
 from silot.teaching.federated import NearestNeighbour
 
@@ -64,30 +65,20 @@ class Records:
         left = {kind: list(rng.permutation(np.flatnonzero(self.labels == kind))) for kind in kinds}
         found: dict[str, Measure] = {}
         for k in range(count):
-            own = _distinct(deck[k * classes : (k + 1) * classes], kinds, classes, rng)
-            rows = [row for kind in own for row in _taken(left[kind], records // classes)]
+            own = np.unique(deck[k * classes : (k + 1) * classes])
+            more = rng.permutation(np.setdiff1d(kinds, own))[: classes - len(own)]
+            rows: list[int] = []
+            for kind in [*own, *more]:
+                rows += left[kind][: records // classes]
+                del left[kind][: records // classes]
             found[f"h{k:03}"] = Measure(self.points[rows], labels=self.labels[rows])
         return found
 
 
-def _distinct(dealt: Labels, kinds: Labels, count: int, rng: np.random.Generator) -> Labels:
-    own = np.unique(dealt)
-    more = rng.permutation(np.setdiff1d(kinds, own))[: count - len(own)]
-    return np.concatenate([own, more])
-
-
-def _taken(rows: list[int], count: int) -> list[int]:
-    taken, rows[:] = rows[:count], rows[count:]
-    return taken
-
-
 QUICK = {
-    "SEEDS": 1,
-    "DATA": DATA[:1],
-    "HOLDERS": HOLDERS[:1],
-    "SIZES": SIZES[:2],
+    "SEEDS": 1, "DATA": DATA[:1], "HOLDERS": HOLDERS[:1], "SIZES": SIZES[:2],
     "EPSILONS": EPSILONS[-1:],
-}
+}  # fmt: skip
 
 
 def run(context: Context) -> Report:
@@ -98,16 +89,9 @@ def run(context: Context) -> Report:
     eight, two = (modes["labelled"][word] for word in ("8", "2"))
     plain = modes["without labels"]
     gains = [float(row["coreset"].mean() - row["random"].mean()) for row in curve]
-    ends = {
-        (row["data"], row["holders"]): row["coreset"].mean()
-        for row in curve
-        if row["size"] == SIZES[-1]
-    }
-    rises = [
-        float(ends[row["data"], row["holders"]] - row["coreset"].mean())
-        for row in curve
-        if row["size"] == SIZES[0]
-    ]
+    first, last = ([row["coreset"].mean() for row in curve if row["size"] == size]
+                   for size in (SIZES[0], SIZES[-1]))  # fmt: skip
+    rises = [float(b - a) for a, b in zip(first, last, strict=True)]
     gaps = [float(row["private"].mean() - row["all"].mean()) for row in private]
     costs = [float(row["private"].mean() - row["random"].mean()) for row in private]
     return Report(
@@ -175,8 +159,22 @@ def run(context: Context) -> Report:
                 "another distribution, or a few points are wanted.",
             ),
         ],
-        tables=[_mode_table(modes), _curve_table(curve), _private_table(private)],
-    )
+        tables=[
+            _mode_table(modes),
+            accuracy_table(
+                "Accuracy in %, 1-nearest neighbour.", curve,
+                {"data": "data", "holders": "holders", "points": "size"},
+                {"coreset": "coreset", "each holder its own": "own", "random records": "random"},
+            ),
+            accuracy_table(
+                "Accuracy in % with differential privacy, 100 points.", private,
+                {"data": "data", "records a holder": "records", "epsilon": "epsilon"},
+                {"private coreset": "private", "coreset of the records": "exact",
+                 "random records": "random", "100 public records": "public",
+                 "all public records": "all"},
+            ),
+        ],
+    )  # fmt: skip
 
 
 def records_of(context: Context, name: str) -> Records:
@@ -187,7 +185,7 @@ def records_of(context: Context, name: str) -> Records:
         points, labels = centres[codes] + rng.normal(size=(24000, 64)), codes % 10
         return Records.of(points[4000:], labels[4000:], points[:4000], labels[:4000])
     (x, y), (z, w) = context.images(name), context.images(name, "test")
-    return Records.of(_pixels(x), y, _pixels(z), w)
+    return Records.of(x.reshape(len(x), -1) / 255.0, y, z.reshape(len(z), -1) / 255.0, w)
 
 
 def _half(records: Records) -> int:
@@ -195,11 +193,8 @@ def _half(records: Records) -> int:
     return len(records.points) // 2
 
 
-def _pixels(images: np.ndarray) -> Array:
-    return images.reshape(len(images), -1) / 255.0
-
-
 Modes = Mapping[str, Mapping[str, Mapping[str, list[float]]]]
+Strings = Mapping[str, str]
 
 
 def _modes(context: Context, data: Mapping[str, Records]) -> Modes:
@@ -230,10 +225,8 @@ def _points(holders: dict[str, Measure], seed: int, *, size: int, labels: bool =
 
 
 def _k_means(holders: dict[str, Measure], seed: int) -> Array:
-    from sklearn.cluster import KMeans
-
-    pooled = pooled_of(holders)
-    return KMeans(10, n_init=1, random_state=seed).fit(pooled.points).cluster_centers_
+    model = KMeans(10, n_init=1, random_state=seed)
+    return model.fit(pooled_of(holders).points).cluster_centers_
 
 
 def pooled_of(holders: Mapping[str, Measure]) -> Measure:
@@ -249,14 +242,29 @@ def _modes_of(points: Array, pooled: Measure) -> int:
     return len({np.bincount(row.astype(int)).argmax() for row in near})
 
 
+def by_seed(seeds: int, run: Callable[[int], dict[str, float]]) -> dict[str, Array]:
+    """Every number of a run, an array over the seeds."""
+    runs = [run(seed) for seed in range(seeds)]
+    return {key: np.array([one[key] for one in runs]) for key in runs[0]}
+
+
+def accuracy_table(caption: str, rows: list[dict], where: Strings, accuracies: Strings) -> Table:
+    """What a row is about and its accuracies in per cent: keys of the rows by column."""
+    columns: dict[str, Callable[[dict], object]] = {
+        **{name: lambda row, key=key: row[key] for name, key in where.items()},
+        **{name: lambda row, key=key: mean_sd(100 * row[key])
+           for name, key in accuracies.items()},
+    }  # fmt: skip
+    return Table.of(caption, rows, columns)
+
+
 def _curve(context: Context, data: Mapping[str, Records]) -> list[dict]:
     rows = []
     for name, records in data.items():
         for count in HOLDERS if name == "mnist" else HOLDERS[:1]:
             for size in SIZES:
-                runs = [_accuracies(records, count, size, seed) for seed in range(SEEDS)]
-                shown = {key: np.array([run[key] for run in runs]) for key in runs[0]}
-                rows.append({"data": name, "holders": count, "size": size, **shown})
+                found = by_seed(SEEDS, partial(_accuracies, records, count, size))
+                rows.append({"data": name, "holders": count, "size": size, **found})
             context.say(f"curve, {name}, {count} holders")
     return rows
 
@@ -289,11 +297,11 @@ def _random(
 ) -> float:
     """Of so many records of the union, drawn at random."""
     pooled = pooled_of(holders)
-    rows = rng.permutation(pooled.size)
-    drawn = rows[:size]
-    return NearestNeighbour.of(Measure(pooled.points[drawn], labels=pooled.labels[drawn])).accuracy(
-        test
-    )
+    return NearestNeighbour.of(part_of(pooled, rng.permutation(pooled.size)[:size])).accuracy(test)
+
+
+def part_of(measure: Measure, rows: Labels) -> Measure:
+    return Measure(measure.points[rows], labels=measure.labels[rows])
 
 
 def _private(context: Context, data: Mapping[str, Records]) -> list[dict]:
@@ -301,9 +309,8 @@ def _private(context: Context, data: Mapping[str, Records]) -> list[dict]:
     for name, records in data.items():
         held = min(PRIVATE_RECORDS, len(records.points) // PRIVATE_HOLDERS)
         for epsilon in EPSILONS:
-            runs = [_with_noise(records, held, epsilon, seed) for seed in range(SEEDS)]
-            shown = {key: np.array([run[key] for run in runs]) for key in runs[0]}
-            rows.append({"data": name, "records": held, "epsilon": epsilon, **shown})
+            found = by_seed(SEEDS, partial(_with_noise, records, held, epsilon))
+            rows.append({"data": name, "records": held, "epsilon": f"{epsilon:g}", **found})
             context.say(f"private, {name}, epsilon {epsilon:g}")
     return rows
 
@@ -311,8 +318,9 @@ def _private(context: Context, data: Mapping[str, Records]) -> list[dict]:
 def _with_noise(records: Records, held: int, epsilon: float, seed: int) -> dict[str, float]:
     rng = stream(seed, 6)
     rows = rng.permutation(len(records.points))
+    whole = Measure(records.points, labels=records.labels)
     holders = {
-        f"h{k}": Measure(records.points[part], labels=records.labels[part])
+        f"h{k}": part_of(whole, part)
         for k, part in enumerate(rows[: PRIVATE_HOLDERS * held].reshape(PRIVATE_HOLDERS, held))
     }
     found = silot.coreset(
@@ -321,13 +329,12 @@ def _with_noise(records: Records, held: int, epsilon: float, seed: int) -> dict[
     )  # fmt: skip
     exact = silot.coreset(holders, 100, labels=True, seed=seed, rounds=3)
     public = NearestNeighbour.of(records.public)
-    few = stream(seed, 7).permutation(PUBLIC)[:100]
-    some = Measure(records.public.points[few], labels=records.public.labels[few])
+    few = part_of(records.public, stream(seed, 7).permutation(PUBLIC)[:100])
     return {
         "private": found.classifier.accuracy(records.test),
         "exact": exact.classifier.accuracy(records.test),
         "random": _random(holders, 100, records.test, rng),
-        "public": NearestNeighbour.of(some).accuracy(records.test),
+        "public": NearestNeighbour.of(few).accuracy(records.test),
         "all": public.accuracy(records.test),
     }
 
@@ -340,29 +347,3 @@ def _mode_table(modes: Modes) -> Table:
     ]
     columns = ["points", "classes a holder", "MNIST", "Fashion-MNIST"]
     return Table("Modes of 10 points: mean over seeds, and in brackets the fewest.", columns, rows)
-
-
-def _curve_table(rows: list[dict]) -> Table:
-    columns: dict[str, Callable[[dict], object]] = {
-        "data": lambda row: row["data"],
-        "holders": lambda row: row["holders"],
-        "points": lambda row: row["size"],
-        "coreset": lambda row: with_deviation(100 * row["coreset"]),
-        "each holder its own": lambda row: with_deviation(100 * row["own"]),
-        "random records": lambda row: with_deviation(100 * row["random"]),
-    }
-    return Table.of("Accuracy in %, 1-nearest neighbour.", rows, columns)
-
-
-def _private_table(rows: list[dict]) -> Table:
-    columns: dict[str, Callable[[dict], object]] = {
-        "data": lambda row: row["data"],
-        "records a holder": lambda row: row["records"],
-        "epsilon": lambda row: f"{row['epsilon']:g}",
-        "private coreset": lambda row: with_deviation(100 * row["private"]),
-        "coreset of the records": lambda row: with_deviation(100 * row["exact"]),
-        "random records": lambda row: with_deviation(100 * row["random"]),
-        "100 public records": lambda row: with_deviation(100 * row["public"]),
-        "all public records": lambda row: with_deviation(100 * row["all"]),
-    }
-    return Table.of("Accuracy in % with differential privacy, 100 points.", rows, columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,24 +36,32 @@ DRAWS = {30: 3, 100: 3, 300: 3, 1000: 2, 3000: 1, 10000: 1}
 
 @dataclass(frozen=True)
 class Cell:
-    """Medians over the draws at one dimension, ratio and size."""
+    """Medians over the draws at one dimension, ratio and size.
+
+    ``ways``: seconds (of a round), error and largest support of each of ``WAYS`` that was run.
+    """
 
     dimension: int
     ratio: int
     size: int
-    direct_seconds: float
-    direct_error: float
-    seconds: dict[int, float]
-    errors: dict[int, float]
-    exact_seconds: float | None
-    exact_error: float | None
-    exact_support: int | None
+    ways: dict[str, Array]
+
+    def seconds(self, way: str) -> float:
+        """Seconds of a way; NaN where it was not run."""
+        return float(self.ways.get(way, _NOT_RUN)[0])
+
+    def error(self, way: str) -> float:
+        """Relative error of a way; NaN where it was not run."""
+        return float(self.ways.get(way, _NOT_RUN)[1])
 
     def faster(self, support: int) -> float:
         """How many times faster a round of the approximate form is."""
-        return (self.exact_seconds or np.nan) / self.seconds[support]
+        return self.seconds("e") / self.seconds(f"a-{support}")
 
 
+# The pooled distance, the approximate form with so many atoms, and the exact form.
+WAYS = ("pooled", *(f"a-{support}" for support in SUPPORTS), "e")
+_NOT_RUN = np.full(3, np.nan)
 QUICK = {"SIZES": (30, 100, 1000), "DRAWS": dict.fromkeys(DRAWS, 1), "BEYOND": 1000}
 
 
@@ -60,11 +69,11 @@ def run(context: Context) -> Report:
     cells: list[Cell] = []
     for dimension in (2, 50):
         for ratio in (1, 3):
-            for size in SIZES:
-                draws = 10 if context.full else DRAWS[size]
-                cells += [_cell(dimension, ratio, size, draws)]
+            cells += [
+                _cell(dimension, ratio, size, 10 if context.full else DRAWS[size]) for size in SIZES
+            ]
             context.say(f"dimension {dimension}, ratio 1:{ratio} done")
-    beyond = [_pooled_error(2, ratio, BEYOND, 0) for ratio in (1, 3)]
+    beyond = [abs(relative(exact(*_sample(2, ratio, BEYOND, 0)).value, GAP)) for ratio in (1, 3)]
     return Report(
         title="FedWaD, figures 2, 8 and 9: time and error against sample size",
         about="Two Gaussian samples with the same covariance; the truth is the distance of the "
@@ -79,7 +88,7 @@ def run(context: Context) -> Report:
             "grows from round to round. Times are per round, which favours the exact form.",
         ],
         claims=_claims(cells, beyond),
-        tables=[_times(cells), _errors(cells)],
+        tables=_tables(cells),
     )
 
 
@@ -92,63 +101,49 @@ def _sample(dimension: int, ratio: int, size: int, draw: int) -> tuple[Array, Ar
 
 
 def _cell(dimension: int, ratio: int, size: int, draws: int) -> Cell:
-    direct: list[tuple[float, float]] = []
-    approximate: dict[int, list[tuple[float, float]]] = {support: [] for support in SUPPORTS}
-    exactly: list[tuple[float, float, int]] = []
+    runs: dict[str, list[tuple[float, ...]]] = {"pooled": []}
+    settings: dict[str, dict[str, Any]] = {
+        f"a-{support}": {"support": support, "rounds": ROUNDS} for support in SUPPORTS
+    }
+    if size in EXACT_ROUNDS:
+        settings["e"] = {"support": 10, "rounds": EXACT_ROUNDS[size], "form": "exact"}
     for draw in range(draws):
         x, y = _sample(dimension, ratio, size, draw)
         pooled = exact(x, y)
-        direct.append((pooled.seconds, abs(relative(pooled.value, GAP))))
-        for support, found in approximate.items():
-            result = fedwad(x, y, support=support, rounds=ROUNDS, t=0.5, seed=draw)
-            found.append((seconds_per_round(result), abs(relative(result.value, GAP))))
-        if size in EXACT_ROUNDS:
-            rounds = EXACT_ROUNDS[size]
-            result = fedwad(x, y, support=10, rounds=rounds, t=0.5, form="exact", seed=draw)
+        runs["pooled"].append((pooled.seconds, abs(relative(pooled.value, GAP)), 0))
+        for way, options in settings.items():
+            result = fedwad(x, y, t=0.5, seed=draw, **options)
             error = abs(relative(result.value, GAP))
-            exactly.append((seconds_per_round(result), error, largest_support(result)))
-    whole = np.median(direct, axis=0)
-    parts = {support: np.median(found, axis=0) for support, found in approximate.items()}
-    grown = np.median(exactly, axis=0) if exactly else None
-    return Cell(
-        dimension,
-        ratio,
-        size,
-        *map(float, whole),
-        {support: float(part[0]) for support, part in parts.items()},
-        {support: float(part[1]) for support, part in parts.items()},
-        *(
-            (None, None, None)
-            if grown is None
-            else (float(grown[0]), float(grown[1]), int(grown[2]))
-        ),
-    )
-
-
-def _pooled_error(dimension: int, ratio: int, size: int, draw: int) -> float:
-    return abs(relative(exact(*_sample(dimension, ratio, size, draw)).value, GAP))
+            runs.setdefault(way, []).append(
+                (seconds_per_round(result), error, largest_support(result))
+            )
+    return Cell(dimension, ratio, size, {way: np.median(k, axis=0) for way, k in runs.items()})
 
 
 def _claims(cells: list[Cell], beyond: list[float]) -> list[Judged]:
-    timed = [cell for cell in cells if cell.exact_seconds is not None and cell.size >= 100]
-    ten = [cell.faster(10) for cell in timed]
+    timed = [cell for cell in cells if "e" in cell.ways and cell.size >= 100]
+    flat = [cell for cell in timed if cell.dimension == 2]
     groups = {
-        "d = 2, N = 100 and 300": [c for c in timed if c.dimension == 2 and c.size < 1000],
-        "d = 2, N = 1000": [c for c in timed if c.dimension == 2 and c.size >= 1000],
-        "d = 50": [c for c in timed if c.dimension == 50],
+        "d = 2, N = 100 and 300": [cell for cell in flat if cell.size < 1000],
+        "d = 2, N = 1000": [cell for cell in flat if cell.size >= 1000],
+        "d = 50": [cell for cell in timed if cell.dimension == 50],
     }
     speeds = [f"{k}: {spread([c.faster(10) for c in v], '.1f')}" for k, v in groups.items()]
-    flat = [cell for cell in cells if cell.dimension == 2 and cell.exact_error is not None]
-    apart = [abs(cell.errors[100] - cell.direct_error) for cell in flat]
-    apart += [abs((cell.exact_error or 0.0) - cell.direct_error) for cell in flat]
+    apart = [
+        abs(cell.error(way) - cell.error("pooled"))
+        for cell in cells
+        for way in ("a-100", "e")
+        if cell.dimension == 2 and "e" in cell.ways
+    ]
     high = [cell for cell in cells if cell.dimension == 50]
-    worst = [cell.errors[2] >= cell.errors[10] >= cell.errors[100] for cell in high]
-    largest = [c.direct_error for c in cells if c.dimension == 2 and c.size >= 1000] + beyond
-    slower = _ratio_slowdown(timed)
+    worst = [cell.error("a-2") >= cell.error("a-10") >= cell.error("a-100") for cell in high]
+    largest = [c.error("pooled") for c in cells if c.dimension == 2 and c.size >= 1000] + beyond
+    seconds = {(cell.ratio, cell.size): cell.seconds("e") for cell in flat}
+    slower = [seconds[3, size] / seconds[1, size] for ratio, size in seconds if ratio == 1]
     return [
         FASTER.judged(
             "; ".join(speeds) + " times",
-            every(value >= 10 for value in ten),
+            every(cell.faster(10) >= 10 for cell in timed),
             "Per round, over the first rounds only: later rounds of the exact form can take "
             "minutes, as its support grows. Below N of 1000 a round is mostly messages. In d = 50 "
             "equal sizes keep the support at N, and silot 0.1 picks a slow solver for 1000 records "
@@ -160,8 +155,8 @@ def _claims(cells: list[Cell], beyond: list[float]) -> list[Judged]:
             "Errors from the distance of the means.",
         ),
         HIGH.judged(
-            f"pooled +{spread([cell.direct_error for cell in high], '.0%')}, 10 atoms "
-            f"+{spread([cell.errors[10] for cell in high], '.0%')}",
+            f"pooled +{spread([cell.error('pooled') for cell in high], '.0%')}, 10 atoms "
+            f"+{spread([cell.error('a-10') for cell in high], '.0%')}",
             verdict(all(worst)),
             "Sample distances are far above the distance of the distributions in 50 dimensions; "
             "fewer atoms add to it.",
@@ -181,47 +176,28 @@ def _claims(cells: list[Cell], beyond: list[float]) -> list[Judged]:
     ]
 
 
-def _ratio_slowdown(timed: list[Cell]) -> list[float]:
-    flat = {(cell.ratio, cell.size): cell.exact_seconds for cell in timed if cell.dimension == 2}
+def _tables(cells: list[Cell]) -> list[Table]:
+    where: dict[str, Callable[[Cell], object]] = {
+        "d": lambda cell: cell.dimension,
+        "ratio": lambda cell: f"1:{cell.ratio}",
+        "N": lambda cell: cell.size,
+    }
     return [
-        (flat[(3, size)] or 0.0) / seconds
-        for (ratio, size), seconds in flat.items()
-        if ratio == 1 and seconds
+        Table.of(
+            "Seconds: the pooled distance, and a round of FedWaD (a: approximate with so many "
+            "atoms, e: exact).",
+            cells,
+            {
+                **where,
+                **{way: lambda cell, way=way: shown(cell.seconds(way), ".3f") for way in WAYS},
+                "largest support of e": lambda cell: shown(cell.ways.get("e", _NOT_RUN)[2], ".0f"),
+                "e / a-10": lambda cell: shown(cell.faster(10), ".1f"),
+                "e / a-100": lambda cell: shown(cell.faster(100), ".1f"),
+            },
+        ),
+        Table.of(
+            "Relative error from the distance of the means.",
+            cells,
+            where | {way: lambda cell, way=way: shown(cell.error(way), ".1e") for way in WAYS},
+        ),
     ]
-
-
-def _times(cells: list[Cell]) -> Table:
-    return Table.of(
-        "Seconds: the pooled distance, and a round of FedWaD (a: approximate with so many atoms, "
-        "e: exact).",
-        cells,
-        {
-            **_WHERE,
-            "pooled": lambda cell: f"{cell.direct_seconds:.3f}",
-            **{f"a-{k}": lambda cell, k=k: f"{cell.seconds[k]:.3f}" for k in SUPPORTS},
-            "e": lambda cell: shown(cell.exact_seconds, ".3f"),
-            "largest support of e": lambda cell: shown(cell.exact_support, "d"),
-            "e / a-10": lambda cell: shown(cell.faster(10), ".1f"),
-            "e / a-100": lambda cell: shown(cell.faster(100), ".1f"),
-        },
-    )
-
-
-def _errors(cells: list[Cell]) -> Table:
-    return Table.of(
-        "Relative error from the distance of the means.",
-        cells,
-        {
-            **_WHERE,
-            "pooled": lambda cell: f"{cell.direct_error:.1e}",
-            **{f"a-{k}": lambda cell, k=k: f"{cell.errors[k]:.1e}" for k in SUPPORTS},
-            "e": lambda cell: shown(cell.exact_error, ".1e"),
-        },
-    )
-
-
-_WHERE: dict[str, Callable[[Cell], object]] = {
-    "d": lambda cell: cell.dimension,
-    "ratio": lambda cell: f"1:{cell.ratio}",
-    "N": lambda cell: cell.size,
-}

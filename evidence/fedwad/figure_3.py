@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from evidence.common import Array, Context, stream
 from evidence.report import Claim, Judged, Report, Table, spread, verdict
-from evidence.runs import Form, exact, fedwad, relative, triangle_sums
+from evidence.runs import FORMS, Form, exact, fedwad, relative, triangle_sums
 
 DRAWS = (3, 10)  # as usual, and with --full
 SIZE = 200
 ROUNDS = 20
 SHOWN = (0, 1, 2, 4, 7, 11, 15, 20)
-GAPS = {2: (3.0, 10.0), 50: (10.0,)}
-SUPPORTS: tuple[tuple[Form, int], ...] = (
-    ("barycentric", 10),
-    ("barycentric", 100),
-    ("exact", 10),
-    ("exact", 100),
-)
+# Dimensions, and how far apart the means are.
+GAPS = ((2, 3.0), (2, 10.0), (50, 10.0))
 # Rounding of sums of distances: below this an error is no error.
 _NOTHING = 1e-12
 
 Key = tuple[int, float, Form, int, float | None]
 
 
-def clouds(dimension: int, gap: float, sizes: tuple[int, int], *key: int) -> tuple[Array, Array]:
+def _clouds(dimension: int, gap: float, draw: int) -> tuple[Array, Array]:
     """Two Gaussian samples of one correlated covariance, means ``gap`` apart."""
-    rng = stream(*key)
+    rng = stream(3, dimension, draw)
     mixing = np.eye(dimension)
     mixing[0, :2] = 0.8, 0.6
-    x, y = (rng.standard_normal((size, dimension)) @ mixing for size in sizes)
+    x, y = (rng.standard_normal((SIZE, dimension)) @ mixing for _ in "xy")
     y[:, 0] += gap
     return x, y
 
@@ -41,20 +38,15 @@ QUICK = {"DRAWS": (1,)}
 def run(context: Context) -> Report:
     draws = context.size(DRAWS)
     errors: dict[Key, list[list[float]]] = {}
-    for dimension, gaps in GAPS.items():
-        for gap in gaps:
-            for draw in range(draws):
-                x, y = clouds(dimension, gap, (SIZE, SIZE), 3, dimension, draw)
-                truth = exact(x, y).value
-                for form, support in SUPPORTS:
-                    for t in (0.5, None):
-                        result = fedwad(
-                            x, y, support=support, rounds=ROUNDS, t=t, form=form, seed=draw
-                        )
-                        sums = [relative(value, truth) for value in triangle_sums(result)]
-                        key = (dimension, gap, form, support, t)
-                        errors.setdefault(key, []).append(sums)
-            context.say(f"dimension {dimension}, means {gap:g} apart: {draws} draws done")
+    for dimension, gap in GAPS:
+        for draw in range(draws):
+            x, y = _clouds(dimension, gap, draw)
+            truth = exact(x, y).value
+            for form, support, t in product(FORMS, (10, 100), (0.5, None)):
+                result = fedwad(x, y, support=support, rounds=ROUNDS, t=t, form=form, seed=draw)
+                sums = [relative(value, truth) for value in triangle_sums(result)]
+                errors.setdefault((dimension, gap, form, support, t), []).append(sums)
+        context.say(f"dimension {dimension}, means {gap:g} apart: {draws} draws done")
     best = {key: float(np.median([min(sums) for sums in runs])) for key, runs in errors.items()}
     return Report(
         title="FedWaD, figure 3: error by round",
@@ -74,9 +66,11 @@ def run(context: Context) -> Report:
 
 
 def _claims(best: dict[Key, float], errors: dict[Key, list[list[float]]]) -> list[Judged]:
-    approximate = [best[(2, gap, "barycentric", 100, 0.5)] for gap in GAPS[2]]
-    exactly = [best[(2, gap, "exact", atoms, 0.5)] for gap in GAPS[2] for atoms in (10, 100)]
-    random = [best[(2, gap, "exact", 100, None)] for gap in GAPS[2]]
+    def flat(form: Form, *supports: int, t: float | None = 0.5) -> list[float]:
+        return [best[2, gap, form, atoms, t] for gap in (3.0, 10.0) for atoms in supports]
+
+    approximate, exactly = flat("barycentric", 100), flat("exact", 10, 100)
+    random = flat("exact", 100, t=None)
     rises = [
         sums[-1] - min(sums)
         for (dimension, _, form, _, t), runs in errors.items()

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 import silot
-from evidence.common import Context, Labels, stream
-from evidence.fedwad.coreset import DIMENSION, PUBLIC, Records, pooled_of, records_of
+from evidence.common import Context, stream
+from evidence.fedwad import coreset
+from evidence.fedwad.coreset import DIMENSION, PUBLIC, Records, part_of, pooled_of
 from evidence.fedwad.table_1 import TRAINING
-from evidence.report import (
-    Claim,
-    Judged,
-    Report,
-    Table,
-    every,
-    number,
-    pick,
-    spread,
-    with_deviation,
-)
+from evidence.report import Claim, Judged, Report, Table, every, number, pick, spread
 from silot import Measure
 from silot.teaching.federated import NearestNeighbour
 
@@ -37,15 +29,21 @@ QUICK = {"SEEDS": 1, "HOLDERS": {"mnist": (10, 100)}}
 
 def run(context: Context) -> Report:
     rows: list[dict] = []
-    seeds = range(SEEDS)
     for name, counts in HOLDERS.items():
-        records = records_of(context, name)
+        records = coreset.records_of(context, name)
         for count in counts:
-            runs = [_accuracies(records, count, seed) for seed in seeds]
-            shown = {key: np.array([one[key] for one in runs]) for key in runs[0]}
-            rows.append({"data": name, "holders": count, **shown})
+            found = coreset.by_seed(SEEDS, partial(_accuracies, records, count))
+            rows.append({"data": name, "holders": count, **found})
             context.say(f"{name}, {count} holders")
-    table = _table(rows)
+    table = coreset.accuracy_table(
+        "Accuracy in %, 1-nearest neighbour but for FedRep and FedPer.",
+        rows,
+        {"data": "data", "holders": "holders"},
+        {
+            "coresets": "coresets", "one of all": "one", "FedRep": "FedRep", "FedPer": "FedPer",
+            "random records": "random", "own records": "own", "coresets, all classes": "all",
+        },
+    )  # fmt: skip
     return Report(
         title="FedWaD, figure 5: coresets against trained models",
         about="The 1-nearest-neighbour classifier on the coresets of all holders, as the paper has "
@@ -81,6 +79,12 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     def gains(over: str, of: str = "coresets", least: int = 0) -> list[float]:
         return [number(row[of]) - number(row[over]) for row in rows if int(row["holders"]) >= least]
 
+    def better(claim: Claim, over: str, of: str = "coresets", why: str = "") -> Judged:
+        values = gains(over, of)
+        return claim.judged(
+            f"{spread(values, '+.1f')} points", every(value > 0 for value in values), why
+        )
+
     trained = [gain for way in TRAINED for gain in gains(way)]
     many = [gain for way in TRAINED for gain in gains(way, least=100)]
     return [
@@ -94,24 +98,14 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             every(value > 0 for value in many),
             "Heads are trained on 40 records of a holder each.",
         ),
-        *(
-            claim.judged(
-                f"{spread(gains(over, of), '+.1f')} points",
-                every(value > 0 for value in gains(over, of)),
-                why,
-            )
-            for claim, over, of, why in (
-                (RANDOM, "random records", "coresets", ""),
-                (
-                    OWN,
-                    "own records",
-                    "coresets",
-                    "A holder of two classes needs nobody to tell these two apart: what coresets "
-                    "add is all the others.",
-                ),
-                (INSTEAD, "coresets", "one of all", "Tested on holders' own classes."),
-            )
+        better(RANDOM, "random records"),
+        better(
+            OWN,
+            "own records",
+            why="A holder of two classes needs nobody to tell these two apart: what coresets add "
+            "is all the others.",
         ),
+        better(INSTEAD, "coresets", "one of all", "Tested on holders' own classes."),
     ]
 
 
@@ -122,14 +116,14 @@ def _accuracies(records: Records, count: int, seed: int) -> dict[str, float]:
     for name, each in records.holders(count, RECORDS // count, CLASSES, rng).items():
         order = rng.permutation(each.size)
         fifth = each.size // 5
-        held[name], train[name] = _part(each, order[:fifth]), _part(each, order[fifth:])
+        held[name], train[name] = part_of(each, order[:fifth]), part_of(each, order[fifth:])
     size = SIZES[count] * count
     coresets = NearestNeighbour.of(
         *(_coreset(name, each, SIZES[count], seed) for name, each in train.items())
     )
     one = silot.coreset(train, size, labels=True, seed=seed, rounds=10).classifier
     pooled = pooled_of(train)
-    random = NearestNeighbour.of(_part(pooled, rng.permutation(pooled.size)[:size]))
+    random = NearestNeighbour.of(part_of(pooled, rng.permutation(pooled.size)[:size]))
     own = {name: NearestNeighbour.of(each) for name, each in train.items()}
     return {
         "coresets": _mean(held, lambda _, each: coresets.accuracy(each)),
@@ -162,24 +156,3 @@ def _trained(
 
 def _mean(held: Mapping[str, Measure], accuracy: Callable[[str, Measure], float]) -> float:
     return float(np.mean([accuracy(name, each) for name, each in held.items()]))
-
-
-def _part(measure: Measure, rows: Labels) -> Measure:
-    return Measure(measure.points[rows], labels=measure.labels[rows])
-
-
-def _table(rows: list[dict]) -> Table:
-    def shown(key: str) -> Callable[[dict], object]:
-        return lambda row: with_deviation(100 * row[key])
-
-    columns: dict[str, Callable[[dict], object]] = {
-        "data": lambda row: row["data"],
-        "holders": lambda row: row["holders"],
-        "coresets": shown("coresets"),
-        "one of all": shown("one"),
-        **{way: shown(way) for way in TRAINED},
-        "random records": shown("random"),
-        "own records": shown("own"),
-        "coresets, all classes": shown("all"),
-    }
-    return Table.of("Accuracy in %, 1-nearest neighbour but for FedRep and FedPer.", rows, columns)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 
 from evidence.common import Context, Images, Labels, mean
 from evidence.fedwad.figure_6 import SMALL, Pair, Sizes, couple
 from evidence.report import Claim, Judged, Report, Table, every, number, pick, verdict
-from evidence.runs import exact, fedwad
+from evidence.runs import exact, fedwad, timed
 
 ROUNDS_MATTER_LITTLE = Claim(
     "rounds hardly matter: 10 are reasonably accurate (figure 13, left)", "yes"
@@ -29,20 +28,22 @@ QUICK = {"SEEDS": (1,)}
 def run(context: Context) -> Report:
     seeds = range(context.size(SEEDS))
     stored = {name: context.images(name) for name in ("mnist", "fashion_mnist", "usps")}
-    rounds = [
-        _row(f"{n}", _measured(stored, PAIRS[0], RECORDS, SUPPORT_USED, n, seeds)) for n in ROUNDS
-    ]
-    context.say("rounds done")
-    supports = [
-        _row(f"{n}", _measured(stored, PAIRS[0], RECORDS, n, ROUNDS_USED, seeds)) for n in SUPPORTS
-    ]
-    context.say("supports done")
+
+    def cells(
+        pair: Pair = PAIRS[0], records: int = RECORDS, support: int = SUPPORT_USED,
+        rounds: int = ROUNDS_USED,
+    ) -> list[str]:  # fmt: skip
+        runs = [_one(stored, pair, records, support, rounds, seed) for seed in seeds]
+        value, truth, ours, theirs = (mean(column) for column in zip(*runs, strict=True))
+        context.say(f"{records} records, support {support}, {rounds} rounds")
+        return [f"{value:.3f}", f"{truth:.3f}", f"{value / truth - 1:+.1%}", f"{ours:.2f}",
+                f"{theirs:.2f}"]  # fmt: skip
+
+    rounds = [[f"{n}", *cells(rounds=n)] for n in ROUNDS]
+    supports = [[f"{n}", *cells(support=n)] for n in SUPPORTS]
     sizes = [
-        [f"{pair[0]} to {pair[1]}", *_row(f"{n}", _measured(stored, pair, n, SUPPORT_USED,
-                                                            ROUNDS_USED, seeds))]
-        for n in SIZES
-        for pair in PAIRS
-    ]  # fmt: skip
+        [f"{' to '.join(pair)}", f"{n}", *cells(pair, records=n)] for n in SIZES for pair in PAIRS
+    ]
     columns = ["FedWaD", "exact", "excess", "FedWaD, s", "exact, s"]
     tables = [
         Table(f"Rounds; support {SUPPORT_USED}.", ["rounds", *columns], rounds),
@@ -68,32 +69,15 @@ def run(context: Context) -> Report:
     )
 
 
-def _measured(
-    stored: dict[str, tuple[Images, Labels]],
-    pair: Pair,
-    records: int,
-    support: int,
-    rounds: int,
-    seeds: range,
-) -> tuple[float, float, float, float]:
-    runs: list[tuple[float, float, float, float]] = []
-    for seed in seeds:
-        x, y = couple(stored, pair, seed, Sizes(records, SMALL.side, 1, ()))
-        begun = time.process_time()
-        truth = exact(x, y, labels=True).value
-        between = time.process_time()
-        value = fedwad(x, y, support=support, rounds=rounds, t=0.5, seed=seed, labels=True).value
-        runs.append((value, truth, time.process_time() - between, between - begun))
-    value, truth, ours, theirs = (mean(column) for column in zip(*runs, strict=True))
+def _one(
+    stored: dict[str, tuple[Images, Labels]], pair: Pair, records: int, support: int, rounds: int,
+    seed: int,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    x, y = couple(stored, pair, seed, Sizes(records, SMALL.side, 1, ()))
+    truth, theirs = timed(lambda: exact(x, y, labels=True).value)
+    options = {"support": support, "rounds": rounds, "t": 0.5, "seed": seed, "labels": True}
+    value, ours = timed(lambda: fedwad(x, y, **options).value)
     return value, truth, ours, theirs
-
-
-def _row(name: str, measured: tuple[float, float, float, float]) -> list[str]:
-    value, truth, ours, theirs = measured
-    return [
-        name, f"{value:.3f}", f"{truth:.3f}", f"{value / truth - 1:+.1%}", f"{ours:.2f}",
-        f"{theirs:.2f}",
-    ]  # fmt: skip
 
 
 def judged(tables: Sequence[Table]) -> list[Judged]:

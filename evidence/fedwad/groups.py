@@ -11,8 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import silot
 from evidence.common import Context
-from evidence.fedwad._holders import DIMENSION, PUBLIC, STRUCTURES, Pictures
-from evidence.report import Claim, Report, Table, every, shown, spread, verdict, with_deviation
+from evidence.fedwad._holders import SETTING, STRUCTURES, Pictures
+from evidence.report import Claim, Report, Table, every, mean_sd, shown, spread, verdict
 from silot import Measure
 from silot.teaching import Clustering
 
@@ -44,20 +44,20 @@ def run(context: Context) -> Report:
     runs: Runs = {}
     for name in DATA:
         pictures = Pictures.of(context, name)
-        for (holders, records), structure in product(SIZES.items(), STRUCTURES):
-            # How many groups there are takes a test of records, which FedWaD keeps apart.
-            for method in METHODS if structure == "strong" else ["direct"]:
-                runs[name, holders, structure, method] = [
-                    _found(pictures, holders, records, structure, method, seed)
-                    for seed in range(SEEDS)
-                ]
-                context.say(f"{name}, {holders} holders, {structure}, {method}")
-        for (holders, records), structure in product(SKETCHED.items(), ("strong", "same")):
-            runs[name, holders, structure, "sketch"] = [
-                _found(pictures, holders, records, structure, "sketch", seed)
-                for seed in range(SEEDS)
+        # How many groups there are takes a test of records, which FedWaD keeps apart.
+        cases = [
+            (size, structure, method)
+            for sizes, structures, methods in (
+                (SIZES, ("strong",), METHODS), (SIZES, STRUCTURES[1:], ("direct",)),
+                (SKETCHED, ("strong", "same"), ("sketch",)),
+            )
+            for size, structure, method in product(sizes.items(), structures, methods)
+        ]  # fmt: skip
+        for (holders, records), structure, method in cases:
+            runs[name, holders, structure, method] = [
+                _found(pictures, holders, records, structure, method, seed) for seed in range(SEEDS)
             ]
-            context.say(f"{name}, {holders} holders, {structure}, sketch")
+            context.say(f"{name}, {holders} holders, {structure}, {method}")
     return _report(runs)
 
 
@@ -109,12 +109,8 @@ def _report(runs: Runs) -> Report:
         "records. The paper shows accuracies of models trained within its groups "
         "([table 1](fedwad-table-1.md)), and no index of the groups themselves.",
         setup=[
-            f"Features: {DIMENSION} principal components of {PUBLIC} public records that no holder "
-            "has (the paper: pixels of MNIST, the code of a random autoencoder of CIFAR-10). "
-            "Nothing was tuned on Fashion-MNIST.",
-            "Holders of two classes: of five pairs of classes, groups of random size, two holders "
-            "or more each (strong structure), or of a pair drawn for each holder (none); "
-            "'same': all classes alike. "
+            SETTING
+            + "; 'same': all classes alike. "
             + ", ".join(f"{n} holders of {r} records" for n, r in SIZES.items())
             + ". FedWaD: support 10, as in the paper, 10 rounds. Direct: exact distances.",
             "Sketches: epsilon 4, delta 1e-5, one release each, of holders of up to "
@@ -145,15 +141,12 @@ def _mean(each: Sequence[Mapping[str, float]], key: str) -> float:
     return float(np.mean([one[key] for one in each]))
 
 
-def _shown(each: Sequence[Mapping[str, float]], key: str) -> str:
-    return with_deviation([one[key] for one in each], ".2f")
-
-
 def _table(runs: Runs) -> Table:
     rows = [
         [
             name, str(holders), structure, method, f"{_mean(each, 'records'):.0f}",
-            *(_shown(each, way) if structure == "strong" else "–" for way in WAYS),
+            *(mean_sd([one[way] for one in each], ".2f") if structure == "strong" else "–"
+              for way in WAYS),
             shown(_mean(each, "k"), ".1f"),
         ]
         for (name, holders, structure, method), each in runs.items()

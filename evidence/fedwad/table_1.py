@@ -9,7 +9,7 @@ import numpy as np
 
 import silot
 from evidence.common import Context
-from evidence.fedwad._holders import DIMENSION, PUBLIC, Pictures
+from evidence.fedwad._holders import SETTING, Pictures
 from evidence.fedwad.groups import ASKED, METHODS, WAYS
 from evidence.report import (
     Claim,
@@ -17,11 +17,11 @@ from evidence.report import (
     Report,
     Table,
     every,
+    mean_sd,
     number,
     pick,
     spread,
     verdict,
-    with_deviation,
 )
 from silot import Measure
 
@@ -58,7 +58,7 @@ def run(context: Context) -> Report:
             seeds = range(min(SEEDS, FEWER.get(holders, SEEDS)))
             each = [_one(pictures, holders, records, structure, seed) for seed in seeds]
             runs[name, holders, structure] = each
-            means = ", ".join(f"{k} {_mean(each, k):.2f}" for k in each[0])
+            means = ", ".join(f"{k} {np.mean([one[k] for one in each]):.2f}" for k in each[0])
             context.say(f"{name}, {holders} holders, {structure}: {means}")
     return _report(runs)
 
@@ -107,7 +107,7 @@ def _report(runs: Runs) -> Report:
             [
                 [
                     name, structure, algorithm, str(holders),
-                    *(with_deviation([100 * one[f"{algorithm} {way}"] for one in each])
+                    *(mean_sd([100 * one[f"{algorithm} {way}"] for one in each])
                       for way in ways),
                 ]
                 for (name, holders, structure), each in runs.items()
@@ -120,11 +120,8 @@ def _report(runs: Runs) -> Report:
         about="`silot.cluster` finds groups of holders by the distances between their labelled "
         "records, and `silot.train` trains a model for each, against one model of all.",
         setup=[
-            f"Features: {DIMENSION} principal components of {PUBLIC} public records that no holder "
-            "has (the paper: pixels of MNIST, the code of a random autoencoder of CIFAR-10). "
-            "Nothing was tuned on Fashion-MNIST.",
-            "Holders of two classes: of five pairs of digits or things, groups of random size, two "
-            "holders or more each (strong structure), or of a pair drawn for each holder (none). "
+            SETTING
+            + ". "
             + ", ".join(f"{n} holders of {r} records" for n, r in SIZES.items())
             + "; the paper does not say how many. A fifth is held out at each.",
             "Groups are found in the matrix of FedWaD's distances (labels as OTDD vectors, support "
@@ -207,7 +204,3 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             f"trained on a fifth of the records. {short(costs, -1.0)}",
         ),
     ]
-
-
-def _mean(each: Sequence[Mapping[str, float]], key: str) -> float:
-    return float(np.mean([one[key] for one in each]))

@@ -98,7 +98,7 @@ def _interpolation_table(seeds: range) -> Table:
 
 
 def _gaussian_table(seeds: range) -> Table:
-    ratios, errors = np.zeros((len(seeds), ROUNDS)), np.zeros((len(seeds), ROUNDS))
+    ratios, errors = np.zeros((2, len(seeds), ROUNDS))
     for k, seed in enumerate(seeds):
         mu, nu, middle = stream(42, seed).standard_normal((3, DIMENSIONS[-1]))
         goal = (mu + nu) / 2

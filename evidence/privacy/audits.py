@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import silot
-from evidence.common import WALK, Array, Context, stream
+from evidence.common import WALK, Array, Context, Labels, stream
 from evidence.report import Claim, Judged, Report, Table, Verdict
 from silot import Measure
 from silot.distances.pooled import pooled
@@ -91,12 +91,21 @@ CASES = (
 )  # fmt: skip
 
 
+def _tables() -> dict[str, tuple[Array, Labels]]:
+    """Records and classes: columns of deviation 1, pixels from 0 to 1."""
+    tables = {
+        "wine": load_wine(return_X_y=True),
+        "cancer": load_breast_cancer(return_X_y=True),
+    }
+    found = {k: ((x - x.mean(axis=0)) / x.std(axis=0), y) for k, (x, y) in tables.items()}
+    digits, codes = load_digits(return_X_y=True)
+    return found | {"digits": (digits / 16.0, codes)}
+
+
 def _data(size: int) -> dict[str, tuple[Array, Array]]:
     """Two holders of each dataset."""
-    wine, cancer, digits = load_wine().data, load_breast_cancer().data, load_digits().data / 16.0
     found = {}
-    for k, (name, table) in enumerate({"wine": wine, "cancer": cancer, "digits": digits}.items()):
-        scaled = table if name == "digits" else (table - table.mean(axis=0)) / table.std(axis=0)
+    for k, (name, (scaled, _)) in enumerate(_tables().items()):
         rows = stream(k, 71).permutation(len(scaled))[: 2 * min(size, len(scaled) // 2)]
         half = len(rows) // 2
         found[name] = (scaled[rows[:half]], scaled[rows[half:]])
@@ -148,17 +157,13 @@ def run(context: Context) -> Report:
 
 def _member_rows(context: Context) -> list[list[str]]:
     """How well answers of other methods tell records from outsiders."""
-    rows: list[list[str]] = []
     size = 50
     found: dict[str, dict[str, str]] = {}
-    tables = {"wine": load_wine(), "cancer": load_breast_cancer(), "digits": load_digits()}
-    for k, (name, table) in enumerate(tables.items()):
-        points = table.data / 16.0 if name == "digits" else table.data
-        if name != "digits":
-            points = (points - points.mean(axis=0)) / points.std(axis=0)
+    tables = _tables()
+    for k, (name, (points, codes)) in enumerate(tables.items()):
         chosen = stream(k, 75).permutation(len(points))
         x, y, out = (chosen[j * size : (j + 1) * size] for j in range(3))
-        labels = table.target.astype(str)
+        labels = codes.astype(str)
         truth = Measure(points[x], labels=labels[x])
         others = Measure(points[out], labels=labels[out])
         context.say(f"membership on {name}")
@@ -170,9 +175,7 @@ def _member_rows(context: Context) -> list[list[str]]:
                 low, high = one.membership_interval
                 text = f"{one.membership_auc:.2f} ({low:.2f} to {high:.2f})"
             found.setdefault(f"{method} ({attack})", {})[name] = text
-    for method, cells in found.items():
-        rows.append([method, *(cells.get(name, "–") for name in tables)])
-    return rows
+    return [[method, *(k.get(name, "–") for name in tables)] for method, k in found.items()]
 
 
 def _runs(

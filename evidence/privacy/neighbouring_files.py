@@ -58,15 +58,13 @@ def run(context: Context) -> Report:
                         over += one.ratio > 1.0
                         not_its_own += not one.additive
             context.say(f"{pairs} pairs, worst {max(worst.values()):.6f}, {over} over")
-    about = (
-        "Two files are neighbours when one has a record that the other has not. The types of "
+    largest = max(worst.values())
+    return Report(
+        title="Random neighbouring files",
+        about="Two files are neighbours when one has a record that the other has not. The types of "
         "their columns are what programs choose that look at all records: texts as soon as one "
         "label is a text, floats as soon as one is a fraction. Both are loaded, holders are asked "
-        "every kind of release as bytes, and their replies, without the noise, are compared."
-    )
-    report = Report(
-        title="Random neighbouring files",
-        about=about,
+        "every kind of release as bytes, and their replies, without the noise, are compared.",
         setup=[
             f"{files:,} random files of 2 to 9 records, each with all its neighbours that lack "
             f"one: {pairs:,} pairs of which both were loaded. The others are refused, and a holder "
@@ -77,24 +75,21 @@ def run(context: Context) -> Report:
             "Read alone: for a quarter of the records, the difference of the two replies has to "
             "be the reply about a file of that record alone, where such a file can be loaded.",
         ],
+        claims=[
+            SENSITIVITY.judged(
+                f"worst {largest:.6f}; {over} of {sum(releases.values()):,} releases beyond 1",
+                verdict(over == 0),
+            ),
+            Claim("how a record is read depends on no other record", "the same").judged(
+                f"{not_its_own} releases moved by anything but the record's own part",
+                verdict(not_its_own == 0),
+            ),
+        ],
+        tables=[
+            Table(
+                "Largest movement, in units of the sensitivity that noise is scaled to.",
+                ["file and release", "releases", "worst ratio"],
+                [[name, f"{releases[name]:,}", f"{worst[name]:.6f}"] for name in sorted(worst)],
+            )
+        ],
     )
-    rows = [[name, f"{releases[name]:,}", f"{worst[name]:.6f}"] for name in sorted(worst)]
-    report.tables.append(
-        Table(
-            "Largest movement, in units of the sensitivity that noise is scaled to.",
-            ["file and release", "releases", "worst ratio"],
-            rows,
-        )
-    )
-    largest = max(worst.values())
-    report.claims += [
-        SENSITIVITY.judged(
-            f"worst {largest:.6f}; {over} of {sum(releases.values()):,} releases beyond 1",
-            verdict(over == 0),
-        ),
-        Claim("how a record is read depends on no other record", "the same").judged(
-            f"{not_its_own} releases moved by anything but the record's own part",
-            verdict(not_its_own == 0),
-        ),
-    ]
-    return report

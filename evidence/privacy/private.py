@@ -30,16 +30,12 @@ QUICK = {"DRAWS": (1,), "ADAPTED_DRAWS": (1,), "EPSILONS": (1.0,), "TARGETS": 1,
 def run(context: Context) -> Report:
     repeats = context.size(DRAWS)
     rows: list[list[str]] = []
-    medians: dict[tuple[int, float], list[tuple[float, float, float]]] = {}
+    medians: dict[tuple[int, float], list[tuple[float, ...]]] = {}
     for name, table in _tables(context).items():
         for size in SIZES:
             for epsilon in EPSILONS:
                 errors, orders, covered = _measure(table, size, epsilon, repeats)
-                figures = (
-                    float(np.median(errors)),
-                    float(np.median(orders)),
-                    float(np.mean(covered)),
-                )
+                figures = float(np.median(errors)), float(np.median(orders)), np.mean(covered)
                 medians.setdefault((size, epsilon), []).append(figures)
                 rows.append([name, str(size), f"{epsilon:g}", *(f"{each:.3f}" for each in figures)])
                 context.say(" ".join(rows[-1]))
@@ -153,7 +149,7 @@ def _labelled_tables(context: Context) -> dict[str, tuple[Array, Array]]:
         pools[stem or folder] = x, y
     for folder, label in (("bbc_news", "category"), ("amazon_multidomain", "domain")):
         y = np.array([row[label] for row in context.table(folder)])
-        x = context.stored("text_embeddings", f"{folder}_minilm")["X"].astype(np.float64)
+        x = context.sentences(folder)
         pools[f"{folder} (sentence embeddings)"] = x, y
     return pools
 
@@ -172,15 +168,14 @@ def _measure(
             weights = np.exp(1.5 * k / (HOLDERS - 1) * lean.clip(-3, 3))
             holders[f"h{k}"] = table[rng.choice(len(table), size, p=weights / weights.sum())]
         exact = silot.value_holders(holders, target, intervals=False)
-        told = silot.value_holders(holders, target, method="private", privacy_epsilon=epsilon)
-        truth = {item.holder: item.distance.value for item in exact.holders}
-        ours = {item.holder: item.distance for item in told.holders}
-        errors += [abs(ours[name].value / truth[name] - 1.0) for name in holders]
-        values = [ours[name].value for name in holders]
-        orders.append(float(spearmanr([truth[name] for name in holders], values).statistic))
-        for name in holders:
-            low, high = ours[name].interval or (0.0, np.inf)
-            covered.append(low <= truth[name] <= high)
+        noisy = silot.value_holders(holders, target, method="private", privacy_epsilon=epsilon)
+        pairs = [(exact[name].distance.value, noisy[name].distance) for name in holders]
+        errors += [abs(ours.value / truth - 1.0) for truth, ours in pairs]
+        values = [ours.value for _, ours in pairs]
+        orders.append(float(spearmanr([truth for truth, _ in pairs], values).statistic))
+        for truth, ours in pairs:
+            low, high = ours.interval or (0.0, np.inf)
+            covered.append(low <= truth <= high)
     return errors, orders, covered
 
 
@@ -198,8 +193,7 @@ def _tables(context: Context) -> dict[str, Array]:
         except MissingError as error:
             context.say(str(error))
     try:
-        embeddings = context.stored("text_embeddings", "bbc_news_minilm")
-        tables["news (sentence embeddings)"] = embeddings["X"].astype(np.float64)
+        tables["news (sentence embeddings)"] = context.sentences("bbc_news")
     except MissingError as error:
         context.say(str(error))
     return {name: _standardised(table) for name, table in tables.items()}

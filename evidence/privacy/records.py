@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.datasets import load_digits, make_classification
 from sklearn.metrics import roc_auc_score
 
 import silot
-from evidence.common import Context, stream
+from evidence.common import Context, Flags, stream
 from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
 from silot.records.result import RecordScores
-
-Flags = npt.NDArray[np.bool_]
 
 SHARE = 0.15
 # Epsilon of the validation data and of the holder; without the former public records are taken as
@@ -35,18 +33,6 @@ class Case:
     noisy: Flags
 
 
-Budget = tuple[float | None, float | None]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """AUC of labels and of features, estimates over the truth, and whether intervals have it."""
-
-    auc: tuple[float, float]
-    ratio: tuple[float, float]
-    held: tuple[bool, bool]
-
-
 QUICK = {"SEEDS": (1,), "BUDGETS": BUDGETS[:2]}
 
 
@@ -55,28 +41,23 @@ def run(context: Context) -> Report:
     rows: list[list[str]] = []
     lost: list[float] = []
     off: list[float] = []
-    for table in ("digits", "clusters"):
-        for law in ("the same", "other shares"):
-            found: dict[Budget, list[Outcome]] = {}
-            for seed in range(seeds):
-                case = _case(table, law != "the same", seed)
-                for budget in BUDGETS:
-                    found.setdefault(budget, []).append(_outcome(case, *budget))
-            for (sketched, epsilon), outcomes in found.items():
-                auc = np.mean([one.auc for one in outcomes], axis=0)
-                plain = np.mean([one.auc for one in found[None, None]], axis=0)
-                error = np.mean(np.abs(np.array([one.ratio for one in outcomes]) - 1.0), axis=0)
-                held = np.mean([one.held for one in outcomes], axis=0)
-                if sketched is not None:
-                    lost.append(float((plain - auc).max()))
-                    off.append(float(error.max()))
-                rows.append([
-                    table, law, "none" if epsilon is None else f"{epsilon:g}",
-                    "no" if sketched is None and epsilon is not None else "yes",
-                    *(f"{one:.3f}" for one in auc), *(f"{100 * one:.0f} %" for one in error),
-                    *(f"{100 * one:.0f} %" for one in held),
-                ])  # fmt: skip
-                context.say(" | ".join(rows[-1]))
+    for table, law in product(("digits", "clusters"), ("the same", "other shares")):
+        cases = [_case(table, law != "the same", seed) for seed in range(seeds)]
+        # AUC, error and whether intervals hold, each of labels and of features.
+        found = {
+            budget: np.mean([_outcome(case, *budget) for case in cases], axis=0)
+            for budget in BUDGETS
+        }
+        for (sketched, epsilon), (auc, error, held) in found.items():
+            if sketched is not None:
+                lost.append(float((found[None, None][0] - auc).max()))
+                off.append(float(error.max()))
+            rows.append([
+                table, law, "none" if epsilon is None else f"{epsilon:g}",
+                "no" if sketched is None and epsilon is not None else "yes",
+                *(f"{one:.3f}" for one in auc), *(f"{100 * one:.0f} %" for one in [*error, *held]),
+            ])  # fmt: skip
+            context.say(" | ".join(rows[-1]))
     return Report(
         title="Broken records, counted with noise",
         about="`silot.count_broken`: models of public records, weighted by a private sketch of the "
@@ -138,13 +119,8 @@ def _case(table: str, shifted: bool, seed: int) -> Case:
     classes = int(labels.max()) + 1
     y[wrong] = (y[wrong] + rng.integers(1, classes, int(wrong.sum()))) % classes
     x[noisy] += rng.normal(size=x[noisy].shape) * points.std(axis=0)
-    return Case(
-        Measure(points[public], labels=labels[public]),
-        Measure(points[trusted], labels=labels[trusted]),
-        Measure(x, labels=y),
-        wrong,
-        noisy,
-    )
+    others = [Measure(points[rows], labels=labels[rows]) for rows in (public, trusted)]
+    return Case(*others, Measure(x, labels=y), wrong, noisy)
 
 
 def _some(rng: np.random.Generator, size: int) -> Flags:
@@ -153,7 +129,8 @@ def _some(rng: np.random.Generator, size: int) -> Flags:
     return found
 
 
-def _outcome(case: Case, sketched: float | None, epsilon: float | None) -> Outcome:
+def _outcome(case: Case, sketched: float | None, epsilon: float | None) -> list[list[float]]:
+    """AUC, relative error of the count and whether its interval holds, of labels and features."""
     scores: RecordScores
     if epsilon is None:
         scores = silot.value_records(case.holder, case.validation, labels=True)
@@ -164,11 +141,12 @@ def _outcome(case: Case, sketched: float | None, epsilon: float | None) -> Outco
             public=case.public, labels=True, privacy_epsilon=epsilon,
         )  # fmt: skip
         scores, broken = counted.screen(case.holder), counted.holders["holder"].broken
-    pairs = [(broken["label"], case.wrong), (broken["features"], case.noisy)]
-    ratio = [one.value / truth.sum() for one, truth in pairs]
-    held = [bool(one.low <= truth.sum() <= one.high) for one, truth in pairs]
-    auc = (
-        float(roc_auc_score(case.wrong, scores.parts.labels)),
-        float(roc_auc_score(case.noisy, scores.parts.features)),
+    kinds = (
+        (broken["label"], scores.parts.labels, case.wrong),
+        (broken["features"], scores.parts.features, case.noisy),
     )
-    return Outcome(auc, (ratio[0], ratio[1]), (held[0], held[1]))
+    return [
+        [float(roc_auc_score(truth, each)) for _, each, truth in kinds],
+        [abs(one.value / truth.sum() - 1.0) for one, _, truth in kinds],
+        [float(one.low <= truth.sum() <= one.high) for one, _, truth in kinds],
+    ]

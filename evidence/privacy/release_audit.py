@@ -6,6 +6,7 @@ import os
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -17,14 +18,8 @@ from evidence.common import Array, Context, stream
 from evidence.report import Claim, Report, Table, verdict
 from silot import Measure, load_measure
 from silot.privacy import epsilon_of
-from tests.privacy.likelihood import (
-    BLOCKS,
-    Asked,
-    asked_by_sketches,
-    asked_by_summaries,
-    audit_files,
-    spent,
-)
+from tests.privacy import likelihood
+from tests.privacy.likelihood import BLOCKS, Asked
 from tests.privacy.neighbours import noiseless, told
 
 SPENDS = Claim(
@@ -65,27 +60,22 @@ def run(context: Context) -> Report:
         ProcessPoolExecutor(os.cpu_count() or 1, get_context("spawn")) as pool,
     ):
         pairs = _labelled(Path(folder)), _unlabelled(Path(folder))
-        cases = [
-            (pair, kind, epsilon, runs)
-            for pair in pairs
-            for kind in _KINDS
-            for epsilon in _EPSILONS
-        ]
+        cases = product(pairs, _KINDS, _EPSILONS, (runs,))
         for row, is_held in pool.map(_audit, cases):
             rows.append(row)
             held.append(is_held)
             context.say(" | ".join(row))
-    about = (
-        "A holder is asked, as bytes, all that `silot.api.sketches` asks (a count and a sketch), "
-        "and summaries: the sizes alone, with random features, with the distance to a target, and "
-        "all of them at once, by class where the data have labels. Holders of two files that "
-        "differ in one record answer again and again with a new ledger. Whoever "
-        "knows both files and all replies' likelihood ratio tells them apart as well as anybody "
-        "can; 99 % bounds on hits and false alarms bound from below what was spent."
-    )
-    report = Report(
+    columns = ["data", "release", "epsilon", "moved, of the sensitivity", "mu claimed",
+               "mu seen, at least", "epsilon of that mu", "epsilon seen directly, at least",
+               "held"]  # fmt: skip
+    return Report(
         title="Releases, audited from the file to the reply",
-        about=about,
+        about="A holder is asked, as bytes, all that `silot.api.sketches` asks (a count and a "
+        "sketch), and summaries: the sizes alone, with random features, with the distance to a "
+        "target, and all of them at once, by class where the data have labels. Holders of two "
+        "files that differ in one record answer again and again with a new ledger. Whoever knows "
+        "both files and all replies' likelihood ratio tells them apart as well as anybody can; "
+        "99 % bounds on hits and false alarms bound from below what was spent.",
         setup=[
             f"{runs:,} releases a side; the threshold is chosen on half of them, and rates are "
             "counted on the other half (Clopper-Pearson).",
@@ -94,13 +84,9 @@ def run(context: Context) -> Report:
             "those of a program that types its columns would change their names.",
             f"delta = {_DELTA:g}. Noise has no seed: figures vary.",
         ],
+        claims=[SPENDS.judged(f"held in {sum(held)} of {len(held)}", verdict(all(held)))],
+        tables=[Table("What was seen, at a confidence of 99 %.", columns, rows)],
     )
-    columns = ["data", "release", "epsilon", "moved, of the sensitivity", "mu claimed",
-               "mu seen, at least", "epsilon of that mu", "epsilon seen directly, at least",
-               "held"]  # fmt: skip
-    report.tables.append(Table("What was seen, at a confidence of 99 %.", columns, rows))
-    report.claims.append(SPENDS.judged(f"held in {sum(held)} of {len(held)}", verdict(all(held))))
-    return report
 
 
 def _audit(case: tuple[Neighbours, str, float, int]) -> tuple[list[str], bool]:
@@ -108,11 +94,11 @@ def _audit(case: tuple[Neighbours, str, float, int]) -> tuple[list[str], bool]:
     pair, kind, epsilon, runs = case
     measure = load_measure(pair.without, **pair.options)
     if kind == "sketch":
-        asked = asked_by_sketches(measure, pair.public, epsilon, privacy_delta=_DELTA)
+        asked = likelihood.asked_by_sketches(measure, pair.public, epsilon, privacy_delta=_DELTA)
     else:
-        asked = asked_by_summaries(measure, pair.public, epsilon, _KINDS[kind])
-    claimed = spent(asked)
-    seen = audit_files(
+        asked = likelihood.asked_by_summaries(measure, pair.public, epsilon, _KINDS[kind])
+    claimed = likelihood.spent(asked)
+    seen = likelihood.audit_files(
         asked, pair.without, pair.with_, pair.options, runs=runs, delta=_DELTA, risk=_RISK
     )
     held = seen.mu <= claimed and seen.epsilon <= epsilon

@@ -51,9 +51,6 @@ def run(context: Context) -> Report:
     def mean(kind: str, name: str) -> Array:
         return np.mean([np.mean(runs[pool, kind, name], axis=0) for pool in tables], axis=0)
 
-    def of_labels(pool: str, name: str) -> float:
-        return float(np.mean([np.mean(runs[pool, kind, name], axis=0)[0] for kind in LABELS]))
-
     peers = [name for name in SCORERS if name != "silot"]
     label_gap = np.mean(
         [mean(k, "silot")[0] - max(mean(k, name)[0] for name in peers) for k in LABELS]
@@ -111,7 +108,8 @@ def run(context: Context) -> Report:
                 "AUC by table, wrong labels (mean of 5, 15 and 30 %).",
                 ["table", *SCORERS],
                 [
-                    [pool, *(f"{of_labels(pool, name):.3f}" for name in SCORERS)]
+                    [pool, *(f"{np.mean([runs[pool, k, name] for k in LABELS], axis=(0, 1))[0]:.3f}"
+                             for name in SCORERS)]
                     for pool in tables
                 ],
             ),
@@ -145,11 +143,10 @@ def _draw(
         x[rows, column] *= 2.2046
     else:
         columns = rng.choice(many, len(rows))
-        x[rows, columns] = (
-            10.0 * (x[rows, columns] + 3.0)
-            if "10" in kind
-            else x[rng.integers(0, n, len(rows)), columns]
-        )
+        if "10" in kind:
+            x[rows, columns] = 10.0 * (x[rows, columns] + 3.0)
+        else:
+            x[rows, columns] = x[rng.integers(0, n, len(rows)), columns]
     return v, labels, x, y, np.isin(np.arange(n), rows)
 
 
@@ -168,13 +165,8 @@ def _cleanlab(v: Array, labels: Labels, x: Array, y: Labels, seed: int) -> tuple
     points, codes = np.vstack([v, x]), np.concatenate([labels, y])
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     models = (RandomForestClassifier(200, random_state=seed), LogisticRegression(max_iter=500))
-    shares = np.mean(
-        [
-            cross_val_predict(model, points, codes, cv=folds, method="predict_proba")
-            for model in models
-        ],
-        axis=0,
-    )[len(v) :]
+    each = [cross_val_predict(k, points, codes, cv=folds, method="predict_proba") for k in models]
+    shares = np.mean(each, axis=0)[len(v) :]
     flagged = np.asarray(find_label_issues(y, shares, n_jobs=1), dtype=np.bool_)
     return -np.asarray(get_label_quality_scores(y, shares)), flagged
 

@@ -125,9 +125,5 @@ def _order(pool: Pool, kind: str, rng: np.random.Generator) -> Array:
         [trusted.score(x, y) for x, y in data],
         [float(value.mean()) for value in values],
     ]
-    return np.array(
-        [
-            [float(np.nan_to_num(spearmanr(score, aim)[0])) for aim in (-_NOISE, accuracy)]
-            for score in scores
-        ]
-    )
+    aims = (-_NOISE, accuracy)
+    return np.nan_to_num([[spearmanr(score, aim)[0] for aim in aims] for score in scores])

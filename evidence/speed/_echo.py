@@ -36,32 +36,28 @@ class EchoAtServer(ServerComponent):
             return
         cell = _cell(fl_ctx)
 
+        def echo(name: str, size: int) -> bytes:
+            reply = cell.send_request(
+                channel=CHANNEL, topic=ECHO, target=name, timeout=120.0,
+                request=new_cell_message({}, str(size).encode()),
+            )  # fmt: skip
+            return reply.payload
+
         def times(message: Any) -> Any:
             asked = json.loads(bytes(message.payload))
-            names, size = asked["names"], str(asked["size"]).encode()
-
-            def ask(name: str) -> int:
-                reply = cell.send_request(
-                    channel=CHANNEL, topic=ECHO, target=name, timeout=120.0,
-                    request=new_cell_message({}, size),
-                )  # fmt: skip
-                return len(reply.payload)
-
+            names, size = asked["names"], asked["size"]
             seconds: list[float] = []
             with ThreadPoolExecutor(len(names)) as pool:
                 for _ in range(asked["rounds"]):
                     began = time.perf_counter()
-                    assert set(pool.map(ask, names)) == {asked["size"]}
+                    replies = pool.map(lambda name: len(echo(name, size)), names)
+                    assert set(replies) == {size}
                     seconds.append(time.perf_counter() - began)
             return make_reply(ReturnCode.OK, "", json.dumps(seconds).encode())
 
         def relays(message: Any) -> Any:
             asked = json.loads(bytes(message.payload))
-            reply = cell.send_request(
-                channel=CHANNEL, topic=ECHO, target=asked["name"], timeout=120.0,
-                request=new_cell_message({}, str(asked["size"]).encode()),
-            )  # fmt: skip
-            return make_reply(ReturnCode.OK, "", reply.payload)
+            return make_reply(ReturnCode.OK, "", echo(asked["name"], asked["size"]))
 
         cell.register_request_cb(channel=CHANNEL, topic=TIME, cb=times)
         cell.register_request_cb(channel=CHANNEL, topic=RELAY, cb=relays)

@@ -11,20 +11,18 @@ from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import silot
-from evidence.common import Context
+from evidence.common import Array, Context
 from evidence.speed._parties import need_engine
 from evidence.speed._timing import show
 from silot.data.measure import Measure
 from silot.render.words import format_bytes
 
-Cloud = npt.NDArray[np.float64]
 # How many of them are run: all.
 CASES = None
-Case = tuple[str, Cloud, Cloud, dict[str, object]]
+Case = tuple[str, Array, Array, dict[str, object]]
 QUICK = {"CASES": 1}
 
 
@@ -52,7 +50,7 @@ def run(context: Context) -> None:
     show(f"secure distance in one process, load {os.getloadavg()[0]:.1f}", columns, rows)
 
 
-def _weights(name: str, cloud: Cloud) -> Cloud | None:
+def _weights(name: str, cloud: Array) -> Array | None:
     if "weighted" not in name:
         return None
     return np.random.default_rng(len(cloud)).lognormal(0.0, 1.0, len(cloud))

@@ -14,17 +14,15 @@ import time
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.datasets import load_digits
 
 import silot
-from evidence.common import Context
+from evidence.common import Array, Context
 from evidence.speed._parties import COMMAND, ROLES, need_engine, peers
 from evidence.speed._timing import show
 from silot.render.words import format_bytes
 from silot.sites.secure import SecureOptions, forecast
 
-Cloud = npt.NDArray[np.float64]
 # How many of them are run: all.
 CASES = None
 QUICK = {"CASES": 1}
@@ -57,26 +55,19 @@ def run(context: Context) -> None:
     show(f"secure distance of three processes, load {os.getloadavg()[0]:.1f}", columns, rows)
 
 
-def _played(x: Cloud, y: Cloud, accuracy: str) -> tuple[float, float, int, dict[str, float]]:
+def _played(x: Array, y: Array, accuracy: str) -> tuple[float, float, int, dict[str, float]]:
     """Wall and CPU seconds of all processes, most bytes a party sent, and the distance."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         np.savez(place / "a.npz", X=x)
         np.savez(place / "b.npz", X=y)
-        addresses = str(peers(place))
+        options = ["--peers", str(peers(place)), "--accuracy", accuracy, "--json"]
         before, began = _used(), time.perf_counter()
-        parties = [
-            subprocess.Popen(
-                [
-                    *(*COMMAND, "--role", role, "--peers", addresses),
-                    *([] if role == "third" else ["--data", str(place / f"{role}.npz")]),
-                    *("--accuracy", accuracy, "--json", "--timeout", "3600"),
-                ],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for role in ROLES
-        ]
+        parties: list[subprocess.Popen[str]] = []
+        for role in ROLES:
+            data = [] if role == "third" else ["--data", str(place / f"{role}.npz")]
+            command = [*COMMAND, "--role", role, *data, *options, "--timeout", "3600"]
+            parties.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         told = [json.loads(party.communicate()[0]) for party in parties]
         wall, used = time.perf_counter() - began, _used() - before
     sent = max(int(each["bytes_sent"]) for each in told)

@@ -127,11 +127,8 @@ def _starts(there: Deployment) -> None:
         with silot.connect(there.kits[ASKER].folder) as sites:
             sites.run(asking(there.project.sites, 1, Describe(embedding="none")))
             starts.append(time.perf_counter() - began)
-    show(
-        "a run until its first answers",
-        ("", "s"),
-        [("median of 5", f"{statistics.median(starts):.2f}")],
-    )
+    median = ("median of 5", f"{statistics.median(starts):.2f}")
+    show("a run until its first answers", ("", "s"), [median])
 
 
 def _analysts(there: Deployment) -> None:

@@ -94,18 +94,12 @@ class Pools:
         if name not in self._pools:
             images, labels = self._context.images(FOLDERS[name])
             if name == "M":
-                rest = self._unblended(len(images))
-                images, labels = images[rest], labels[rest]
-            images, labels = images[:_POOL], labels[:_POOL]
-            self._pools[name] = (_grey(images), labels)
+                # Only images that no MNIST-M image was made from.
+                blended = self._context.array(FOLDERS["MM"], "src_train")
+                rows = np.setdiff1d(np.arange(len(images)), blended)
+                images, labels = images[rows], labels[rows]
+            self._pools[name] = (_grey(images[:_POOL]), labels[:_POOL])
         return self._pools[name]
-
-    def _unblended(self, size: int) -> npt.NDArray[np.int64]:
-        """MNIST images that no MNIST-M image was made from."""
-        path = self._context.data / FOLDERS["MM"] / f"{FOLDERS['MM']}.npz"
-        self._context.images(FOLDERS["MM"])
-        with np.load(path) as stored:
-            return np.setdiff1d(np.arange(size), stored["src_train"])
 
 
 def device_network(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -14,6 +14,7 @@ from silot.teaching.costs import LinkCosts
 from silot.teaching.exact import solve_exact
 from silot.teaching.gp import GeometricProgram
 from silot.teaching.network import Network
+from silot.teaching.plan import LinkPlan
 
 DEAR_ENERGY = Claim("as phi_E grows, all devices become targets (text to figure 6)", "from 1e3 on")
 
@@ -69,7 +70,7 @@ def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
     rows: list[list[str]] = []
     rises: list[float] = []
     lengths: list[int] = []
-    kept = {"corrected": 0, "exact": 0, "printed": 0, "as drawn": 0}
+    kept = dict.fromkeys(("corrected", "exact", "printed", "as drawn"), 0)
     needed: list[float] = []
     for seed in range(SEEDS):
         for bad in (None, LARGE):
@@ -153,12 +154,8 @@ def _scale_for_a_target(costs: LinkCosts) -> float:
 
 def _figure_5(context: Context) -> tuple[list[Judged], list[Table]]:
     rows: list[list[str]] = []
-    weights: dict[tuple[Regime, int], Array] = {}
-    costlier: dict[Regime, list[float]] = {regime: [] for regime in REGIMES}
-    trains: dict[Regime, list[int]] = {regime: [] for regime in REGIMES}
-    best: dict[Regime, list[int]] = {regime: [] for regime in REGIMES}
+    runs: dict[Regime, list[tuple[LinkPlan, LinkPlan]]] = {regime: [] for regime in REGIMES}
     phantom: list[float] = []
-    first: list[bool] = []
     follow: list[float] = []
     for regime in REGIMES:
         for seed in range(SEEDS):
@@ -168,27 +165,19 @@ def _figure_5(context: Context) -> tuple[list[Judged], list[Table]]:
             undecided = GeometricProgram(start="symmetric").relax(costs)
             printed = GeometricProgram(start="symmetric", missing_constraint=False).solve(costs)
             phantom.append(printed.details["phantom_weight"])
-            received = found.alpha[:LABELLED, LABELLED:].mean(axis=1)
-            weights[regime, seed] = received
-            costlier[regime].append(found.objective / exact.objective - 1.0)
-            trains[regime].append(len(found.sources))
-            best[regime].append(len(exact.sources))
-            if regime == "extreme":
-                served = exact.alpha[0, LABELLED:]
-                first.append(bool((served == 1).all()))
+            runs[regime].append((found, exact))
             if regime == "random":
                 follow += [
                     float(spearmanr(found.alpha[:LABELLED, j], costs.links[:LABELLED, j]).statistic)
                     for j in range(LABELLED, DEVICES)
                 ]
             rows.append([
-                regime, str(seed), f"{_list(found.sources)}; {_numbers(received)}",
+                regime, str(seed), f"{_list(found.sources)}; {_numbers(_received(found))}",
                 str(len(found.links)), f"{found.objective:.1f}",
                 f"{found.details['best_response_objective']:.1f}",
-                f"{_numbers(undecided.psi[:LABELLED])}; "
-                f"{_numbers(undecided.alpha[:LABELLED, LABELLED:].mean(axis=1))}",
-                f"{_list(exact.sources)}; {_numbers(exact.alpha[:5, 5:].mean(axis=1))}",
-                f"{exact.objective:.1f}", f"{printed.details['phantom_weight']:.0%}",
+                f"{_numbers(undecided.psi[:LABELLED])}; {_numbers(_received(undecided))}",
+                f"{_list(exact.sources)}; {_numbers(_received(exact))}",
+                f"{exact.objective:.1f}", f"{phantom[-1]:.0%}",
             ])  # fmt: skip
         context.say(f"figure 5: {regime} done")
     table = Table(
@@ -201,24 +190,34 @@ def _figure_5(context: Context) -> tuple[list[Judged], list[Table]]:
          "exact", "objective", "phantom"],
         rows,
     )  # fmt: skip
-    return _claims_5(weights, costlier, trains, best, first, follow, phantom), [
+    return _claims_5(runs, follow, phantom), [
         table,
-        _energy_table(),
+        Table(
+            "Numbers of sources in best plans by phi_E (random regime, seed 0).",
+            ["phi_E", "optimum", "printed", "printed, links to oneself free"],
+            [[f"{scale:g}", *map(str, counts)] for scale, counts in _energy_sweep().items()],
+        ),
         _start_table(),
     ]
 
 
+def _received(plan: Any) -> Array:
+    """Mean weights of the labelled devices at the unlabelled ones."""
+    return plan.alpha[:LABELLED, LABELLED:].mean(axis=1)
+
+
 def _claims_5(
-    weights: dict[tuple[Regime, int], Array],
-    costlier: dict[Regime, list[float]],
-    trains: dict[Regime, list[int]],
-    best: dict[Regime, list[int]],
-    first: list[bool],
-    follow: list[float],
-    phantom: list[float],
+    runs: dict[Regime, list[tuple[LinkPlan, LinkPlan]]], follow: list[float], phantom: list[float]
 ) -> list[Judged]:
-    uneven = [float(np.ptp(weights["uniform", seed])) for seed in range(SEEDS)]
-    most = [float(weights["extreme", seed][0]) for seed in range(SEEDS)]
+    trains = {regime: [len(plan.sources) for plan, _ in pairs] for regime, pairs in runs.items()}
+    best = {regime: [len(plan.sources) for _, plan in pairs] for regime, pairs in runs.items()}
+    costlier = {
+        regime: [plan.objective / exact.objective - 1.0 for plan, exact in pairs]
+        for regime, pairs in runs.items()
+    }
+    uneven = [float(np.ptp(_received(plan))) for plan, _ in runs["uniform"]]
+    most = [float(_received(plan)[0]) for plan, _ in runs["extreme"]]
+    first = [bool((exact.alpha[0, LABELLED:] == 1).all()) for _, exact in runs["extreme"]]
     sweep = _energy_sweep()
     return [
         Claim("5A, uniform: all labelled devices train", "devices 1 to 5").judged(
@@ -284,43 +283,24 @@ def _energy_sweep() -> dict[float, tuple[int, int, int]]:
     base = network(0, "random")
     for scale in (1e-2, 1.0, 1e2, 1e3):
         costs = _priced(base, (*base.phi[:2], scale))
-        found[scale] = (
-            len(solve_exact(costs).sources),
-            len(printed_optimum(costs)[1]),
-            len(printed_optimum(costs, self_links=True)[1]),
-        )
+        printed, own = (len(printed_optimum(costs, self_links=k)[1]) for k in (False, True))
+        found[scale] = (len(solve_exact(costs).sources), printed, own)
     return found
-
-
-def _energy_table() -> Table:
-    return Table(
-        "Numbers of sources in best plans by phi_E (random regime, seed 0).",
-        ["phi_E", "optimum", "printed", "printed, links to oneself free"],
-        [
-            [f"{scale:g}", *(str(count) for count in counts)]
-            for scale, counts in _energy_sweep().items()
-        ],
-    )
 
 
 def _start_table() -> Table:
     rows: list[list[str]] = []
-    for psi in START_PSI:
-        for regime in REGIMES:
-            plans = [
-                GeometricProgram(start_psi=psi, rounding="paper", max_iterations=ITERATIONS).solve(
-                    network(seed, regime)
-                )
-                for seed in range(SEEDS)
-            ]
-            best = [solve_exact(network(seed, regime)).objective for seed in range(SEEDS)]
-            above = [plan.objective / least for plan, least in zip(plans, best, strict=True)]
-            first = [float(plan.alpha[0, LABELLED:].mean()) for plan in plans]
-            rows.append([
-                f"{psi:g}", regime, spread([len(plan.sources) for plan in plans], "d"),
-                spread(first, ".2f"), spread(above, ".2f"),
-                f"{sum('3' not in plan.sources for plan in plans)}",
-            ])  # fmt: skip
+    for psi, regime in itertools.product(START_PSI, REGIMES):
+        program = GeometricProgram(start_psi=psi, rounding="paper", max_iterations=ITERATIONS)
+        networks = [network(seed, regime) for seed in range(SEEDS)]
+        plans = [program.solve(costs) for costs in networks]
+        best = [solve_exact(costs).objective for costs in networks]
+        above = [plan.objective / least for plan, least in zip(plans, best, strict=True)]
+        rows.append([
+            f"{psi:g}", regime, spread([len(plan.sources) for plan in plans], "d"),
+            spread([float(_received(plan)[0]) for plan in plans], ".2f"), spread(above, ".2f"),
+            f"{sum('3' not in plan.sources for plan in plans)}",
+        ])  # fmt: skip
     return Table(
         f"What the start decides: Algorithm 2 by the psi its labelled devices start from, over "
         f"{SEEDS} seeds (weights kept).",
@@ -347,25 +327,19 @@ def network(seed: int, regime: Regime, *, bad: float | None = None) -> LinkCosts
     rates = rng.uniform(63.0, 85.0, (DEVICES, DEVICES))
     divergence = rng.uniform(0.0, 1.0, (DEVICES, DEVICES))
     if regime != "random":
-        divergence = np.ones((DEVICES, DEVICES))
+        divergence[:] = 1.0
     if regime == "extreme":
-        divergence[0] = 0.0
-        divergence[:, 0] = 0.0
+        divergence[0], divergence[:, 0] = 0.0, 0.0
     divergence = np.triu(divergence, 1) + np.triu(divergence, 1).T
     if bad is not None:
         errors[BAD] = bad
-    counts = np.zeros(DEVICES, dtype=int)
-    counts[:LABELLED] = np.round(share * RECORDS)
+    counts = [*np.round(share * RECORDS).astype(int).tolist(), *[0] * (DEVICES - LABELLED)]
+    wrong = [*errors.tolist(), *[None] * (DEVICES - LABELLED)]
     devices = [
-        {
-            "name": str(i + 1),
-            "labelled": int(counts[i]),
-            "unlabelled": int(RECORDS - counts[i]),
-            "error": float(errors[i]) if i < LABELLED else None,
-            "power_dbm": float(power[i]),
-        }
+        {"name": str(i + 1), "labelled": counts[i], "unlabelled": RECORDS - counts[i],
+         "error": wrong[i], "power_dbm": float(power[i])}
         for i in range(DEVICES)
-    ]
+    ]  # fmt: skip
     return Network(
         devices=devices,
         divergence=divergence.tolist(),

@@ -65,10 +65,8 @@ def run(context: Context) -> Report:
             for price in PRICES:
                 uses = found[setting, solver, price]
                 share = 100 * np.mean([u.energy / f for u, f in zip(uses, free, strict=True)])
-                links = np.mean([u.links for u in uses])
-                sources = np.mean([u.sources for u in uses])
-                phantom = np.mean([u.phantom for u in uses])
-                cells.append(f"{share:.0f} / {links:.1f} / {sources:.1f} / {phantom:.1f}")
+                means = np.mean([(u.links, u.sources, u.phantom) for u in uses], axis=0)
+                cells.append(" / ".join([f"{share:.0f}", *map("{:.1f}".format, means)]))
             rows.append([setting, solver, *cells])
     return Report(
         title="ST-LF, figures 6 and 7: links as the price of energy rises",
@@ -104,10 +102,7 @@ def _use(costs: LinkCosts, solver: str) -> Use:
         energy = float(costs.energy[linked].sum())
         phantom = int(linked[targets].sum())
         return Use(int(linked.sum()), energy, int((senders & ~targets).sum()), phantom)
-    if solver == "corrected":
-        plan = silot.teaching.links(costs, method="gp")
-    else:
-        plan = silot.teaching.links(costs)
+    plan = silot.teaching.links(costs, method="gp" if solver == "corrected" else "exact")
     senders = (plan.alpha > 0).any(axis=1)
     return Use(len(plan.links), plan.energy, int(senders.sum()), 0)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ WORKERS = 2
 class Rebuilt:
     """One stored run, computed again."""
 
-    name: str
     version: str
     scale: float
     first: float
@@ -67,14 +65,11 @@ def rebuild(stored: Mapping[str, Any]) -> Rebuilt:
     off = [abs(run(*kind, 1).objective[0] / goal[0] - 1.0) for kind in VERSIONS]
     best = int(np.argmin(off))
     again = run(*VERSIONS[best], len(goal)) if off[best] <= SAME else None
-    name = str(stored["name"])
     if again is None:
-        return Rebuilt(name, "none", np.nan, off[best], False, np.nan, np.nan)
+        return Rebuilt("none", np.nan, off[best], False, np.nan, np.nan)
     alpha = stored["alpha"]
     return Rebuilt(
-        name=name,
-        version=VERSIONS[best][0],
-        scale=VERSIONS[best][1],
+        *VERSIONS[best],
         first=off[best],
         psi=bool(((again.psi[-1] > 0.5) == (stored["psi"][-1] > 0.5)).all()),
         alpha=float(np.abs(again.alpha - alpha).sum() / alpha.sum()),
@@ -87,15 +82,12 @@ QUICK = {"RUNS": (6,)}
 
 def run(context: Context) -> Report:
     every = context.stored("stlf_runs", "runs")
-    names = every["names"]
-    count = context.size(RUNS)
-    chosen = np.unique(np.linspace(0, len(names) - 1, count).round().astype(int))
+    places = np.linspace(0, len(every["names"]) - 1, context.size(RUNS))
+    chosen = np.unique(places.round().astype(int))
     fields = ("errors", "divergences", "records", "energy", "psi", "alpha", "objective", "phi_e")
-    runs = [
-        {"name": names[k], **{name: every[f"{k:03d}/{name}"] for name in fields}} for k in chosen
-    ]
+    runs = [{name: every[f"{k:03d}/{name}"] for name in fields} for k in chosen]
     with ProcessPoolExecutor(WORKERS) as pool:
-        rows = list(pool.map(partial(rebuild), runs))
+        rows = list(pool.map(rebuild, runs))
     found = [row for row in rows if row.version != "none"]
     last = [row for row in found if row.version == "last"]
     earlier = [row for row in found if row.version == "earlier"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -41,10 +41,9 @@ def run(context: Context) -> Report:
     with ProcessPoolExecutor(2) as pool:
         sides = dict(zip([item[1:] for item in work], pool.map(_one, work), strict=True))
     rows = {
-        setting: Sides(*(float(np.mean([getattr(sides[setting, seed], name) for seed in seeds]))
-                         for name in ("left", "right", "looser")))
+        setting: Sides(*np.mean([astuple(sides[setting, seed]) for seed in seeds], axis=0))
         for setting in SETTINGS
-    }  # fmt: skip
+    }
     ratios = [row.right / row.left for row in rows.values()]
     held = sum(row.left <= row.right for row in rows.values())
     return Report(

@@ -9,33 +9,23 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import silot
-from evidence.common import Array, Context
+from evidence.common import WALK, Array, Context
 from evidence.report import Report, Table
 from silot import Measure
 
 SEEDS = range(8)
 DATA = (
-    "digits 300 / 300",
-    "digits 200 / 300",
-    "breast cancer 250 / 250",
-    "breast cancer 250 / 250, weighted",
-    "wine 60 / 118, weighted",
-    "normal d = 50, 200 / 200",
+    "digits 300 / 300", "digits 200 / 300", "breast cancer 250 / 250",
+    "breast cancer 250 / 250, weighted", "wine 60 / 118, weighted", "normal d = 50, 200 / 200",
     "normal d = 2, 100 / 100",
-)
-
-
-def _distance(x: Measure, y: Measure, **options: object) -> silot.distances.Distance:
-    return silot.distance(x, y, **options)
+)  # fmt: skip
 
 
 def _published(
     x: Measure, y: Measure, *, share: int = 1, **options: object
 ) -> silot.distances.Distance:
-    """FedWaD as published: holders send means of records."""
-    support = max(len(x.points), len(y.points)) // share
-    found: dict[str, object] = {"method": "fedwad", "interpolation": "barycentric"}
-    return silot.distance(x, y, support=support, **found, **options)
+    """FedWaD as published, with as many atoms as the larger side has records, or a share."""
+    return silot.distance(x, y, support=max(x.size, y.size) // share, **WALK, **options)
 
 
 def _pooled(x: Measure, y: Measure, **options: object) -> silot.distances.Distance:
@@ -46,13 +36,13 @@ def _pooled(x: Measure, y: Measure, **options: object) -> silot.distances.Distan
 
 
 SETTINGS = {
-    "fedwad": partial(_distance, method="fedwad"),
+    "fedwad": partial(silot.distance, method="fedwad"),
     "fedwad as published": _published,
     "the same, t = .5": partial(_published, t=0.5),
     "the same, support / 3": partial(_published, share=3),
-    "trianglewad, t = .5": partial(_distance, method="trianglewad"),
+    "trianglewad, t = .5": partial(silot.distance, method="trianglewad"),
     "trianglewad, t = .9, barycentric": partial(
-        _distance, method="trianglewad", t=0.9, interpolation="barycentric"
+        silot.distance, method="trianglewad", t=0.9, interpolation="barycentric"
     ),
     "pooled, two sellers": _pooled,
     "pooled, two sellers, hidden t": partial(_pooled, hidden=True),

@@ -179,16 +179,12 @@ def draw_options(method: str, problem: Problem, seed: int) -> dict[str, Any]:
     return {}
 
 
-def _default(method: str, problem: Problem, seed: int) -> silot.distances.Distance:
-    return silot.distance(problem.x, problem.y, method=method, p=problem.p, seed=seed)
-
-
-def _direct(problem: Problem, seed: int) -> silot.distances.Distance:
-    return silot.distance(problem.x, problem.y, method="direct", p=problem.p)
-
-
-def _drawn(method: str, problem: Problem, seed: int) -> silot.distances.Distance:
-    options = draw_options(method, problem, seed)
+def _alone(
+    method: str, problem: Problem, seed: int, *, drawn: bool = False
+) -> silot.distances.Distance:
+    options: dict[str, Any] = {} if method == "direct" else {"seed": seed}
+    if drawn:
+        options |= draw_options(method, problem, seed)
     return silot.distance(problem.x, problem.y, method=method, p=problem.p, **options)
 
 
@@ -205,24 +201,18 @@ def _pooled(problem: Problem, seed: int, *, hidden: bool) -> silot.distances.Dis
     }
     shares = {f"s{k}": float(problem.x.weights[part].sum()) for k, part in enumerate(parts)}
     return silot.pooled_distance(
-        sellers,
-        problem.y,
-        shares=shares,
-        hidden=hidden,
-        p=problem.p,
-        seed=seed,
+        sellers, problem.y, shares=shares, hidden=hidden, p=problem.p, seed=seed,
         interpolation=str(rng.choice(["exact", "barycentric"])),
-        distances=bool(rng.integers(2)),
-        moments=bool(rng.integers(2)),
-    )
+        distances=bool(rng.integers(2)), moments=bool(rng.integers(2)),
+    )  # fmt: skip
 
 
 SETTINGS: dict[str, Callable[[Problem, int], silot.distances.Distance | None]] = {
-    "direct": _direct,
-    "fedwad": partial(_default, "fedwad"),
-    "fedwad, drawn options": partial(_drawn, "fedwad"),
-    "trianglewad": partial(_default, "trianglewad"),
-    "trianglewad, drawn options": partial(_drawn, "trianglewad"),
+    "direct": partial(_alone, "direct"),
+    "fedwad": partial(_alone, "fedwad"),
+    "fedwad, drawn options": partial(_alone, "fedwad", drawn=True),
+    "trianglewad": partial(_alone, "trianglewad"),
+    "trianglewad, drawn options": partial(_alone, "trianglewad", drawn=True),
     "pooled": partial(_pooled, hidden=False),
     "pooled, hidden t": partial(_pooled, hidden=True),
 }
@@ -233,12 +223,9 @@ def examine(seed: int) -> list[Found]:
     problem = draw_problem(seed)
     rows: list[Found] = []
     for name, setting in SETTINGS.items():
-        result = setting(problem, seed)
-        if result is not None:
-            rows.append(Found(
-                name, problem.kind, problem.exact, problem.scale, result.value, result.lower,
-                result.upper, result.converged,
-            ))  # fmt: skip
+        if (result := setting(problem, seed)) is not None:
+            told = (getattr(result, k) for k in ("value", "lower", "upper", "converged"))
+            rows.append(Found(name, problem.kind, problem.exact, problem.scale, *told))
     return rows
 
 

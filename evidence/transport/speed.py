@@ -10,8 +10,9 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ BOUNDED = (
 LARGEST = (*BOUNDED, ("normal", 1_000_000, 2, False))
 # Marginal error of entropic plans, and the sweeps after which a peer is given up.
 TOLERANCE, SWEEPS = 1e-5, 1_000
+PEERS = ("pot", "scipy", "lapx", "lapjv", "fastlap", "ott-jax")
 
 Problem = tuple[str, int, int, int, bool]
 
@@ -97,15 +99,11 @@ def draw(name: str, n: int, m: int, d: int, weighted: bool) -> tuple[Array, Arra
 def assignment_peers() -> dict[str, Callable[[Array], Any]]:
     """Solvers of assignment by name, where their package is installed."""
     peers: dict[str, Callable[[Array], Any]] = {"scipy": linear_sum_assignment}
-    for name, call in (
-        ("lapx", lambda package: lambda cost: package.lapjv(cost)),
-        ("lapjv", lambda package: lambda cost: package.lapjv(cost)),
-        ("fastlap", lambda package: lambda cost: package.solve_lap(cost)),
-    ):
-        try:
-            peers[name] = call(import_module("lap" if name == "lapx" else name))
-        except ModuleNotFoundError:
-            continue
+    for name, package, solve in (
+        ("lapx", "lap", "lapjv"), ("lapjv", "lapjv", "lapjv"), ("fastlap", "fastlap", "solve_lap"),
+    ):  # fmt: skip
+        if find_spec(package):
+            peers[name] = getattr(import_module(package), solve)
     return peers
 
 
@@ -255,16 +253,10 @@ def run(context: Context) -> Report:
 
 
 def _versions() -> str:
-    names = ("POT", "scipy", "lapx", "lapjv", "fastlap", "ott-jax")
-
-    def known() -> Iterator[str]:
-        for name in names:
-            try:
-                yield f"{name} {metadata.version(name)}"
-            except metadata.PackageNotFoundError:
-                continue
-
-    return ", ".join(known())
+    packages = metadata.packages_distributions().values()
+    installed = {name.lower(): name for names in packages for name in names}
+    named = [installed[name] for name in PEERS if name in installed]
+    return ", ".join(f"{name} {metadata.version(name)}" for name in named)
 
 
 def _judge(
@@ -279,11 +271,11 @@ def _judge(
                and (key[4] or key[1] != key[2])]  # fmt: skip
     small = [others["POT"] for key, others in ratios.items() if key[1] <= 500 and key[4]]
     uniform = [min(others.values()) for others in ratios.values() if len(others) > 1]
-    quickest = [
-        np.nanmin([v for k, v in seconds.items() if k != "silot"] or [np.nan]) / seconds["silot"]
+    times = [
+        ([v for k, v in seconds.items() if k != "silot" and np.isfinite(v)], seconds["silot"])
         for seconds in entropic.values()
-        if np.isfinite([v for k, v in seconds.items() if k != "silot"]).any()
     ]
+    quickest = [min(others) / ours for others, ours in times if others]
     gaps = [gap for key, (_, _, gap, _) in large.items() if key[1] == 50_000]
     return [
         GENERAL.judged(words(general), verdict(min(general) >= 2.0), EACH),

@@ -67,15 +67,14 @@ def images(context: Context, *, size: int = IMAGES, t: float = 0.5, seed: int = 
     )
     local, server = (_atoms(triangle, name) for name in "xy")
     attack = (local - t * question.reference[: len(local)]) / (1.0 - t)
-    truth = {"x": a, "y": b}
-    audits = {
-        "trianglewad": silot.audit(triangle.transcript, truth=truth),
-        "fedwad": silot.audit(walked.transcript, truth=truth),
+    best = {
+        run.method: _best(silot.audit(run.transcript, truth={"x": a, "y": b}))
+        for run in (triangle, walked)
     }
-    best = {name: _best(found) for name, found in audits.items()}
     rates = {name: item.exact_rate for name, item in best.items()}
     rates["attack"] = float((np.abs(attack - a).max(axis=1) <= 1e-6).mean())
-    rates["attack error"] = _relative(attack, a)
+    spread = np.mean((a - a.mean(axis=0)) ** 2)
+    rates["attack error"] = float(np.sqrt(np.mean((attack - a) ** 2) / spread))
     return Pictures(
         a, b, walk, local, server, question.reference, attack,
         best["trianglewad"].recovered, best["fedwad"].recovered, rates,
@@ -109,11 +108,6 @@ def _atoms(result: silot.distances.Distance, name: str) -> Array:
         if entry.direction == "received" and "atoms" in getattr(reply, "arrays", {}):
             return reply.arrays["atoms"]
     raise ValueError(f"{name} sent no interpolant")
-
-
-def _relative(found: Array, truth: Array) -> float:
-    error = np.sqrt(np.mean((found - truth) ** 2))
-    return float(error / np.sqrt(np.mean((truth - truth.mean(axis=0)) ** 2)))
 
 
 @dataclass(frozen=True)
@@ -150,22 +144,16 @@ def texts(context: Context, *, pairs: int = PAIRS, scale: float = 4.0, seed: int
         best = _best(silot.audit(triangle.transcript, truth={"x": a, "y": b}))
         # The paper looks for words of either document in FedWaD's iterate.
         both = clouds[0] + clouds[1]
-        found.append(
-            Text(
-                both,
-                _nearest(_last_reference(walked), vectors, vocabulary),
-                _nearest(_atoms(triangle, "x"), vectors, vocabulary),
-                _nearest(best.recovered, vectors, vocabulary),
-            )
-        )
+        messages = (_last_reference(walked), _atoms(triangle, "x"), best.recovered)
+        found.append(Text(both, *(_nearest(each, vectors, vocabulary) for each in messages)))
     return found
 
 
 def _words(text: str, place: dict[str, int]) -> list[str]:
     """Different words of a document that have vectors, without stop words."""
-    tokens = re.findall(r"[a-z][a-z'-]*", text.lower())
-    kept = [word for word in tokens if word in place and word not in ENGLISH_STOP_WORDS]
-    return list(dict.fromkeys(kept))
+    known = place.keys() - ENGLISH_STOP_WORDS
+    return [word for word in dict.fromkeys(re.findall(r"[a-z][a-z'-]*", text.lower()))
+            if word in known]  # fmt: skip
 
 
 def _nearest(points: Array, vectors: Array, vocabulary: list[str]) -> list[str]:
@@ -195,14 +183,8 @@ def ball(context: Context, *, size: int = 20, seed: int = 0) -> Ball:
     to_walk = exact(a, walk).value
     start = walk + 0.1 * walk.std() * stream(seed, 12).standard_normal(walk.shape)
     points, history = _descend(start, [(a, direct), (walk, max(direct - to_walk, 0.0))], b)
-    return Ball(
-        history,
-        exact(walk, b).value,
-        float((np.abs(points[:, None] - b[None]).max(axis=2) <= 1e-6).any(axis=1).mean()),
-        points,
-        b,
-        walk,
-    )
+    rate = (np.abs(points[:, None] - b[None]).max(axis=2) <= 1e-6).any(axis=1).mean()
+    return Ball(history, exact(walk, b).value, float(rate), points, b, walk)
 
 
 def _descend(

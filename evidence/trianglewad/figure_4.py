@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from evidence.common import Context, mean, stream
 from evidence.report import Claim, Judged, Report, Table, every, number, pick, spread, verdict
-from evidence.runs import FORMS, Form, exact, fedwad, relative, triangle
-from silot.distances import Distance
+from evidence.runs import FORMS, Form, exact, fedwad, relative, timed, triangle
 
 SEEDS = (3, 10)  # as usual, and with --full
 SIZES = ((300, 500), (500, 1000, 1500))
@@ -21,9 +19,12 @@ def run(context: Context) -> Report:
     rows: list[list[str]] = []
     for size in context.size(SIZES):
         for form in FORMS:
-            found = [_one(size, form, seed) for seed in seeds]
-            columns = [mean(column) for column in zip(*found, strict=True)]
-            rows.append([f"{size - APART} and {size + APART}", form, *_cells(columns)])
+            runs = [_one(size, form, seed) for seed in seeds]
+            truth, federated, ours, slow, fast = map(mean, zip(*runs, strict=True))
+            rows.append([
+                f"{size - APART} and {size + APART}", form, f"{truth:.3f}", f"{federated:+.2%}",
+                f"{ours:+.2%}", f"{slow:.2f}", f"{fast:.2f}",
+            ])  # fmt: skip
         context.say(f"{size} done")
     table = Table(
         "Excess over the exact distance, and processor seconds.",
@@ -48,11 +49,6 @@ def run(context: Context) -> Report:
     )
 
 
-def _cells(columns: Sequence[float]) -> list[str]:
-    truth, federated, ours, slow, fast = columns
-    return [f"{truth:.3f}", f"{federated:+.2%}", f"{ours:+.2%}", f"{slow:.2f}", f"{fast:.2f}"]
-
-
 def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge by the rows of excess and seconds."""
     rows = pick(tables, "form", "FedWaD", "TriangleWad", "FedWaD, s", "TriangleWad, s")
@@ -62,20 +58,17 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         for method in ("FedWaD", "TriangleWad")
         for form in FORMS
     }
-    pairs = [(abs(number(row["TriangleWad"])), abs(number(row["FedWaD"]))) for row in rows]
-    closer = sum(ours < other for ours, other in pairs)
+    closer = sum(abs(number(row["TriangleWad"])) < abs(number(row["FedWaD"])) for row in rows)
     exact_gaps = gaps["TriangleWad", "exact"]
+    larger, smaller = (gaps["FedWaD", form] for form in ("exact", "barycentric"))
     return [
         Claim("faster than FedWaD, with both forms", "yes").judged(
             f"{spread(ratios, '.1f')} times", every(value > 1 for value in ratios)
         ),
         Claim("more accurate than FedWaD, with both forms", "yes").judged(
-            f"{closer} of {len(pairs)}; "
-            + "; ".join(
-                f"{method}, {form}: {spread(values, '.1%')}"
-                for (method, form), values in gaps.items()
-            ),
-            verdict(closer == len(pairs), partly=closer > 0),
+            f"{closer} of {len(rows)}; "
+            + "; ".join(f"{', '.join(of)}: {spread(values, '.1%')}" for of, values in gaps.items()),
+            verdict(closer == len(rows), partly=closer > 0),
             "Sizes of the gap, whatever its sign. Means are far apart for the spread of the "
             "records: all four are near.",
         ),
@@ -85,16 +78,8 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             "Below 2 % counts as none.",
         ),
         Claim("FedWaD with exact interpolation is unstable, and has a larger gap", "yes").judged(
-            f"exact {spread(gaps['FedWaD', 'exact'], '.1%')}, approximate "
-            f"{spread(gaps['FedWaD', 'barycentric'], '.1%')}",
-            verdict(
-                all(
-                    a > b
-                    for a, b in zip(
-                        gaps["FedWaD", "exact"], gaps["FedWaD", "barycentric"], strict=True
-                    )
-                )
-            ),
+            f"exact {spread(larger, '.1%')}, approximate {spread(smaller, '.1%')}",
+            verdict(all(a > b for a, b in zip(larger, smaller, strict=True))),
             "Judged: a larger gap than with the approximate form, at every size.",
         ),
     ]
@@ -104,17 +89,8 @@ def _one(size: int, form: Form, seed: int) -> tuple[float, float, float, float, 
     rng = stream(45, seed, size)
     x = 20 + 5 * rng.standard_normal((size - APART, DIMENSION))
     y = 100 + 10 * rng.standard_normal((size + APART, DIMENSION))
-    support = len(x) + len(y) - 1
+    options = {"support": len(x) + len(y) - 1, "t": T, "form": form, "seed": seed}
     truth = exact(x, y).value
-    federated, slow = _timed(
-        lambda: fedwad(x, y, support=support, rounds=ROUNDS, t=T, form=form, seed=seed)
-    )
-    ours, fast = _timed(
-        lambda: triangle(x, y, support=support, t=T, form=form, scale=SCALE, seed=seed)
-    )
+    federated, slow = timed(lambda: fedwad(x, y, rounds=ROUNDS, **options).value)
+    ours, fast = timed(lambda: triangle(x, y, scale=SCALE, **options).value)
     return truth, relative(federated, truth), relative(ours, truth), slow, fast
-
-
-def _timed(solve: Callable[[], Distance]) -> tuple[float, float]:
-    begun = time.process_time()
-    return solve().value, time.process_time() - begun

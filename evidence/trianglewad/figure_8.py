@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -43,7 +44,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """Curves over s of a case, all divided by 1 - t, over the exact distance."""
+    """Curves over s of a case, all divided by 1 - t, over the exact distance.
+
+    ``told, hidden, printed``: estimates over the exact distance, minus 1: with a t that sellers are
+    told, that they are not told, and by the factor that the paper's text prints.
+    """
 
     case: Case
     form: Form
@@ -111,32 +116,21 @@ def _images(context: Context) -> Case:
     images, classes = context.images("cifar10")
     chosen = stream(8, 2).choice(len(images), 350, replace=False)
     pixels, kinds = signed_pixels(images[chosen]), classes[chosen]
-    parts = [
-        Measure(pixels[start:stop], labels=kinds[start:stop])
-        for start, stop in ((0, 100), (100, 200), (200, 350))
-    ]
-    return Case("CIFAR-10, labelled", (parts[0], parts[1]), parts[2], True, 100)
+    first, second, buyer = (
+        Measure(pixels[part], labels=kinds[part])
+        for part in (slice(100), slice(100, 200), slice(200, 350))
+    )
+    return Case("CIFAR-10, labelled", (first, second), buyer, True, 100)
 
 
 def _measure(case: Case, form: Form) -> Found:
-    def ask(hidden: bool, samples: tuple[float, ...] = SAMPLES) -> silot.distances.Distance:
-        return silot.pooled_distance(
-            {"first": case.sellers[0], "second": case.sellers[1]},
-            case.buyer,
-            labels=case.labels,
-            hidden=hidden,
-            samples=samples,
-            t=T,
-            support=case.support,
-            reference_scale=SCALE,
-            interpolation=form,
-            distances=False,
-            moments=False,
-        )
-
+    ask = partial(
+        silot.pooled_distance, dict(zip(("first", "second"), case.sellers, strict=True)),
+        case.buyer, labels=case.labels, t=T, support=case.support, reference_scale=SCALE,
+        interpolation=form, distances=False, moments=False,
+    )  # fmt: skip
     truth = exact(case.union, case.buyer, labels=case.labels).value
-    hidden = ask(hidden=True)
-    squares = [entry["distance"] ** 2 for entry in hidden.history]
+    squares = [entry["distance"] ** 2 for entry in ask(hidden=True, samples=SAMPLES).history]
     fit = np.polynomial.Polynomial.fit(SAMPLES, squares, 2)
     scale = (1.0 - T) * truth
     curve = ask(hidden=True, samples=CURVE)
@@ -144,7 +138,7 @@ def _measure(case: Case, form: Form) -> Found:
         case,
         form,
         truth,
-        told=relative(ask(hidden=False).value, truth),
+        told=relative(ask(hidden=False, samples=SAMPLES).value, truth),
         hidden=relative(float(np.sqrt(max(fit(T), 0.0))) / (1.0 - T), truth),
         printed=relative(float(np.sqrt(max(fit(T), 0.0) / (1.0 - T))), truth),
         actual=[entry["distance"] / scale for entry in curve.history],
@@ -214,11 +208,10 @@ def _summary(found: list[Found]) -> Table:
 
 
 def _curves(found: list[Found]) -> Table:
-    picked = [k for k in range(len(CURVE)) if k % 2 == 1]
-    rows: list[list[str]] = []
-    for item in found:
-        for name, curve in (("actual", item.actual), ("fitted", item.fitted)):
-            cells = [f"{curve[k]:.3f}" for k in picked]
-            rows.append([item.case.label, item.form, name, *cells])
-    columns = ["data", "form", "curve", *(f"s = {CURVE[k]:g}" for k in picked)]
+    rows = [
+        [item.case.label, item.form, name, *map("{:.3f}".format, curve[1::2])]
+        for item in found
+        for name, curve in (("actual", item.actual), ("fitted", item.fitted))
+    ]
+    columns = ["data", "form", "curve", *map("s = {:g}".format, CURVE[1::2])]
     return Table("W(interpolants) / (1 - t) over the exact distance, at every s.", columns, rows)

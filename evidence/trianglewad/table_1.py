@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 
 from evidence.common import Array, Context, Images, Numbers, means, signed_pixels, stream
 from evidence.report import Claim, Judged, Report, Table, shown, spread, verdict
@@ -118,7 +119,7 @@ def run(context: Context) -> Report:
             + ("" if context.full else " Not run for the noisy data at size 1000 (--full does)."),
         ],
         claims=_claims(cells),
-        tables=[_main_table(cells), _forms_table(cells), _noise_table(cells), _time_table(cells)],
+        tables=_tables(cells),
     )
 
 
@@ -143,27 +144,22 @@ def _subsets(
 def _measure(x: Array, y: Array, noisy: int, full: bool) -> Numbers:
     size = len(x)
     truth = exact(x, y).value
-    found = {"exact": truth}
+    walk = {"support": size, "rounds": ROUNDS, "tol": TOLERANCE}
+    runs = {"triangle": triangle(x, y, support=size, t=T, form="barycentric")}
     if full or size < 1000 or noisy == 0:
-        fixed = fedwad(x, y, support=size, rounds=ROUNDS, t=0.5, tol=TOLERANCE)
-        found["fedwad"] = relative(fixed.value, truth)
-        found["fedwad seconds"] = fixed.seconds
+        runs["fedwad"] = fedwad(x, y, t=0.5, **walk)
     if full or noisy == 0:
-        random = fedwad(x, y, support=size, rounds=ROUNDS, t=None, tol=TOLERANCE)
-        found["random"] = relative(random.value, truth)
-    balanced = triangle(x, y, support=size, t=T, form="barycentric")
-    found["triangle"] = relative(balanced.value, truth)
-    found["triangle seconds"] = balanced.seconds
+        runs["random"] = fedwad(x, y, t=None, **walk)
     if noisy == 0:
-        for support in SUPPORTS:
-            for form in FORMS:
-                result = triangle(x, y, support=support, t=T, form=form)
-                found[f"{support} {form}"] = relative(result.value, truth)
-        one = triangle(x, y, support=1, t=T, form="barycentric")
-        near = triangle(x, y, support=size, t=0.01, form="barycentric")
-        found["one atom"] = relative(one.value, truth)
-        found["small t"] = relative(near.value, truth)
-    return found
+        for support, form in product(SUPPORTS, FORMS):
+            runs[f"{support} {form}"] = triangle(x, y, support=support, t=T, form=form)
+        runs["one atom"] = triangle(x, y, support=1, t=T, form="barycentric")
+        runs["small t"] = triangle(x, y, support=size, t=0.01, form="barycentric")
+    return {
+        "exact": truth,
+        **{name: relative(run.value, truth) for name, run in runs.items()},
+        **{f"{name} seconds": run.seconds for name, run in runs.items()},
+    }
 
 
 def _close(cells: list[Cell], key: str, column: int) -> int:
@@ -177,25 +173,20 @@ def _claims(cells: list[Cell]) -> list[Judged]:
     direct = [relative(cell.found["exact"], cell.paper[0]) for cell in clean]
     fed, second = _close(clean, "fedwad", 1), _close(clean, "triangle", 3)
     noisy = max(abs(cell.found["triangle"] - cell.paper_excess(3)) for cell in dirty)
-    faster = [
-        cell.found["fedwad seconds"] / cell.found["triangle seconds"]
-        for cell in cells
-        if "fedwad seconds" in cell.found
-    ]
+    timed = [cell.found for cell in cells if "fedwad seconds" in cell.found]
+    faster = [found["fedwad seconds"] / found["triangle seconds"] for found in timed]
     idle = [cell.found[key] for cell in clean for key in ("one atom", "small t")]
     count = len(clean)
     return [
         Claim(
-            "exact distances of the clean data", spread([cell.paper[0] for cell in clean], ".2f")
+            "exact distances of the clean data", spread([k.paper[0] for k in clean], ".2f")
         ).judged(
             f"off by {spread(direct, '+.1%')}",
             verdict(max(map(abs, direct)) <= 0.05, partly=max(map(abs, direct)) <= 0.12),
             "Random subsets differ; the paper's are not given, and need not have the same "
             "distribution.",
         ),
-        Claim(
-            "FedWaD's excess on the clean data", _range(cell.paper_excess(1) for cell in clean)
-        ).judged(
+        Claim("FedWaD's excess on the clean data", _range(k.paper_excess(1) for k in clean)).judged(
             _range(cell.found["fedwad"] for cell in clean),
             verdict(fed == count, partly=fed > count // 2),
             f"At t = .5: {fed} of {count} cells within {CLOSE:.0%} of W. It is the fixed t that "
@@ -218,7 +209,7 @@ def _claims(cells: list[Cell]) -> list[Judged]:
             "what t = .5 gives; it is no better than FedWaD's.",
         ),
         Claim(
-            "noisy data, second figure", spread([cell.paper_excess(3) for cell in dirty], "+.2%")
+            "noisy data, second figure", spread([k.paper_excess(3) for k in dirty], "+.2%")
         ).judged(
             spread([cell.found["triangle"] for cell in dirty], "+.2%"),
             verdict(noisy <= 0.02),
@@ -236,70 +227,57 @@ def _range(values: Iterable[float]) -> str:
     return spread(list(values), "+.0%")
 
 
-def _main_table(cells: list[Cell]) -> Table:
-    return Table.of(
-        "Excess over the exact distance. TriangleWad here: as many atoms as records, where both "
-        "forms of interpolation are the same.",
-        cells,
-        {
-            **_WHERE,
-            "noisy rows": lambda cell: cell.noisy,
-            "exact, paper": lambda cell: f"{cell.paper[0]:.2f}",
-            "exact": lambda cell: f"{cell.found['exact']:.2f}",
-            "FedWaD, paper": lambda cell: f"{cell.paper_excess(1):+.1%}",
-            "FedWaD": lambda cell: cell.percent("fedwad"),
-            "FedWaD, random t": lambda cell: cell.percent("random", "+.2%"),
-            "TriangleWad, paper": lambda cell: (
-                f"{cell.paper_excess(2):+.1%} / {cell.paper_excess(3):+.1%}"
-            ),
-            "TriangleWad": lambda cell: cell.percent("triangle"),
-        },
-    )
+def _tables(cells: list[Cell]) -> list[Table]:
+    def table(
+        caption: str, chosen: list[Cell], columns: dict[str, Callable[[Cell], object]]
+    ) -> Table:
+        data = {"data": lambda cell: DATASETS[cell.dataset], "size": lambda cell: cell.size}
+        return Table.of(caption, chosen, data | columns)
 
-
-def _forms_table(cells: list[Cell]) -> Table:
-    return Table.of(
-        "TriangleWad's excess on the clean data, by atoms and form, and when the reference plays "
-        "no part.",
-        [cell for cell in cells if cell.noisy == 0],
-        {
-            **_WHERE,
-            **{
-                f"{support} atoms, {form}": lambda cell, key=f"{support} {form}": cell.percent(key)
-                for support in SUPPORTS
-                for form in FORMS
+    clean = [cell for cell in cells if cell.noisy == 0]
+    return [
+        table(
+            "Excess over the exact distance. TriangleWad here: as many atoms as records, where "
+            "both forms of interpolation are the same.",
+            cells,
+            {
+                "noisy rows": lambda cell: cell.noisy,
+                "exact, paper": lambda cell: f"{cell.paper[0]:.2f}",
+                "exact": lambda cell: f"{cell.found['exact']:.2f}",
+                "FedWaD, paper": lambda cell: f"{cell.paper_excess(1):+.1%}",
+                "FedWaD": lambda cell: cell.percent("fedwad"),
+                "FedWaD, random t": lambda cell: cell.percent("random", "+.2%"),
+                "TriangleWad, paper": lambda cell: (
+                    f"{cell.paper_excess(2):+.1%} / {cell.paper_excess(3):+.1%}"
+                ),
+                "TriangleWad": lambda cell: cell.percent("triangle"),
             },
-            "one atom": lambda cell: cell.percent("one atom", "+.2%"),
-            "t = .01": lambda cell: cell.percent("small t", "+.2%"),
-        },
-    )
-
-
-def _noise_table(cells: list[Cell]) -> Table:
-    return Table.of(
-        "Noise that the paper's exact distances imply.",
-        [cell for cell in cells if cell.noisy > 0],
-        {
-            **_WHERE,
-            "noisy rows": lambda cell: cell.noisy,
-            "deviation": lambda cell: f"{cell.deviation:.1f}",
-        },
-    )
-
-
-def _time_table(cells: list[Cell]) -> Table:
-    return Table.of(
-        "Seconds, clean data.",
-        [cell for cell in cells if cell.noisy == 0],
-        {
-            **_WHERE,
-            "FedWaD, t = .5": lambda cell: cell.percent("fedwad seconds", ".2f"),
-            "TriangleWad": lambda cell: cell.percent("triangle seconds", ".2f"),
-        },
-    )
-
-
-_WHERE: dict[str, Callable[[Cell], object]] = {
-    "data": lambda cell: DATASETS[cell.dataset],
-    "size": lambda cell: cell.size,
-}
+        ),
+        table(
+            "TriangleWad's excess on the clean data, by atoms and form, and when the reference "
+            "plays no part.",
+            clean,
+            {
+                **{f"{atoms} atoms, {form}": lambda cell, key=f"{atoms} {form}": cell.percent(key)
+                   for atoms in SUPPORTS for form in FORMS},
+                "one atom": lambda cell: cell.percent("one atom", "+.2%"),
+                "t = .01": lambda cell: cell.percent("small t", "+.2%"),
+            },
+        ),
+        table(
+            "Noise that the paper's exact distances imply.",
+            [cell for cell in cells if cell.noisy > 0],
+            {
+                "noisy rows": lambda cell: cell.noisy,
+                "deviation": lambda cell: f"{cell.deviation:.1f}",
+            },
+        ),
+        table(
+            "Seconds, clean data.",
+            clean,
+            {
+                "FedWaD, t = .5": lambda cell: cell.percent("fedwad seconds", ".2f"),
+                "TriangleWad": lambda cell: cell.percent("triangle seconds", ".2f"),
+            },
+        ),
+    ]  # fmt: skip

@@ -27,13 +27,12 @@ QUICK = {"SEEDS": (2,), "SUPPORTS": (10, 100, 400)}
 
 def run(context: Context) -> Report:
     seeds = range(context.size(SEEDS))
-    supports: list[list[str]] = []
-    for support in SUPPORTS:
-        row = [str(support)]
-        for form in FORMS:
-            found = [_toy(support, form, seed) for seed in seeds]
-            row += [f"{np.median(found):+.2%}", f"{max(found):+.2%}"]
-        supports.append(row)
+    supports = [
+        [str(support), *(f"{of(runs):+.2%}" for runs in (
+            [_toy(support, form, seed) for seed in seeds] for form in FORMS
+        ) for of in (np.median, max))]
+        for support in SUPPORTS
+    ]  # fmt: skip
     context.say("figure 7 done")
     blobs = {where: np.array([_blobs(seed, by) for seed in seeds]) for where, by in MOVED.items()}
     names = ("exact OTDD", "exact, vectors", "TriangleWad")
@@ -48,18 +47,13 @@ def run(context: Context) -> Report:
             f"Blobs, {SOURCE} against {TARGET} points: distances, and excess over exact OTDD.",
             ["blobs", "method", "median distance", "median excess", "least", "largest"],
             [
-                [
-                    where,
-                    name,
-                    f"{np.median(values):.2f}",
-                    *(f"{each:+.2%}" for each in (np.median(over), over.min(), over.max())),
-                ]
+                [where, name, f"{np.median(values):.2f}",
+                 *(f"{of(values / found[:, 0] - 1.0):+.2%}" for of in (np.median, min, max))]
                 for where, found in blobs.items()
                 for name, values in zip(names, found.T, strict=True)
-                for over in [values / found[:, 0] - 1.0]
             ],
         ),
-    ]
+    ]  # fmt: skip
     return Report(
         title="TriangleWad, figures 7 and 11: size of the reference, and labelled blobs",
         about="Two toys: how the number of atoms of the reference changes the value, and the value "
@@ -86,18 +80,15 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     rows = pick(tables, "atoms", "barycentric, median", "exact, median")
     sizes = {form: [number(row[f"{form}, median"]) for row in rows] for form in FORMS}
     worst = [number(row[f"{form}, largest"]) for row in rows for form in FORMS]
-    blobs = {
-        (row["blobs"], row["method"]): row
-        for row in pick(tables, "blobs", "method", "median excess", "largest")
-    }
-    plain = [row for (_, method), row in blobs.items() if method == "exact, vectors"]
+    blobs = pick(tables, "blobs", "method", "median excess", "largest")
+    near = {row["blobs"]: row for row in blobs if row["method"] == "TriangleWad"}
+    plain = [row for row in blobs if row["method"] == "exact, vectors"]
     off = [abs(number(row[name])) for row in plain for name in ("least", "largest")]
     ranges = [float(np.ptp(values)) for values in sizes.values()]
     return [
         Claim("the size of the reference hardly matters (figure 7)", "not significantly").judged(
             "; ".join(
-                f"{form} {' / '.join(f'{value:+.1%}' for value in values)}"
-                for form, values in sizes.items()
+                f"{form} {' / '.join(map('{:+.1%}'.format, of))}" for form, of in sizes.items()
             ),
             every(value < 0.01 for value in ranges),
             f"Medians by atoms ({', '.join(row['atoms'] for row in rows)}); a range below 1 % "
@@ -108,8 +99,8 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             every(value < 0.02 for value in worst),
             "Below 2 %.",
         ),
-        _near(BLOBS, blobs["moved", "TriangleWad"]),
-        _near(ALIKE, blobs["one box", "TriangleWad"]),
+        _near(BLOBS, near["moved"]),
+        _near(ALIKE, near["one box"]),
         Claim("labelled blobs: diagonal covariances do not matter", "not stated").judged(
             f"off by {spread(off, '.2%')}",
             verdict(max(off) < 0.01),

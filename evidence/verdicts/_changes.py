@@ -34,36 +34,48 @@ def _halves(table: RealTable, rng: np.random.Generator, size: int) -> tuple[Arra
     return x, y.copy(), int(rng.choice(table.numbers))
 
 
-def _spread(table: RealTable, column: int) -> float:
-    return float(table.x[:, column].std())
-
-
 def none(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
     """Change nothing."""
     x, y, _ = _halves(table, rng, size)
     return Pair(x, y)
 
 
-def _mean(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
-    x, y, k = _halves(table, rng, size)
-    y[:, k] += 0.3 * _spread(table, k)
-    return Pair(x, y, column=k)
+def _of_column(
+    change: Callable[[Array, Array, np.random.Generator], object], *, is_moved: bool = True
+) -> Change:
+    """Change a column in place by its values in the whole table; ``is_moved``: it can be seen."""
+
+    def changed(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
+        x, y, k = _halves(table, rng, size)
+        change(y[:, k], table.x[:, k], rng)
+        return Pair(x, y, column=k if is_moved else None)
+
+    return changed
 
 
-def _scale(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
-    x, y, k = _halves(table, rng, size)
-    middle = np.median(table.x[:, k])
-    y[:, k] = middle + 1.35 * (y[:, k] - middle)
-    return Pair(x, y, column=k)
+def _mean(values: Array, every: Array, _: np.random.Generator) -> None:
+    values += 0.3 * every.std()
 
 
-def _tail(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
+def _scale(values: Array, every: Array, _: np.random.Generator) -> None:
+    values[:] = np.median(every) + 1.35 * (values - np.median(every))
+
+
+def _tail(values: Array, every: Array, rng: np.random.Generator) -> None:
     """Put values of 6 % of the records 4 standard deviations from the mean, on both sides."""
-    x, y, k = _halves(table, rng, size)
-    few = rng.permutation(len(y))[: round(0.06 * len(y))]
-    signs = rng.choice([-4.0, 4.0], len(few))
-    y[few, k] = table.x[:, k].mean() + signs * _spread(table, k)
-    return Pair(x, y, column=k)
+    few = rng.permutation(len(values))[: round(0.06 * len(values))]
+    values[few] = every.mean() + rng.choice([-4.0, 4.0], len(few)) * every.std()
+
+
+def _shuffled(values: Array, _: Array, rng: np.random.Generator) -> None:
+    """Shuffle a column: it no longer goes with the others."""
+    values[:] = rng.permutation(values)
+
+
+def _outlier(values: Array, every: Array, rng: np.random.Generator) -> None:
+    """Move a column, and put one of its values 50 standard deviations away."""
+    values += 0.3 * every.std()
+    values[rng.integers(len(values))] -= 50.0 * every.std()
 
 
 def _one_of_many(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
@@ -73,15 +85,8 @@ def _one_of_many(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
     x, y = (
         np.hstack([side, rng.permuted(table.x[:, copies], axis=0)[: len(side)]]) for side in (x, y)
     )
-    y[:, k] += 0.4 * _spread(table, k)
+    y[:, k] += 0.4 * table.x[:, k].std()
     return Pair(x, y, column=k)
-
-
-def _shuffled(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
-    """Shuffle a column: it no longer goes with the others."""
-    x, y, k = _halves(table, rng, size)
-    y[:, k] = rng.permutation(y[:, k])
-    return Pair(x, y)
 
 
 def _swapped(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
@@ -134,14 +139,6 @@ def _rotated(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
     return Pair(x, y)
 
 
-def _outlier(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
-    """Move a column, and put one of its values 50 standard deviations away."""
-    x, y, k = _halves(table, rng, size)
-    y[:, k] += 0.3 * _spread(table, k)
-    y[rng.integers(len(y)), k] -= 50.0 * _spread(table, k)
-    return Pair(x, y, column=k)
-
-
 def _missing(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
     """Lose values of a column: 4 % in one sample, 11 % in the other."""
     x, y, k = _halves(table, rng, size)
@@ -152,16 +149,16 @@ def _missing(table: RealTable, rng: np.random.Generator, size: int) -> Pair:
 
 
 CHANGES: Mapping[str, Change] = {
-    "mean of a column, .3 sd": _mean,
-    "scale of a column, 1.35": _scale,
-    "tail, 6 % at 4 sd": _tail,
+    "mean of a column, .3 sd": _of_column(_mean),
+    "scale of a column, 1.35": _of_column(_scale),
+    "tail, 6 % at 4 sd": _of_column(_tail),
     "one of 100 columns, .4 sd": _one_of_many,
-    "column shuffled": _shuffled,
+    "column shuffled": _of_column(_shuffled, is_moved=False),
     "pair swapped, 10 %": _swapped,
     "5 % contaminated, 3 sd": _contaminated,
     "class shares, 1.7": _shares,
     "renamed classes, 15 %": _renamed,
     "two columns rotated, 20°": _rotated,
-    "outlier and shift, .3 sd": _outlier,
+    "outlier and shift, .3 sd": _of_column(_outlier),
     "missing, 4 against 11 %": _missing,
 }

@@ -9,15 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evidence.common import Array, stream
+from evidence.verdicts import _peers as peers
 from evidence.verdicts._changes import CHANGES, Pair, none
-from evidence.verdicts._peers import (
-    aggregated_kernel_p,
-    encode,
-    energy_p,
-    forest_limit,
-    forest_score,
-    kolmogorov_smirnov_p,
-)
 from evidence.verdicts._tables import RealTable
 from silot_transport import TwoSampleResult, two_sample
 
@@ -52,20 +45,20 @@ def measure_power(
     for t, table in enumerate(tables):
         for draw in range(null_draws):
             rng = stream(240, seed, t, draw)
-            scores.append(forest_score(*encode(none(table, rng, RECORDS)), draw))
+            scores.append(peers.forest_score(*peers.encode(none(table, rng, RECORDS)), draw))
         for c, (name, change) in enumerate(PLANTED.items()):
             for draw in range(draws):
                 rng = stream(241, seed, t, c, draw)
                 pair = change(table, rng, RECORDS)
-                pooled, first = encode(pair)
-                peers = {
-                    "MMD": aggregated_kernel_p(pooled, first, rng) <= LEVEL,
-                    "KS": kolmogorov_smirnov_p(pooled, first) <= LEVEL,
-                    "energy": energy_p(pooled, first, rng) <= LEVEL,
+                pooled, first = peers.encode(pair)
+                alarms = {
+                    "MMD": peers.aggregated_kernel_p(pooled, first, rng) <= LEVEL,
+                    "KS": peers.kolmogorov_smirnov_p(pooled, first) <= LEVEL,
+                    "energy": peers.energy_p(pooled, first, rng) <= LEVEL,
                 }
-                forests.append(forest_score(pooled, first, draw) if null_draws else 0.0)
-                trials.append(_trial(name, table, pair, peers, draw))
-    limit = forest_limit(scores, LEVEL) if scores else np.inf
+                forests.append(peers.forest_score(pooled, first, draw) if null_draws else 0.0)
+                trials.append(_trial(name, table, pair, alarms, draw))
+    limit = peers.forest_limit(scores, LEVEL) if scores else np.inf
     for trial, score in zip(trials, forests, strict=True):
         trial.peers["forest"] = score > limit
     return trials
@@ -79,7 +72,7 @@ def compare_pair(pair: Pair, seed: int) -> TwoSampleResult:
     )  # fmt: skip
 
 
-def _trial(name: str, table: RealTable, pair: Pair, peers: dict[str, bool], seed: int) -> Trial:
+def _trial(name: str, table: RealTable, pair: Pair, alarms: dict[str, bool], seed: int) -> Trial:
     result = compare_pair(pair, seed)
     own = {str(pair.column), f"missing values of '{pair.column}'"}
     drivers = result.drivers
@@ -88,16 +81,16 @@ def _trial(name: str, table: RealTable, pair: Pair, peers: dict[str, bool], seed
         is_first = bool(drivers) and drivers[0] in own
     is_single = pair.column is not None or name == "nothing"
     return Trial(
-        name, table.name, result.verdict == "different", peers, is_first,
+        name, table.name, result.verdict == "different", alarms, is_first,
         is_single and bool(set(drivers) - own),
     )  # fmt: skip
 
 
-def power_by_change(trials: Sequence[Trial]) -> dict[str, dict[str, float]]:
-    """Compute the share of alarms by change, of each test."""
+def power_by(trials: Sequence[Trial], what: str) -> dict[str, dict[str, float]]:
+    """Compute the share of alarms of each test, by ``"change"`` or by ``"table"``."""
     alarms: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
-        alarms[trial.change].append(trial)
+        alarms[getattr(trial, what)].append(trial)
     return {
         name: {
             "silot": share([trial.alarm for trial in group]),

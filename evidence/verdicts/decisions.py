@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import silot
 from evidence.common import Array, Context, Labels, stream
-from evidence.report import Claim, Judged, Report, Table, verdict
+from evidence.report import Claim, Judged, Report, Table, Verdict, verdict
 from evidence.verdicts._power import LEVEL
 from evidence.verdicts._tables import RealTable, tables
 
@@ -21,67 +21,63 @@ TRUSTED, RECORDS = 300, 250
 ALIKE = ("alike 1", "alike 2", "alike 3")
 FACTOR, WRONG, SHIFTS, SPREAD, THINNED = 10.0, (0.05, 0.15, 0.3), (0.3, 0.5, 1.0), 1.5, 0.3
 
-Plant = Callable[[Array, Labels, tuple[int, ...], np.random.Generator], tuple[Array, Labels]]
+
+@dataclass
+class Site:
+    """Records and labels of a site, to be changed, and the columns that are numbers."""
+
+    x: Array
+    y: Labels
+    numbers: tuple[int, ...]
+    rng: np.random.Generator
+
+    def column(self) -> int:
+        """Choose a column that is a number."""
+        return int(self.rng.choice(self.numbers))
 
 
-def _unit(
-    x: Array, y: Labels, numbers: tuple[int, ...], rng: np.random.Generator
-) -> tuple[Array, Labels]:
-    x[:, rng.choice(numbers)] *= FACTOR
-    return x, y
+def _unit(site: Site) -> None:
+    site.x[:, site.column()] *= FACTOR
 
 
-def _labels(
-    share: float, x: Array, y: Labels, _: tuple[int, ...], rng: np.random.Generator
-) -> tuple[Array, Labels]:
-    rows = rng.permutation(len(y))[: round(share * len(y))]
-    classes = np.unique(y)
-    places = np.searchsorted(classes, y[rows])
-    y[rows] = classes[(places + rng.integers(1, len(classes), len(rows))) % len(classes)]
-    return x, y
+def _labels(share: float, site: Site) -> None:
+    rows = site.rng.permutation(len(site.y))[: round(share * len(site.y))]
+    _rename(site, rows, site.rng.integers(1, len(np.unique(site.y)), len(rows)))
 
 
-def _shift(
-    size: float, x: Array, y: Labels, numbers: tuple[int, ...], rng: np.random.Generator
-) -> tuple[Array, Labels]:
-    k = rng.choice(numbers)
-    x[:, k] += size * x[:, k].std()
-    return x, y
+def _rename(site: Site, rows: Labels | slice, steps: Labels | int) -> None:
+    """Give records the class that is so many places further on."""
+    classes = np.unique(site.y)
+    site.y[rows] = classes[(np.searchsorted(classes, site.y[rows]) + steps) % len(classes)]
 
 
-def _spread(
-    x: Array, y: Labels, numbers: tuple[int, ...], rng: np.random.Generator
-) -> tuple[Array, Labels]:
-    k = rng.choice(numbers)
-    x[:, k] = x[:, k].mean() + SPREAD * (x[:, k] - x[:, k].mean())
-    return x, y
+def _shift(size: float, site: Site) -> None:
+    values = site.x[:, site.column()]
+    values += size * values.std()
 
 
-def _dependence(
-    x: Array, y: Labels, numbers: tuple[int, ...], rng: np.random.Generator
-) -> tuple[Array, Labels]:
-    k = rng.choice(numbers)
-    x[:, k] = rng.permutation(x[:, k])
-    return x, y
+def _spread(site: Site) -> None:
+    values = site.x[:, site.column()]
+    values[:] = values.mean() + SPREAD * (values - values.mean())
 
 
-def _rare(
-    x: Array, y: Labels, _: tuple[int, ...], rng: np.random.Generator
-) -> tuple[Array, Labels]:
-    common = np.bincount(y).argmax()
-    kept = (y != common) | (rng.random(len(y)) < THINNED)
-    return x[kept], y[kept]
+def _dependence(site: Site) -> None:
+    values = site.x[:, site.column()]
+    values[:] = site.rng.permutation(values)
 
 
-def _inverted(
-    x: Array, y: Labels, _: tuple[int, ...], rng: np.random.Generator
-) -> tuple[Array, Labels]:
-    classes = np.unique(y)
-    return x, classes[(np.searchsorted(classes, y) + 1) % len(classes)]
+def _rare(site: Site) -> None:
+    common = np.bincount(site.y).argmax()
+    kept = (site.y != common) | (site.rng.random(len(site.y)) < THINNED)
+    site.x, site.y = site.x[kept], site.y[kept]
+
+
+def _inverted(site: Site) -> None:
+    _rename(site, slice(None), 1)
 
 
 _DIFFERENT = ("apart", "use although different")
-Planted = tuple[Plant, tuple[str, ...]]
+Planted = tuple[Callable[[Site], None], tuple[str, ...]]
 PLANTS: Mapping[str, Planted] = {
     f"column x {FACTOR:g}": (_unit, ("convert",)),
     **{f"{share:.0%} wrong labels": (partial(_labels, share), ("clean",)) for share in WRONG},
@@ -113,8 +109,8 @@ class Outcome:
     draw: int
     site: str
     steps: tuple[str, ...]
-    # Whether the interval of faulty records covers the number of wrong labels.
-    is_covered: bool = False
+    is_covered: bool
+    """Whether the interval of faulty records covers the number of wrong labels."""
 
     @property
     def is_as_planted(self) -> bool:
@@ -148,7 +144,9 @@ def decide(
     parts = table.draw(rng, TRUSTED, *[RECORDS] * (len(ALIKE) + 1))
     x, y = parts.pop()
     # One sample with each fault in turn: models of the trusted records are fitted once.
-    parts += [plant(x.copy(), y.copy(), table.numbers, rng) for plant, _ in plants.values()]
+    for plant, _ in plants.values():
+        plant(site := Site(x.copy(), y.copy(), table.numbers, rng))
+        parts.append((site.x, site.y))
     frames = [
         pl.DataFrame(points, schema=table.columns).with_columns(label=pl.Series(labels).cast(str))
         for points, labels in parts
@@ -236,32 +234,25 @@ def _judge_alarms(where: str, alike: Sequence[Outcome], draws: int) -> Judged:
 def judge(alike: Sequence[Outcome], planted: Mapping[str, Sequence[Outcome]]) -> list[Judged]:
     """Compare what was measured with what is aimed at."""
     judged: list[Judged] = []
+
+    def add(claim: str, paper: str, hits: Sequence[bool], word: Verdict, why: str = "") -> None:
+        judged.append(Claim(claim, paper).judged(f"{sum(hits)} of {len(hits)}", word, why))
+
     for verb, words in (("convert", "is converted"), ("clean", "has flagged records")):
-        number = sum(verb in one.steps for one in alike)
-        judged.append(
-            Claim(f"a site without a fault {words}", "5 % of sites at most").judged(
-                f"{number} of {len(alike)}", verdict(number <= 0.05 * len(alike))
-            )
-        )
+        hits = [verb in one.steps for one in alike]
+        add(f"a site without a fault {words}", "5 % of sites at most", hits,
+            verdict(sum(hits) <= 0.05 * len(hits)))  # fmt: skip
     for words, sites in (
         ("of sites without a fault", alike),
         ("of sites with wrong labels", [one for name, own in planted.items() for one in own
                                         if name.endswith("wrong labels")]),
     ):  # fmt: skip
-        number = sum(one.is_covered for one in sites)
-        judged.append(
-            Claim(f"the interval of faulty records covers their number, {words}", "95 %").judged(
-                f"{number} of {len(sites)}", verdict(number >= 0.93 * len(sites),
-                                                     partly=number >= 0.85 * len(sites)),
-            )
-        )  # fmt: skip
+        hits = [one.is_covered for one in sites]
+        add(f"the interval of faulty records covers their number, {words}", "95 %", hits,
+            verdict(np.mean(hits) >= 0.93, partly=bool(np.mean(hits) >= 0.85)))  # fmt: skip
     for name, own in planted.items():
-        right = sum(one.is_as_planted for one in own)
-        judged.append(
-            Claim(f"planted: {name}", " or ".join(PLANTS[name][1])).judged(
-                f"{right} of {len(own)}",
-                verdict(right >= 0.8 * len(own), partly=right >= 0.5 * len(own)),
-                MISSED if right < 0.8 * len(own) else "",
-            )
-        )
+        hits = [one.is_as_planted for one in own]
+        add(f"planted: {name}", " or ".join(PLANTS[name][1]), hits,
+            verdict(sum(hits) >= 0.8 * len(hits), partly=sum(hits) >= 0.5 * len(hits)),
+            MISSED if sum(hits) < 0.8 * len(hits) else "")  # fmt: skip
     return judged

@@ -20,7 +20,7 @@ from evidence.verdicts._power import (
     RECORDS,
     Trial,
     measure_power,
-    power_by_change,
+    power_by,
     share,
 )
 from evidence.verdicts._tables import tables
@@ -68,6 +68,11 @@ class Rates:
     groups: Sequence[Grouped]
     checks: Sequence[Checked]
 
+    @property
+    def detection(self) -> dict[str, float]:
+        """Shares of detectable shifts that were detected, by distribution."""
+        return {name: a / max(b, 1) for name, (a, b, _) in self.detected.items()}
+
 
 QUICK = {"USUAL": Sizes(dict(zip(ALARMS, (12, 1, 1, 1), strict=True)), 3, 1, 5, {4: 1}, 2, 1)}
 
@@ -89,7 +94,7 @@ def measure(context: Context, sizes: Sizes, *, seed: int = 0) -> Rates:
     context.say(f"detectable shifts: {[f'{a}/{b}' for a, b, _ in detected.values()]}")
     every = list(tables(context, sizes.tables))
     trials = measure_power(every, sizes.power, sizes.forests, seed=seed)
-    context.say(f"power: {power_by_change(trials)}")
+    context.say(f"power: {power_by(trials, 'change')}")
     groups = measure_groups(sizes.groups, seed=seed)
     context.say(f"groups: mean adjusted Rand {np.mean([one.rand for one in groups]):.2f}")
     checks = measure_checks(every, sizes.checks, seed=seed)
@@ -155,7 +160,7 @@ def limits(draws: int, *, risk: float = 0.001) -> tuple[int, int]:
 
 def judge(sizes: Sizes, rates: Rates) -> list[Judged]:
     """Compare what was measured with what is aimed at."""
-    power = power_by_change(rates.trials)
+    power = power_by(rates.trials, "change")
     planted = {name: row for name, row in power.items() if name != "nothing"}
     averages = {name: mean(row[name] for row in planted.values()) for name in ("silot", *PEERS)}
     gaps = {name: row["silot"] - max(row[peer] for peer in PEERS) for name, row in planted.items()}
@@ -183,8 +188,7 @@ def judge(sizes: Sizes, rates: Rates) -> list[Judged]:
 def _judge_alarms(kind: str, draws: int, rates: Rates) -> Judged:
     shares = {name: rates.alarms[kind, name] / draws for name in distributions(kind)}
     pooled = float(np.mean(list(shares.values())))
-    low, high = (min(shares, key=lambda name: shares[name]),
-                 max(shares, key=lambda name: shares[name]))  # fmt: skip
+    low, *_, high = sorted(shares, key=lambda name: shares[name])
     total = draws * len(shares)
     error = (LEVEL * (1 - LEVEL) / draws) ** 0.5
     is_within = shares[low] >= _LOW and shares[high] <= _HIGH
@@ -237,9 +241,8 @@ def _judge_groups(rates: Rates) -> list[Judged]:
 
 
 def _judge_detected(rates: Rates) -> Judged:
-    shares = {name: a / max(b, 1) for name, (a, b, _) in rates.detected.items()}
-    low, high = (min(shares, key=lambda name: shares[name]),
-                 max(shares, key=lambda name: shares[name]))  # fmt: skip
+    shares = rates.detection
+    low, *_, high = sorted(shares, key=lambda name: shares[name])
     draws = max(b for _, b, _ in rates.detected.values())
     return Claim("the detectable shift is detected", "70 to 90 % (stated: 80 %)").judged(
         f"{shares[low]:.0%} ({low}) to {shares[high]:.0%} ({high}); {mean(shares.values()):.0%}",
@@ -293,19 +296,14 @@ def _alarm_table(sizes: Sizes, rates: Rates) -> Table:
                 )
                 for kind in ALARMS
             },
-            "detected": lambda name: f"{100 * _detected(rates, name):.0f} %",
+            "detected": lambda name: f"{100 * rates.detection[name]:.0f} %",
             "shift": lambda name: f"{rates.detected[name][2]:.2f}",
         },
     )
 
 
-def _detected(rates: Rates, name: str) -> float:
-    detected, pairs, _ = rates.detected[name]
-    return detected / max(pairs, 1)
-
-
 def _power_table(rates: Rates) -> Table:
-    power = power_by_change(rates.trials)
+    power = power_by(rates.trials, "change")
     changes = [name for name in power if name != "nothing"]
     rows = [[name, *(f"{100 * value:.0f}" for value in power[name].values())] for name in power]
     average = [mean(power[name][test] for name in changes) for test in ("silot", *PEERS)]
@@ -314,37 +312,26 @@ def _power_table(rates: Rates) -> Table:
 
 
 def _table_table(rates: Rates) -> Table:
-    names = list(dict.fromkeys(trial.table for trial in rates.trials))
-    rows: list[list[str]] = []
-    for name in names:
-        own = [trial for trial in rates.trials if trial.table == name and trial.change != "nothing"]
-        values = [share([trial.alarm for trial in own])]
-        values += [share([trial.peers[peer] for trial in own]) for peer in PEERS]
-        rows.append([name, *(f"{100 * value:.0f}" for value in values)])
+    alarms = power_by([one for one in rates.trials if one.change != "nothing"], "table")
+    rows = [[name, *(f"{100 * value:.0f}" for value in row.values())]
+            for name, row in alarms.items()]  # fmt: skip
     return Table("Alarms in per cent, over all changes.", ["table", "silot", *PEERS], rows)
 
 
 def _driver_table(rates: Rates) -> Table:
-    single = [name for name in _changes.CHANGES if any(
-        trial.change == name and trial.is_first is not None for trial in rates.trials
-    )]  # fmt: skip
-
-    def detected(name: str) -> list[Trial]:
-        return [
-            trial for trial in rates.trials if trial.change == name and trial.is_first is not None
-        ]
-
+    detected: dict[str, list[Trial]] = {name: [] for name in _changes.CHANGES}
+    for trial in rates.trials:
+        if trial.is_first is not None:
+            detected[trial.change].append(trial)
     return Table.of(
         "Detected changes of one column: whether it is named first, and no other is named.",
-        single,
+        [(name, own) for name, own in detected.items() if own],
         {
-            "change": str,
-            "detected": lambda name: len(detected(name)),
-            "first, %": lambda name: shown(
-                100 * share([bool(trial.is_first) for trial in detected(name)]), ".0f"
-            ),
-            "no other, %": lambda name: shown(
-                100 * share([not trial.names_another for trial in detected(name)]), ".0f"
+            "change": lambda item: item[0],
+            "detected": lambda item: len(item[1]),
+            "first, %": lambda item: f"{100 * share([k.is_first for k in item[1]]):.0f}",
+            "no other, %": lambda item: (
+                f"{100 * share([not k.names_another for k in item[1]]):.0f}"
             ),
         },
     )
