@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import render
-from ..federation.view import cost_content, cost_rows
+from ..federation.view import cost_rows, run_content
 from ..render.heat_map import heat_map
 from ..render.words import (
     count,
     first_word,
     format_bytes,
     known_bounds,
-    listed,
+    named,
     number,
     printable,
     short_bounds,
@@ -40,37 +41,35 @@ def distance_content(result: Distance) -> render.Content:
     certified = f"between {low} and {high}" if np.isfinite(result.upper) else f"at least {low}"
     value = f" are {number(result.value)} apart, certified to be {certified}."
     parts = {} if result.parts is None else {result.holders[0]: result.parts}
-    return [
-        render.Headline(
-            "How far apart the data are",
-            (render.Name(a), " and ", render.Name(b), value),
-            render.not_converged(result),
-        ),
+    return run_content(
+        result,
+        "How far apart the data are",
+        (render.Name(a), " and ", render.Name(b), value),
         render.section(
             "The distance",
             distances_chart("Distance", {" and ".join(result.holders): result}),
             render.facts(distance_rows(result), terminal=cost_rows(result)),
         ),
-        render.on_page(
+        result.test is not None
+        and render.on_page(
             render.section(
                 "By column",
                 changes_table(result.test),
                 histograms_figure(result.test, result.holders),
             )
-            if result.test is not None
-            else None
         ),
         parts_content(parts, b, result.holders[:1] if result.indistinct else ()),
-        cost_content(result),
-    ]
+    )
+
+
+def likely(distance: Distance) -> tuple[float, tuple[float, float]]:
+    """Return a distance with its likely interval, or else its certified bounds."""
+    return distance.value, distance.interval or distance.bounds
 
 
 def distances_chart(what: str, distances: Mapping[str, Distance]) -> render.Intervals | None:
     """Return the chart of distances, each in its likely interval, or else its certified bounds."""
-    rows = [
-        (name, distance.value, distance.interval or distance.bounds, None)
-        for name, distance in distances.items()
-    ]
+    rows = [(name, *likely(distance), None) for name, distance in distances.items()]
     return render.chart(f"{what}, with {_ends_in_words(distances.values())}.", rows)
 
 
@@ -81,19 +80,14 @@ def _ends_in_words(distances: Iterable[Distance]) -> str:
 
 def distance_rows(result: Distance) -> dict[str, str]:
     """Return a distance, what is known of it, and how it was computed."""
-    rows = {
-        f"W{result.p}": f"{result.value:.6g}",
-        "bounds": short_bounds(*result.bounds),
-    }
+    rows = {f"W{result.p}": f"{result.value:.6g}", "bounds": short_bounds(*result.bounds)}
     if result.interval is not None:
-        low, high = result.interval
         by = "of the noise" if result.method == "private" else "by public records"
-        rows["likely"] = f"{low:.4g} to {high:.4g} (95 %, {by}; not certified)"
-    return rows | {
-        **verdict_rows(result.test, result.preflight),
-        "method": f"{result.method}, {' and '.join(result.holders)}",
-        "status": result.status,
-    }
+        low, high = (f"{end:.4g}" for end in result.interval)
+        rows["likely"] = f"{low} to {high} (95 %, {by}; not certified)"
+    method = f"{result.method}, {' and '.join(result.holders)}"
+    verdict = verdict_rows(result.test, result.preflight)
+    return {**rows, **verdict, "method": method, "status": result.status}
 
 
 def parts_content(
@@ -133,24 +127,19 @@ def parts_content(
 
 
 def _parts_table(parts: Mapping[str, Parts]) -> render.Table:
-    """Return the largest shares of columns and of classes, holder by holder."""
     rows: list[tuple[object, ...]] = []
     for name, part in parts.items():
         by_column, by_class = shortened(part, MOST_PARTS)
         # One holder is not named in every row.
         whose = name if len(parts) > 1 else ""
-        rows += [(whose, column, render.Cell(share, share), None) for column, share in by_column]
-        rows += [
-            (whose, f"class {kind}", render.Cell(member.share, member.share), member.mass)
-            for kind, member in by_class
-        ]
+        rows += [(whose, column, share, None) for column, share in by_column]
+        rows += [(whose, f"class {kind}", one.share, one.mass) for kind, one in by_class]
     has_classes = any(part.classes for part in parts.values())
     columns = [
         render.names(wrap="cut", width=14),
         render.names("column or class" if has_classes else "column", 32, wrap="cut", width=26),
-        render.shares("share"),
-        render.shares("records"),
-    ]
+        render.shares("share", bar=1), render.shares("records"),
+    ]  # fmt: skip
     caption = "Shares of the squared distance, and of the records of a class."
     return render.Table(caption, columns, rows, filter=True, filled=True)
 
@@ -159,19 +148,17 @@ def matrix_content(result: DistanceMatrix) -> render.Content:
     """Declare pairs of holders with their distances, and the cost."""
     heat = heat_map(list(result.names), result.values, None, "given", same_pairs(result))
     lead = _describe_pairs(result)
-    return [
-        render.Headline(
-            "Distances between holders",
-            f"{lead}.",
-            render.not_converged(result, several=True),
-        ),
+    return run_content(
+        result,
+        "Distances between holders",
+        f"{lead}.",
         render.section(
             "Distances",
-            pairs_chart(result),
+            _pairs_chart(result),
             pairs_table(result),
             render.facts(
                 {},
-                terminal={**({"verdict": lead} if result.p_values else {}), **cost_rows(result)},
+                terminal={"verdict": lead if result.p_values else None, **cost_rows(result)},
                 page={
                     "distance": f"Wasserstein distance of order {result.p}; smaller is closer.",
                     "bounds": "The exact distance lies within the bounds whenever every party "
@@ -180,13 +167,13 @@ def matrix_content(result: DistanceMatrix) -> render.Content:
                     "status": printable(result.status, 400),
                 },
             ),
-            render.Details("All pairs as a heat map", [heat])
+            render.Details("All pairs as a heat map", [heat]),
         ),
-        cost_content(result),
-    ]  # fmt: skip
+        several=True,
+    )
 
 
-def pairs_chart(result: DistanceMatrix) -> render.Intervals | None:
+def _pairs_chart(result: DistanceMatrix) -> render.Intervals | None:
     """Return the chart of few pairs, or of the farthest of those that a test distinguishes."""
     pairs, what = _apart(result)[-_PAIRS:][::-1], "The farthest pairs"
     if len(result.pairs) <= _PAIRS:
@@ -205,27 +192,19 @@ def _apart(result: DistanceMatrix) -> list[Distance]:
 
 def _describe_pairs(result: DistanceMatrix) -> str:
     """Say which pairs a test distinguishes; who is closest and farthest only among those."""
-    p_values = result.p_values
-    apart = _apart(result)
-    lead = ""
+    p_values, apart, leads = result.p_values, _apart(result), list[str]()
     if p_values:
-        lead = f"Of {count(len(p_values), 'pair')} a test distinguishes {len(apart)}"
         untested = len(result.pairs) - len(p_values)
-        lead += f"; {untested} cannot be tested" if untested else ""
-    # No pair differs: then distances are no news.
-    if not apart:
-        return lead
-
-    def who(pair: Distance) -> str:
-        return listed([printable(name) for name in pair.holders])
-
+        more = f"; {untested} cannot be tested" if untested else ""
+        leads.append(f"Of {count(len(p_values), 'pair')} a test distinguishes {len(apart)}{more}")
     # Closest of pairs that no test tells apart would name noise.
-    if len(apart) == len(result.pairs):
-        closest = f"{who(apart[0])} are closest, at a distance of {number(apart[0].value)}"
-        lead = f"{lead}. {closest}" if lead else closest
+    if apart and len(apart) == len(result.pairs):
+        near = apart[0]
+        leads.append(f"{named(near.holders)} are closest, at a distance of {number(near.value)}")
+    far = ""
     if len(apart) > 1:
-        lead += f"; {who(apart[-1])} are farthest apart, at {number(apart[-1].value)}"
-    return lead
+        far = f"; {named(apart[-1].holders)} are farthest apart, at {number(apart[-1].value)}"
+    return ". ".join(leads) + far
 
 
 def same_pairs(result: DistanceMatrix) -> npt.NDArray[np.bool_]:
@@ -240,45 +219,43 @@ def same_pairs(result: DistanceMatrix) -> npt.NDArray[np.bool_]:
 
 def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> render.Table:
     """Return all pairs; on a terminal ``words`` stand for the names of some holders."""
+
+    def p_value(pair: Distance) -> float | None:
+        return result.p_values.get(pair.holders)
+
+    def couple(pair: Distance) -> str:
+        return " ".join((words or {}).get(name, name) for name in pair.holders)
+
     # Of one run for all pairs, no pair has a cost of its own.
-    has_bills = result.shared_cost is None
-    p_values = result.p_values
-    rows = [
-        (
-            " ".join((words or {}).get(name, name) for name in couple),
-            *couple,
-            pair.value,
-            pair.bounds,
-            pair.interval,
-            (pair.value, pair.interval or pair.bounds),
-            p_values.get(couple),
-            p_values.get(couple),
-            pair.rounds if has_bills else "",
-            format_bytes(pair.bytes_sent + pair.bytes_received) if has_bills else "",
-            f"{pair.seconds:.2f}" if has_bills else "",
-            render.Cell(first_word(pair.status), warn=not pair.converged),
-        )
-        for couple, pair in result.pairs.items()
-    ]
-    columns = [
-        render.texts("pair", on="terminal"), render.names("holder", on="page"),
-        render.names("other holder", on="page"), render.numbers("value", on="terminal"),
-        render.intervals(terminal=lambda ends: known_bounds(*ends), on="terminal"),
-        render.intervals("95 %", on="terminal"), render.estimates("distance", on="page"),
-        render.digits("p", 3, on="terminal"),
-        render.texts("verdict", on="page", page=_verdict_of),
-        *(render.Column(title, on="terminal") for title in ("rounds", "bytes", "seconds")),
-        # What did not go as it should is news; the rest is said once, below.
-        render.texts("status", page=lambda word: "" if word in ("converged", "exact") else word),
-    ]  # fmt: skip
-    return render.Table(
+    has_cost, column = result.shared_cost is None, partial(render.Column, on="terminal")
+    return render.table(
         f"Pairs of holders, their distances and {_ends_in_words(result.pairs.values())}.",
-        columns,
-        rows,
+        result.pairs.values(),
+        render.texts("pair", on="terminal", of=couple),
+        render.names("holder", on="page", of=lambda pair: pair.holders[0]),
+        render.names("other holder", on="page", of=lambda pair: pair.holders[1]),
+        render.numbers("value", on="terminal"),
+        render.intervals(on="terminal", terminal=known_bounds),
+        render.intervals("95 %", on="terminal", of="interval"),
+        render.estimates("distance", on="page", of=likely),
+        render.digits("p", 3, on="terminal", of=p_value),
+        render.texts("verdict", on="page", page=_verdict_of, of=p_value),
+        has_cost and column("rounds"),
+        has_cost and column("bytes", of=lambda pair: format_bytes(
+            pair.bytes_sent + pair.bytes_received)),
+        has_cost and column("seconds", terminal="{:.2f}".format),
+        # What did not go as it should is news; the rest is said once, below.
+        render.texts("status", of=lambda pair: status(pair, first_word),
+                     page=lambda word: "" if word in ("converged", "exact") else word),
         filter=True,
         filled=True,
         loose=f"W{result.p} by {result.method}",
-    )
+    )  # fmt: skip
+
+
+def status(distance: Distance, write: Callable[[str], str] = str) -> render.Cell:
+    """Return the cell of the status of a distance."""
+    return render.Cell(write(distance.status), warn=not distance.converged)
 
 
 def _verdict_of(p_value: float) -> str:

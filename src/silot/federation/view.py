@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from .. import render
 from ..errors import reason
-from ..render.words import count, format_bytes, level_in_words, listed, number
+from ..render.words import count, format_bytes, level_in_words, listed, named, number, printable
 from .result import Cost, RunResult
 
-_CAPTION = "Bytes as counted by the coordinator."
 _LEVELS = ("record", "statistics", "private", "public")
 
 
@@ -45,21 +44,37 @@ def cost_rows(result: Run, *, of_models: bool = False) -> dict[str, str]:
         "disclosed": disclosed,
     }
     if cost.privacy_mu > 0:
-        rows["charged"] = f"mu {cost.privacy_mu:.4g} to each holder's ledger, at most"
+        where = "to each holder's ledger, at most"
         if cost.in_memory:
-            rows["charged"] = (
-                f"mu {cost.privacy_mu:.4g} of each holder, at most. Only this process remembers "
-                "it, so another run spends the same again"
+            where = (
+                "of each holder, at most. Only this process remembers it, so another run spends "
+                "the same again"
             )
+        rows["charged"] = f"mu {cost.privacy_mu:.4g} {where}"
     elif result.disclosure == "private":
         rows["charged"] = "nothing: stored answers of the ledgers, about the data of that time"
     return rows
 
 
+def run_content(
+    result: Any, title: str, verdict: render.Text, *content: render.Content, several: bool = False
+) -> render.Content:
+    """Return what a run showed below its verdict, who took no part, and the cost.
+
+    Its solver, or one of ``several``, may have stopped early.
+    """
+    return [
+        render.Headline(title, verdict, render.not_converged(result, several=several)),
+        content,
+        missing_section(getattr(result, "missing", {})),
+        cost_content(result),
+    ]
+
+
 def cost_content(
     runs: Run | Sequence[tuple[str, Run]],
     *,
-    caption: str = _CAPTION,
+    caption: str = "Bytes as counted by the coordinator.",
     notes: Sequence[str] = (),
     disclosure: render.Table | None = None,
 ) -> render.Content:
@@ -68,45 +83,30 @@ def cost_content(
     It is what a page ends with; a terminal has ``cost_rows`` among the facts. ``disclosure``
     stands for the table of levels where levels alone say too little.
     """
-    paid = _paid(runs if isinstance(runs, Sequence) else [("", runs)])
-    small = [render.Paragraph(note, "small") for note in notes]
-    return render.on_page(
-        render.section("The cost", _cost(paid, caption), small, anchor="cost"),
-        render.section("What was disclosed", disclosure or _disclosure(paid)),
-    )
-
-
-def _paid(runs: Sequence[tuple[str, Run]]) -> list[tuple[list[str], Run]]:
-    """Group the results of one run, which carry the same cost: it is paid once."""
+    # Results of one run carry the same cost, which is paid once.
     paid: dict[Any, tuple[list[str], Run]] = {}
-    for k, (what, item) in enumerate(runs):
-        transcript = item.transcript if isinstance(item, RunResult) else None
+    for k, (what, run) in enumerate(runs if isinstance(runs, Sequence) else [("", runs)]):
+        transcript = run.transcript if isinstance(run, RunResult) else None
         key = k if transcript is None else ("run", id(transcript))
-        paid.setdefault(key, ([], item))[0].append(what)
-    return list(paid.values())
-
-
-def _cost(paid: Sequence[tuple[list[str], Run]], caption: str) -> render.Table:
-    costs = [(listed(what), item.cost) for what, item in paid]
-    if len(paid) > 1:
+        paid.setdefault(key, ([], run))[0].append(what)
+    costs = [(listed(what), run.cost) for what, run in paid.values()]
+    if len(costs) > 1:
         # Holders have ledgers of their own: their charges are no sum.
         together = replace(sum((cost for _, cost in costs), Cost()), privacy_mu=0.0)
         costs.insert(0, ("all together", together))
-    titles = ("rounds", "sent", "received", "time", "charged, at most")
     rows = [
-        (
-            what,
-            f"{cost.rounds:,}",
-            format_bytes(cost.bytes_sent),
-            format_bytes(cost.bytes_received),
-            f"{cost.seconds:.2f} s",
-            _charge(cost),
-        )
+        (what, f"{cost.rounds:,}", format_bytes(cost.bytes_sent), format_bytes(cost.bytes_received),
+         f"{cost.seconds:.2f} s", _charge(cost))
         for what, cost in costs
-    ]
+    ]  # fmt: skip
+    titles = ("rounds", "sent", "received", "time", "charged, at most")
+    columns = [render.texts("run"), *map(render.Column, titles)]
     # Runs without a name, and a charge where nothing was charged, need no column.
-    return render.Table(
-        caption, [render.texts("run"), *map(render.Column, titles)], rows, fold=10, filled=True
+    table = render.Table(caption, columns, rows, fold=10, filled=True)
+    small = [render.Paragraph(note, "small") for note in notes]
+    return render.on_page(
+        render.section("The cost", table, small, anchor="cost"),
+        render.section("What was disclosed", disclosure or _disclosure([*paid.values()])),
     )
 
 
@@ -117,35 +117,38 @@ def _charge(cost: Cost) -> str:
 
 def _disclosure(paid: Sequence[tuple[list[str], Run]]) -> render.Table:
     levels: dict[str, list[str]] = {}
-    for what, item in paid:
-        levels.setdefault(item.disclosure, []).extend(what)
-    named = any(what for runs in levels.values() for what in runs)
+    for what, run in paid:
+        levels.setdefault(run.disclosure, []).extend(what)
+    by_run = ", run by run" if any(map(any, levels.values())) else ""
     order = sorted(levels, key=lambda level: _LEVELS.index(level) if level in _LEVELS else 9)
     return levels_table(
-        f"The most detailed thing that left a holder{', run by run' if named else ''}.",
+        f"The most detailed thing that left a holder{by_run}.",
         [(level, level_in_words(level), listed(levels[level])) for level in order],
     )
 
 
 def levels_table(caption: str, rows: Sequence[tuple[str, str, str]]) -> render.Table:
     """Return levels of disclosure with their meanings, and the runs they are of."""
-    cells = [
-        (render.Cell(level or "unknown", warn=level == "record"), meaning, runs)
-        for level, meaning, runs in rows
+    cells = [(render.Cell(row[0] or "unknown", warn=row[0] == "record"), *row[1:]) for row in rows]
+    columns = [*map(render.texts, ("level", "meaning", "runs"))]
+    return render.Table(caption, columns, cells, filled=True)
+
+
+def absences(parties: Mapping[str, str], what: str = "took no part") -> list[str]:
+    """Return a warning for each reason why parties took no part."""
+    return [
+        f"{named(name for name, own in parties.items() if own == code)} {what}: {reason(code)} "
+        f"({printable(code)})."
+        for code in sorted(set(parties.values()))
     ]
-    return render.Table(
-        caption, [*map(render.texts, ("level", "meaning", "runs"))], cells, filled=True
-    )
 
 
 def missing_section(
     missing: Mapping[str, str], party: str = "holder", what: str = "took no part", note: str = ""
 ) -> render.Content:
     """Return the section on parties that took no part, and why; there is none without any."""
-    if not missing:
-        return None
-    rows = [(name, f"{reason(code)}.", code) for name, code in missing.items()]
     title = f"{party.capitalize()}s that {what}"
+    rows = [(name, f"{reason(code)}.", code) for name, code in missing.items()]
     columns = [render.names(party), render.texts("why"), render.names("code")]
-    table = render.Table(f"{title}.", columns, rows)
-    return render.on_page(render.section(title, render.Paragraph(note) if note else None, table))
+    lines = [bool(note) and render.Paragraph(note), render.Table(f"{title}.", columns, rows)]
+    return render.on_page(bool(missing) and render.section(title, lines))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..render.words import printable
 from ._arrays import Flags
+from .quality import Quality, quality
 from .result import Contents, RecordScores
 
 Records = Mapping[str, RecordScores] | Sequence[RecordScores] | RecordScores
@@ -46,6 +47,11 @@ class Scored:
     def flagged_share(self) -> float:
         """Their part of the records."""
         return self.flagged / max(self.records, 1)
+
+    @property
+    def quality(self) -> Quality | None:
+        """How well flags and scores agree with what is known, if anything is."""
+        return None if self.truth is None else quality(self.scores, self.truth)
 
 
 def collect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .checks import Flags
+from ._arrays import Flags
 from .result import RecordScores
 
 
@@ -15,6 +15,8 @@ class Quality:
     auc: float
     precision: float
     recall: float
+    faulty: int
+    """Records that are known to be faulty."""
 
 
 def quality(scores: RecordScores, truth: Flags) -> Quality:
@@ -29,4 +31,5 @@ def quality(scores: RecordScores, truth: Flags) -> Quality:
         auc=below / (broken * sound) if broken and sound else float("nan"),
         precision=hits / flagged if flagged else float("nan"),
         recall=hits / broken if broken else float("nan"),
+        faulty=broken,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import numpy.typing as npt
 
 from .. import render
@@ -39,75 +40,63 @@ def records_content(result: RecordScores, contents: Contents | None = None) -> r
 def _terminal(result: RecordScores, contents: Contents | None) -> render.Content:
     total = len(result.suspects(contents))
     more = f"{total - _SHOWN:,} more: --sheet FILE and --report FILE list all"
-    is_screened = result.screening is not None
     words = {"records": result.summary, "rule": result.rule, "status": result.status}
     words |= cost_rows(result)
-    if is_screened:
+    if result.screening is not None:
         words["disclosed"] = (
             "record: about 16 numbers on every record; the holder receives the validation records"
         )
     return [
         _chart({result.name: result}),
         _suspects(result, contents, None, _SHOWN),
-        render.Paragraph(more) if total > _SHOWN else None,
+        total > _SHOWN and render.Paragraph(more),
         render.facts(words),
     ]
 
 
 def counts_content(result: BrokenCounts) -> render.Content:
     """Declare the noisy counts of faulty records that the coordinator received."""
-    broken = sum(holder.broken["all"].value for holder in result.holders.values())
+    faulty = {name: holder.broken["all"] for name, holder in result.holders.items()}
     strange = [holder.strange for holder in result.holders.values() if holder.strange is not None]
-    others = {"other classes": f"about {sum(strange):.0f} records"} if strange else {}
-    disclosed = {"received": "noisy counts; scores, flags and suggestions stay with the holder"}
+    chart = render.chart(
+        "Faulty records of each holder, by noisy counts, with 95 % intervals.",
+        [(name, part.value, (part.low, part.high), None) for name, part in faulty.items()],
+        unit="records",
+        write="{:,.0f}".format,
+    )
+    terminal = {
+        "received": "noisy counts; scores, flags and suggestions stay with the holder",
+        "status": result.status,
+        "other classes": f"about {sum(strange):.0f} records" if strange else None,
+        **cost_rows(result),
+    }
     return [
         render.Headline(
             "How many records are faulty",
-            f"About {broken:,.0f} records of {count(len(result.holders), 'holder')} are "
-            "faulty, by noisy counts. Scores, flags and suggestions stay with the holders.",
+            f"About {sum(part.value for part in faulty.values()):,.0f} records of "
+            f"{count(len(faulty), 'holder')} are faulty, by noisy counts. Scores, flags and "
+            "suggestions stay with the holders.",
         ),
         render.section(
             "Faulty records",
-            _shares(result),
+            chart,
             _counts(result),
-            render.facts(
-                {},
-                terminal={**disclosed, "status": result.status, **others, **cost_rows(result)},
-                page={"status": result.status},
-            ),
+            render.facts({}, terminal=terminal, page={"status": result.status}),
         ),
         cost_content(result),
     ]
 
 
-def _shares(result: BrokenCounts) -> render.Intervals | None:
-    rows = [
-        (name, broken.value, (broken.low, broken.high), None)
-        for name, holder in result.holders.items()
-        if (broken := holder.broken["all"])
-    ]
-    what = "Faulty records of each holder, by noisy counts, with 95 % intervals."
-    return render.chart(what, rows, unit="records", write="{:,.0f}".format)
-
-
 def _counts(result: BrokenCounts) -> render.Table:
-    heads = ("faulty", "95 %", "would be flagged", "of about")
     rows = [
-        (
-            name,
-            fault,
-            f"{holder.broken[fault].value:.0f}",
-            f"{holder.broken[fault].low:.0f} to {holder.broken[fault].high:.0f}",
-            f"{holder.flagged[fault].value:.0f}",
-            f"{holder.records:.0f}",
-        )
+        (name, fault, f"{part.value:.0f}", f"{part.low:.0f} to {part.high:.0f}",
+         f"{holder.flagged[fault].value:.0f}", f"{holder.records:.0f}")
         for name, holder in result.holders.items()
         for fault in ("label", "features", "all")
-        if fault in holder.broken
-    ]
-    return render.plain_table(
-        [render.names(), render.texts("fault"), *map(render.Column, heads)], rows
-    )
+        if (part := holder.broken.get(fault))
+    ]  # fmt: skip
+    heads = map(render.Column, ("faulty", "95 %", "would be flagged", "of about"))
+    return render.plain_table([render.names(), render.texts("fault"), *heads], rows)
 
 
 def value_page(
@@ -157,7 +146,7 @@ def value_page(
         )
     sentences = [_flagged(scored)] if scored else []
     private = _private(scored) if images or contents else None
-    sections = scored_sections(scored)
+    sections = _sections(scored)
     runs: list[tuple[str, Run]] = [
         (f"records of {printable(item.name)}", item.scores) for item in scored
     ]
@@ -167,12 +156,9 @@ def value_page(
 
 
 def _private(scored: Sequence[Scored]) -> render.Private:
-    if not any(item.raw for item in scored):
-        return render.Private("")
-    is_pictured = any(item.images is not None for item in scored)
-    return render.Private(
-        "records of holders as pictures" if is_pictured else "values of suspect records"
-    )
+    if any(item.images is not None for item in scored):
+        return render.Private("records of holders as pictures")
+    return render.Private("values of suspect records" * any(item.raw for item in scored))
 
 
 def _flagged(scored: Sequence[Scored]) -> str:
@@ -189,15 +175,13 @@ def _flagged(scored: Sequence[Scored]) -> str:
     return f"{flagged:,} of {of} ({share}) {verb} flagged as faulty{among}."
 
 
-def scored_sections(scored: Sequence[Scored]) -> render.Content:
+def _sections(scored: Sequence[Scored]) -> render.Content:
     """Return the overview of all holders, and those with the largest share of flagged records."""
-    if not scored:
-        return None
     ordered = sorted(scored, key=lambda item: (-item.flagged_share, item.name))
     chosen = list(scored) if len(scored) <= _DETAILED else ordered[:_DETAILED]
     shown = f"The {len(chosen)} holders with the largest share of flagged records"
     is_screened = any(item.scores.screening is not None for item in chosen)
-    return render.on_page(render.section(
+    return bool(scored) and render.on_page(render.section(
         "Suspect records",
         render.Paragraph(_SCREENED if is_screened else _PUBLISHED),
         render.Paragraph(
@@ -206,8 +190,8 @@ def scored_sections(scored: Sequence[Scored]) -> render.Content:
             "note",
         ),
         _chart({item.name: item.scores for item in ordered}),
-        _overview(ordered) if len(scored) > 1 else None,
-        render.Paragraph(f"{shown} are shown in full.") if len(chosen) < len(scored) else None,
+        len(scored) > 1 and _overview(ordered),
+        len(chosen) < len(scored) and render.Paragraph(f"{shown} are shown in full."),
         [
             _holder(item, f"records-{k + 1}", _ROWS // len(chosen))
             for k, item in enumerate(chosen)
@@ -226,29 +210,14 @@ _PUBLISHED = "A score is a calibrated gradient: positive ones are flagged. Posit
 
 
 def _overview(ordered: Sequence[Scored]) -> render.Table:
-    # Slow to import: of scipy.
-    from .quality import quality
-
-    top = max(item.flagged_share for item in ordered) or 1.0
-    rows: list[tuple[object, ...]] = []
-    for item in ordered:
-        good = None if item.truth is None else quality(item.scores, item.truth)
-        rows.append((
-            item.name,
-            item.records,
-            item.flagged,
-            render.Cell(item.flagged_share, item.flagged_share / top),
-            None if item.truth is None else int(item.truth.sum()),
-            *((None, None, None) if good is None else (good.precision, good.recall, good.auc)),
-        ))  # fmt: skip
-    return render.Table(
+    return render.table(
         "Scored records by holder, the largest share of flagged ones first.",
-        [
-            render.names(), render.counts("records"), render.counts("flagged"),
-            render.shares("flagged share"), render.counts("faulty"), render.shares("precision"),
-            render.shares("recall"), render.digits("AUC", 3),
-        ],
-        rows,
+        ordered,
+        render.names(of="name"), render.counts("records"), render.counts("flagged"),
+        render.shares("flagged share", bar=ordered[0].flagged_share or 1.0),
+        render.counts("faulty", of="quality.faulty"),
+        render.shares("precision", of="quality.precision"),
+        render.shares("recall", of="quality.recall"), render.digits("AUC", 3, of="quality.auc"),
         filter=True,
         flagged=[item.flagged > 0 for item in ordered],
         only="only holders with flagged records",
@@ -258,10 +227,15 @@ def _overview(ordered: Sequence[Scored]) -> render.Table:
 
 def _holder(item: Scored, anchor: str, most: int) -> render.Content:
     scores, truth, name = item.scores, item.truth, printable(item.name)
-    is_known = truth is not None and truth.any()
+    sentences, good = [f"{item.scores.summary}."], item.quality
+    if good is not None:
+        sentences.append(
+            f"{count(good.faulty, 'record')} known to be faulty: AUC {decimals(good.auc, 3)}, "
+            f"precision {percent(good.precision)}, recall {percent(good.recall)}."
+        )
     return render.section(
         ("Records of ", render.Name(name)),
-        render.Paragraph(_sentence(item)),
+        render.Paragraph(" ".join(sentences)),
         render.Paragraph(f"Rule: {printable(scores.rule, 600)}", "small"),
         render.Paragraph(
             f"Status: {printable(scores.status, 400)}",
@@ -270,26 +244,12 @@ def _holder(item: Scored, anchor: str, most: int) -> render.Content:
         _precision(item),
         _suspects(scores, item.contents, truth, most),
         inspection_figure(item.name, scores, truth)
-        if is_known and truth is not None
+        if truth is not None and truth.any()
         else score_figure(item.name, scores),
         _galleries(item, name),
         level=3,
         anchor=anchor,
     )
-
-
-def _sentence(item: Scored) -> str:
-    text = f"{item.scores.summary}."
-    if item.truth is not None:
-        from .quality import quality
-
-        good = quality(item.scores, item.truth)
-        text += (
-            f" {count(int(item.truth.sum()), 'record')} known to be faulty: AUC "
-            f"{decimals(good.auc, 3)}, precision {percent(good.precision)}, recall "
-            f"{percent(good.recall)}."
-        )
-    return text
 
 
 def _chart(scores: Mapping[str, RecordScores]) -> render.Intervals | None:
@@ -305,7 +265,7 @@ def _chart(scores: Mapping[str, RecordScores]) -> render.Intervals | None:
     return render.share_chart("Share of faulty records, with 95 % intervals.", rows)
 
 
-def _precision(item: Scored) -> render.Table | None:
+def _precision(item: Scored) -> render.Content:
     """Return how many of the first records of the ranking are expected to be faulty."""
     screening = item.scores.screening
     if screening is None:
@@ -314,69 +274,54 @@ def _precision(item: Scored) -> render.Table | None:
     rows = [(k, k * screening.precision[k - 1], screening.precision[k - 1]) for k in lengths]
     columns = [render.counts("the first"), render.counts("about faulty"), render.shares("share")]
     caption = "Expected number of faulty records among the most suspect ones."
-    return render.Table(caption, columns, rows) if rows else None
+    return bool(rows) and render.Table(caption, columns, rows)
 
 
 def _suspects(
     scores: RecordScores, contents: Contents | None, truth: Flags | None, most: int
-) -> render.Table | None:
+) -> render.Content:
     """Return flagged records, copies and records of unknown classes; the most suspect, if many."""
     suspects = scores.suspects(contents)
-    if not suspects:
-        return None
     caption = "Flagged records, copies, unknown labels, and the ten most suspect records."
     if len(suspects) > most:
         caption += f" These are {most:,} of {len(suspects):,}: silot records --sheet lists all."
-    is_screened = scores.screening is not None
-    columns = [
+    names, texts = (partial(kind, on="page") for kind in (render.names, render.texts))
+
+    def nearest(suspect: Suspect) -> str:
+        label = f" ({printable(suspect.nearest_label)})" if suspect.nearest_label else ""
+        return f"{suspect.nearest}{label}"
+
+    def original(suspect: Suspect) -> str:
+        copied = "" if suspect.copy_of is None else str(suspect.copy_of)
+        return copied and (printable(suspect.original) or copied)
+
+    shown, is_screened = suspects[:most], scores.screening is not None
+    words = np.where(() if truth is None else truth, "faulty", "clean")
+    return bool(shown) and render.table(
+        caption,
+        shown,
         render.Column("record"), render.names("identifier", wrap="cut", width=16),
-        render.digits("score", 2, terminal="{:.4g}".format), render.texts("kind", wrap="cut"),
-        render.names("why", 400, wrap="fill", on="terminal"),
-        render.names("columns", 400, on="page"),
-        *map(partial(render.names, on="page"), ("suggested label", "label")),
-        *map(partial(render.texts, on="page"), ("copy of", "nearest good", "known to be")),
-    ]  # fmt: skip
-    rows = [
-        (
-            suspect.record,
-            suspect.identifier,
-            suspect.score,
-            suspect.kind if is_screened else "",
-            suspect.why if is_screened else "",
-            "; ".join(map(str, suspect.columns)),
-            suspect.suggested,
-            suspect.label,
-            _original(suspect),
-            _nearest(suspect) if is_screened else None,
-            None if truth is None else "faulty" if truth[suspect.record] else "clean",
-        )
-        for suspect in suspects[:most]
-    ]
-    kinds = [suspect.kinds for suspect in suspects[:most]] if is_screened else None
-    return render.Table(caption, columns, rows, filter=True, kinds=kinds, filled=True)
-
-
-def _original(suspect: Suspect) -> str:
-    if suspect.copy_of is None:
-        return ""
-    return printable(suspect.original) or str(suspect.copy_of)
-
-
-def _nearest(suspect: Suspect) -> str:
-    label = f" ({printable(suspect.nearest_label)})" if suspect.nearest_label else ""
-    return f"{suspect.nearest}{label}"
+        render.digits("score", 2, terminal="{:.4g}".format),
+        is_screened and render.texts("kind", wrap="cut"),
+        is_screened and render.names("why", 400, wrap="fill", on="terminal"),
+        names("columns", 400, of=lambda suspect: "; ".join(map(str, suspect.columns))),
+        names("suggested label", of="suggested"), names("label"), texts("copy of", of=original),
+        is_screened and texts("nearest good", of=nearest),
+        truth is not None and texts("known to be", of=lambda suspect: words[suspect.record]),
+        filter=True,
+        kinds=[suspect.kinds for suspect in shown] if is_screened else None,
+        filled=True,
+    )  # fmt: skip
 
 
 def _galleries(item: Scored, name: str) -> render.Content:
-    if item.images is None:
+    if item.images is None or not item.records:
         return None
     order = item.scores.worst
     worst = order[:_THUMBNAILS]
     best = order[max(len(worst), len(order) - _THUMBNAILS) :][::-1]
     blocks: list[render.Content] = []
     for title, places in (("most suspect", worst), ("least suspect", best)):
-        if not len(places):
-            continue
         tiles = [
             render.Tile(
                 [(source, f"Record {k} of {name}")],
@@ -386,17 +331,12 @@ def _galleries(item: Scored, name: str) -> render.Content:
             for k, source in zip(places, thumbnails(item.images, places), strict=True)
         ]
         heading = f"The {count(len(tiles), f'{title} record')}"
-        blocks += [render.Heading(heading, level=4), render.Gallery(tiles)]
-    if not blocks:
-        return None
-    warning = (
-        render.Strong("Raw records of "),
-        render.Name(name),
-        render.Strong(" follow."),
-        " These lists must stay with their owner.",
-    )
+        if tiles:
+            blocks += [render.Heading(heading, level=4), render.Gallery(tiles)]
+    raw, follow = render.Strong("Raw records of "), render.Strong(" follow.")
+    owner = " These lists must stay with their owner."
     return [
-        render.Paragraph(warning, "warning"),
+        render.Paragraph((raw, render.Name(name), follow, owner), "warning"),
         blocks,
         render.Paragraph("Below each picture: position of the record, and its score.", "small"),
     ]

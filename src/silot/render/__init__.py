@@ -37,6 +37,7 @@ from .sections import (
     chart,
     plain_table,
     share_chart,
+    table,
 )
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "section",
     "share_chart",
     "shares",
+    "table",
     "terms",
     "texts",
     "written",

@@ -2,7 +2,7 @@
 
 A result has one function, ``NAME_content``, that returns its content: blocks and components in
 the order in which they are read, in lists as deep as is convenient. What is marked for one medium
-is not made for the other.
+is not made for the other; what is ``False`` or ``None`` is not there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Component(ABC):
 
 
 Content: TypeAlias = (
-    "Block | Section | Component | Callable[[], Content] | Sequence[Content] | None"
+    "Block | Section | Component | Callable[[], Content] | Sequence[Content] | bool | None"
 )
 
 
@@ -106,14 +106,18 @@ def section(
 
 
 def facts(
-    rows: Mapping[str, Text],
+    rows: Mapping[str, Text | None],
     *,
-    terminal: Mapping[str, Text] | None = None,
-    page: Mapping[str, Text] | None = None,
+    terminal: Mapping[str, Text | None] | None = None,
+    page: Mapping[str, Text | None] | None = None,
 ) -> Facts:
-    """Return terms and their words, and those that one medium alone has, after the others."""
-    own = ([*(more or {}).items()] for more in (terminal, page))
-    return Facts([*rows.items()], *own)
+    """Return terms and their words, and those that one medium alone has, after the others.
+
+    Terms without words, which are ``None``, are left out.
+    """
+    every = (rows, terminal or {}, page or {})
+    return Facts(*([(term, text) for term, text in own.items() if text is not None]
+                   for own in every))  # fmt: skip
 
 
 def terms(group: str) -> Facts:
@@ -131,7 +135,7 @@ def not_converged(result: Any, *, several: bool = False) -> list[str]:
 
 def written(content: Content, medium: Medium) -> list[Block]:  # noqa: C901 - a case for each kind
     """Return the blocks of a content that a medium shows, with their values as texts."""
-    if content is None:
+    if content is None or isinstance(content, bool):
         return []
     if isinstance(content, Component):
         return written(content.on(medium), medium)

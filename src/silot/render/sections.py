@@ -107,7 +107,10 @@ class Column:
     On a terminal numbers stay in one line. Other texts may ``wrap`` between words, or ``fold``
     anywhere; they are ``cut`` at the ``width``, or at the end of the line, which they ``fill``.
     A column ``on`` one medium is not shown on the other. ``full`` is the title on a page, where
-    it is another, and ``missing`` stands for a value that is ``None``, on a terminal.
+    it is another, and ``missing`` stands for a value that is ``None``, on a terminal. ``of`` is
+    the value of a row's item: a function, or attributes as in ``test.p_value``, by default the one
+    that is named as the title. With ``bar`` values, or the first of each, have a
+    bar that says which share of it they are.
     """
 
     title: str
@@ -119,14 +122,27 @@ class Column:
     terminal: Callable[[Any], str] = str
     page: Callable[[Any], str] = str
     missing: str = ""
+    of: str | Callable[[Any], Any] = ""
+    bar: float = 0.0
+
+    def value(self, item: Any) -> Any:
+        """Return what the column shows of the item of a row; ``None`` of nothing."""
+        if callable(self.of):
+            return self.of(item)
+        for name in (self.of or self.title.replace(" ", "_")).split("."):
+            item = None if item is None else getattr(item, name)
+        return item
 
     def cell(self, value: object, medium: Medium) -> Cell:
         """Return a value, or the value of a cell, as the text of a cell."""
         cell = value if isinstance(value, Cell) else Cell(value)
-        if cell.text is None:
+        first = cell.text[0] if isinstance(cell.text, tuple) else cell.text
+        if first is None:
             return replace(cell, text=self.missing if medium == "terminal" else MISSING_NUMBER)
         if cell.text == "":
             return cell
+        if self.bar:
+            cell = replace(cell, bar=first / self.bar)
         return replace(cell, text=(self.terminal if medium == "terminal" else self.page)(cell.text))
 
 
@@ -159,7 +175,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
     head: int = 0
-    fold: int = 20
+    fold: int | None = 20
     filter: bool = False
     flagged: Sequence[bool] | None = None
     only: str = "only flagged rows"
@@ -209,7 +225,7 @@ class Table:
             replace(
                 self._of([*range(keys), *range(k, min(k + width, end))]),
                 filter=False,
-                fold=max(len(self.rows), 1),
+                fold=len(self.rows),
             )
             for k in range(self.most_columns, end, width)
         ]
@@ -243,7 +259,7 @@ class Table:
                     terminal=str, page=str)
             for head in columns
         ]  # fmt: skip
-        fold = self.fold if medium == "page" else max(len(cells), 1)
+        fold = (medium == "page" and self.fold) or max(len(cells), 1)
         caption = self.caption if medium == "page" or self.loose is None else self.loose
         return [
             replace(self, caption=caption, columns=plain, rows=cells, fold=fold, filled=False,
@@ -440,8 +456,15 @@ Block: TypeAlias = (
 )
 
 
-def plain_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[Any]], caption: str = ""
+def table(
+    caption: str, items: Iterable[Any], *columns: Column | Literal[False], **options: Any
 ) -> Table:
+    """Return a table with a row for each item, whose values the columns read, but for ``False``."""
+    shown = [column for column in columns if column]
+    rows = [[column.value(item) for column in shown] for item in items]
+    return Table(caption, shown, rows, **options)
+
+
+def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
     """Return a table of which all rows are shown at once."""
-    return Table(caption, columns, rows, fold=max(len(rows), 1))
+    return Table("", columns, rows, fold=None)

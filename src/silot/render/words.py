@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MISSING_NUMBER = "–"
 _MINUS = "\N{MINUS SIGN}"
@@ -69,9 +69,9 @@ def short_bounds(lower: float, upper: float) -> str:
     return f"[{short_number(lower)}, {short_number(upper)}]"
 
 
-def known_bounds(lower: float, upper: float) -> str:
+def known_bounds(ends: tuple[float, float]) -> str:
     """Return bounds in plain letters; nothing where none is known."""
-    return "" if lower <= 0.0 and not math.isfinite(upper) else short_bounds(lower, upper)
+    return "" if ends[0] <= 0.0 and not math.isfinite(ends[1]) else short_bounds(*ends)
 
 
 def first_word(status: str) -> str:
@@ -104,6 +104,11 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {count(len(names) - most + 1, 'other')}"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def named(names: Iterable[str], most: int = 6) -> str:
+    """Return names that others chose as part of a sentence."""
+    return listed([printable(name) for name in names], most)
 
 
 def _isolated(name: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ... import render
+from ...data.reading import Schema
 from ...federation.view import cost_content, cost_rows
 from ...privacy.sketch import parts
 from ...render.words import count, format_bytes, number, printable
@@ -19,30 +21,30 @@ from .result import Combined, Sketches
 
 def sketches_content(result: Sketches) -> render.Content:
     """Declare how many records the sketches of holders tell, the guarantee and the cost."""
-    holders = count(len(result.names), "holder")
+    columns = [render.names(), render.counts("records, about")]
     rows = [(name, result.records[name]) for name in result.names]
     return [
         render.Headline(
             "Sketches of the holders",
-            f"{holders}, each in one differentially private release: counts of records in "
-            f"{count(result.cells, 'cell')}. Results computed from them spend no more budget.",
+            f"{count(len(rows), 'holder')}, each in one differentially private release: counts of "
+            f"records in {count(result.cells, 'cell')}. Results computed from them spend no more "
+            "budget.",
         ),
         render.section(
             "Records of the holders",
-            render.plain_table([render.names(), render.counts("records, about")], rows),
-            render.facts(sketch_rows(result), terminal=cost_rows(result)),
+            render.plain_table(columns, rows),
+            render.facts(_sketch_rows(result), terminal=cost_rows(result)),
         ),
         cost_content(result),
     ]
 
 
-def sketch_rows(result: Sketches) -> Mapping[str, str]:
-    """Return what protects the records behind sketches, and what kind of result they are."""
+def _sketch_rows(result: Sketches, party: str = "holder") -> Mapping[str, str]:
     return {
         "cells": str(result.cells),
         "guarantee": f"epsilon {result.privacy_epsilon:g}, delta {result.privacy_delta:g} for "
-        "each holder's release",
-        "status": result.status,
+        f"each {party}'s release",
+        "status": printable(result.status, 1000),
     }
 
 
@@ -61,15 +63,23 @@ _STALE = (
 
 def release_content(result: ReleaseFile) -> render.Content:
     """Declare what is inside a release, in facts and sentences."""
-    blank = render.Paragraph("")
+    blank, title = render.Paragraph(""), f"What is in {printable(result.file)}"
+    signature = "valid: nothing was changed; a signature does not show whose key it is"
+    who = {
+        "written by": printable(result.name),
+        "written": f"{result.written[:19].replace('T', ' ')} UTC",
+        "period": result.terms.period or "none named",
+        "key": result.fingerprint,
+        "signature": f"a trusted key of {result.trusted}" if result.trusted else signature,
+        "size": format_bytes(result.size),
+    }
+    words = "The public contract by which the table was read, word for word as in the file."
+    schema = result.schema
     return [
-        render.Headline(
-            f"What is in {printable(result.file)}", printable(result.sealed.discloses, 1000)
-        ),
-        [*warned([result]), *([] if result.fresh else [render.Paragraph(_STALE, "alert")])],
-        render.section(
-            "Who wrote it", render.facts(_who(result)), render.Paragraph(_verify(result)), blank
-        ),
+        render.Headline(title, printable(result.sealed.discloses, 1000)),
+        _warned([result]),
+        not result.fresh and render.Paragraph(_STALE, "alert"),
+        render.section("Who wrote it", render.facts(who), render.Paragraph(_verify(result)), blank),
         render.section(
             "What it protects", render.facts(_guarantee(result)), render.Paragraph(_meaning(result))
         ),
@@ -81,52 +91,33 @@ def release_content(result: ReleaseFile) -> render.Content:
             render.on_terminal(blank, render.Paragraph("What it does not contain:")),
             render.Bullets(_LACKS),
         ),
-        render.section(
-            "The schema",
-            render.Paragraph(
-                "The public contract by which the table was read, word for word as in the file.",
-                "small",
-            ),
-            blank,
-            _columns(result),
-        )
-        if result.schema
-        else None,
+        schema is not None
+        and render.section("The schema", render.Paragraph(words, "small"), blank, _columns(schema)),
     ]
 
 
 def combined_content(result: Combined) -> render.Content:
     """Declare who released what, what the sites are worth, and how far apart they are."""
-    sketches = result.sketches
-    names = sorted(sketches.names)
-    groups = {} if result.test is None else group_rows(result.test, names)
+    sketches, names = result.sketches, sorted(result.sketches.names)
+    rows = _sketch_rows(sketches, "site")
     return [
         render.Headline(
             "Results of all releases together",
-            f"{count(len(sketches.names), 'site')}, each by one file with a differentially "
-            "private sketch. The sites received no other question.",
+            f"{count(len(names), 'site')}, each by one file with a differentially private sketch. "
+            "The sites received no other question.",
         ),
-        warned(sketches.releases),
+        _warned(sketches.releases),
         render.section(
             "Releases",
             _releases(sketches.releases),
-            render.on_page(
-                render.facts(
-                    {
-                        "guarantee": sketch_rows(sketches)["guarantee"].replace(
-                            "each holder", "each site"
-                        ),
-                        "cells": str(sketches.cells),
-                        "status": printable(sketches.status, 1000),
-                    }
-                )
-            ),
+            render.on_page(render.facts({"guarantee": rows["guarantee"], **rows})),
         ),
-        render.section(
-            "Groups", render.facts(groups), render.on_page(pairs_of_groups(result.test, names))
-        )
-        if result.test is not None
-        else None,
+        result.test is not None
+        and render.section(
+            "Groups",
+            render.facts(group_rows(result.test, names)),
+            render.on_page(pairs_of_groups(result.test, names)),
+        ),
         render.Paragraph(""),
         worth_sections(result.values),
         cost_content(sketches),
@@ -135,61 +126,43 @@ def combined_content(result: Combined) -> render.Content:
 
 def _releases(releases: Sequence[ReleaseFile]) -> render.Table:
     """Return who released what; fingerprints whole where there is room."""
-    is_trusted = any(release.trusted for release in releases)
-    rows = [
-        (
-            release.name,
-            release.terms.period or "",
-            release.written[:16].replace("T", " "),
-            render.Cell(release.fingerprint, warn=not release.trusted),
-            render.Cell(
-                (release.trusted or "nobody") if is_trusted else "", warn=not release.trusted
-            ),
-        )
-        for release in releases
-    ]
-    columns = [
-        render.names("site"),
-        *map(render.texts, ("period", "written (UTC)")),
-        render.texts("key", terminal=lambda key: f"{key[:19]}…"),
-        render.texts("trusted as"),
-    ]
-    caption = "" if is_trusted else (
+    nobody = "nobody" if any(release.trusted for release in releases) else ""
+
+    def key(release: ReleaseFile) -> render.Cell:
+        return render.Cell(release.fingerprint, warn=not release.trusted)
+
+    def trusted(release: ReleaseFile) -> render.Cell:
+        return render.Cell(release.trusted or nobody, warn=not release.trusted)
+
+    caption = "" if nobody else (
         "The signatures are valid: the files were not changed. Only keys show who "
         "wrote them: compare fingerprints, or give --keys."
     )  # fmt: skip
-    return render.Table(caption, columns, rows, filled=True)
-
-
-def _who(result: ReleaseFile) -> dict[str, str]:
-    trusted = f"a trusted key of {result.trusted}" if result.trusted else (
-        "valid: nothing was changed; a signature does not show whose key it is"
-    )  # fmt: skip
-    return {
-        "written by": printable(result.name),
-        "written": f"{result.written[:19].replace('T', ' ')} UTC",
-        "period": result.terms.period or "none named",
-        "key": result.fingerprint,
-        "signature": trusted,
-        "size": format_bytes(result.size),
-    }
+    return render.table(
+        caption,
+        releases,
+        render.names("site", of="name"),
+        render.texts("period", of=lambda release: release.terms.period or ""),
+        render.texts("written (UTC)", of=lambda release: release.written[:16].replace("T", " ")),
+        render.texts("key", of=key, terminal=lambda key: f"{key[:19]}…"),
+        render.texts("trusted as", of=trusted),
+        filled=True,
+    )
 
 
 def _what(result: ReleaseFile) -> dict[str, str]:
-    terms, schema = result.terms, result.schema
-    named = "none" if schema is None else printable(schema.name or "without a name")
+    terms, schema, named, public = result.terms, result.schema, "none", ""
     if schema is not None:
-        named += f", {schema.hash[:16]}"
+        named = f"{printable(schema.name or 'without a name')}, {schema.hash[:16]}"
         named += f", confirmed by {printable(schema.confirmed_by)}" if schema.confirmed_by else ""
-    public = f"{terms.public_records} records, {terms.public[:16]}"
+    if terms.public:
+        public = f"{terms.public_records} records, {terms.public[:16]}"
     classes = ", ".join(printable(name, 40) for name in terms.classes or ())
     return {
         "schema": named,
         "columns": str(result.question.centres.shape[1]),
         "classes": classes or "none: labels were not used",
-        "public records": public
-        if terms.public
-        else "none: an assumed normal distribution stands for them",
+        "public records": public or "none: an assumed normal distribution stands for them",
         "question": result.sealed.answers[:16],
     }
 
@@ -206,60 +179,43 @@ def _guarantee(result: ReleaseFile) -> dict[str, str]:
 
 
 def _numbers(result: ReleaseFile) -> render.Table:
-    question = result.question
-    cells, dimension = question.centres.shape
-    a, b, q = parts(question.resolution)
-    noise = question.sensitivity / result.mu
+    cells, dimension = result.question.centres.shape
+    noise = result.question.sensitivity / result.mu
+    a, b, q = (number(noise / part) for part in parts(result.question.resolution))
     classes = len(result.terms.classes) + 1 if result.terms.classes else 1
     by = f", in each of {classes} classes" if classes > 1 else ""
     rows = [
-        (classes * cells, f"records in each of {cells} public cells{by}",
-         f"{number(noise / a)} records"),
+        (classes * cells, f"records in each of {cells} public cells{by}", f"{a} records"),
         (dimension, "sum of the records' offsets from their cells, clipped",
-         f"{number(noise / b)} clipping lengths"),
-        (1, "sum of their squared offsets, clipped",
-         f"{number(noise / q)} squares of a clipping length"),
+         f"{b} clipping lengths"),
+        (1, "sum of their squared offsets, clipped", f"{q} squares of a clipping length"),
     ]  # fmt: skip
-    columns = [
-        render.Column("numbers"),
-        render.texts("what each says"),
-        render.texts("noise (one deviation)"),
-    ]
-    return render.plain_table(columns, rows)
+    titles = ("what each says", "noise (one deviation)")
+    return render.plain_table([render.Column("numbers"), *map(render.texts, titles)], rows)
 
 
-def _columns(result: ReleaseFile) -> render.Table:
-    schema = result.schema
-    assert schema is not None
+def _columns(schema: Schema) -> render.Table:
     private = {entry.partition(".")[0] for entry in schema.read_off} if schema.warning else ()
+    origin = (render.Cell("public"), render.Cell("read off private data", warn=True))
     rows = [
-        (
-            name,
-            column.kind,
-            _range(column),
-            render.Cell(
-                "read off private data" if name in private else "public", warn=name in private
-            ),
-        )
+        (name, column.kind, _range(column), origin[name in private])
         for name, column in list(schema.columns.items())[:_COLUMNS]
     ]
     more = len(schema.columns) - _COLUMNS
     caption = f"{count(more, 'column')} more are left out here." if more > 0 else ""
-    columns = [render.names("column", 40)]
-    columns += map(render.texts, ("kind", "range or categories", "origin"))
+    titles = ("kind", "range or categories", "origin")
+    columns = [render.names("column", 40), *map(render.texts, titles)]
     return render.Table(caption, columns, rows, fold=_COLUMNS)
 
 
-def _range(column: object) -> str:
-    categories = getattr(column, "categories", None)
-    if categories:
+def _range(column: Any) -> str:
+    if categories := getattr(column, "categories", ()):
         shown = ", ".join(printable(str(name), 20) for name in categories[:4])
         return shown + (f" and {len(categories) - 4} more" if len(categories) > 4 else "")
-    ends = getattr(column, "range", None)
-    if ends is None:
-        return "left out" if getattr(column, "kind", "") in ("text", "identifier") else ""
-    unit = printable(str(getattr(column, "unit", "")), 20)
-    return f"{ends[0]} to {ends[1]} {unit}".strip()
+    if not hasattr(column, "range"):
+        return "left out" if column.kind in ("text", "identifier") else ""
+    unit = printable(getattr(column, "unit", ""), 20)
+    return f"{column.range[0]} to {column.range[1]} {unit}".strip()
 
 
 def _meaning(result: ReleaseFile) -> str:
@@ -282,7 +238,7 @@ def _verify(result: ReleaseFile) -> str:
     )
 
 
-def warned(releases: Sequence[ReleaseFile]) -> list[render.Paragraph]:
+def _warned(releases: Sequence[ReleaseFile]) -> list[render.Paragraph]:
     """Return what releases warn of, each warning once."""
     warnings = dict.fromkeys(text for release in releases for text in release.warnings)
     return [render.Paragraph(printable(text, 600), "alert") for text in warnings]
@@ -291,17 +247,23 @@ def warned(releases: Sequence[ReleaseFile]) -> list[render.Paragraph]:
 def drift_content(result: Drift) -> render.Content:
     """Declare the verdict since each period, the columns that changed, and what follows."""
     title = f"{printable(result.name)}, {printable(result.period)}"
+    periods = render.table(
+        title,
+        result.since,
+        render.names("since", of="period"),
+        render.numbers("distance", of="distance.value"),
+        render.digits("p", 3, of="test.p_value"),
+        render.texts("", of=lambda since: render.Cell(
+            "drift" if since.drifted else since.test.verdict, warn=since.drifted)),
+    )  # fmt: skip
+    chart = distances_chart(
+        "Distance to each earlier release",
+        {since.period: since.distance for since in result.since},
+    )
     return [
         render.Headline(title, f"{printable(result.status[:1].upper() + result.status[1:], 600)}."),
-        warned(result.sketches.releases),
-        render.section(
-            "Since each release",
-            distances_chart(
-                "Distance to each earlier release",
-                {since.period: since.distance for since in result.since},
-            ),
-            _periods(result, title),
-        ),
+        _warned(result.sketches.releases),
+        render.section("Since each release", chart, periods),
         render.Paragraph(
             "The p-value is for the difference in all columns and cells together. There "
             "is an alarm at 5 % or less, divided by the number of earlier releases.",
@@ -321,22 +283,3 @@ def _since(since: Since) -> render.Content:
         render.facts(verdict_rows(since.test)),
         changes_table(since.test),
     )
-
-
-def _periods(result: Drift, title: str) -> render.Table:
-    rows = [
-        (
-            since.period,
-            since.distance.value,
-            since.test.p_value,
-            render.Cell("drift" if since.drifted else since.test.verdict, warn=since.drifted),
-        )
-        for since in result.since
-    ]
-    columns = [
-        render.names("since"),
-        render.numbers("distance"),
-        render.digits("p", 3),
-        render.texts(""),
-    ]
-    return render.Table(title, columns, rows)

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from ... import render
 from ...data.preflight import Preflight
-from ...federation.view import Run, cost_content, cost_rows, missing_section
+from ...federation.view import Run, cost_content, cost_rows, missing_section, run_content
 from ...render.figure import TARGET
 from ...render.heat_map import heat_map
 from ...render.words import (
     count,
     known_bounds,
     level_in_words,
-    listed,
+    named,
     number,
     percent,
     printable,
     short_status,
     target_in_words,
 )
-from ..cost_parts import Parts
 from ..figures import holder_map
 from ..result import Distance, DistanceMatrix
-from ..view import distances_chart, pairs_table, parts_content
-from .result import Barycenter, Contribution, Contributions
+from ..view import distances_chart, likely, pairs_table, parts_content, status
+from .result import Barycenter, Contribution, Contributions, Utility
 
 # On a terminal; all are in JSON and in the report.
 _MOST_PAIRS = 36
@@ -49,16 +50,11 @@ _UTILITY = (
     "share of faulty records, with its 95 % interval. Wrong labels, faulty: estimated shares of "
     "records with a wrong label, and of all faulty records."
 )
-# A utility lies within so many standard errors in 95 % of cases.
-_WITHIN = 1.959964
 _SHAPLEY = (
     "Shapley: what the holder adds to the part of the target that the best mixture of others "
     "explains, on average over the orders in which holders may join. Distances are not "
     "corrected. Shapley share: part of the sum of Shapley values."
 )
-_PROOF = "The bounds prove that no other holder is closer."
-# Of data that nobody here looked at.
-_UNSEEN = "By the bounds no other holder is closer, in the numbers without a schema."
 
 
 @dataclass(frozen=True)
@@ -89,28 +85,22 @@ def value_content(result: Contributions, beside: Beside | None = None) -> render
         beside.warning,
         worth_sections(result),
         beside.sections,
-        missing_section(
-            result.missing, note="This report says nothing about their data."
-        ),
+        missing_section(result.missing, note="This report says nothing about their data."),
         cost_content([*runs, *beside.runs]),
-    ]  # fmt: skip
+    ]
 
 
 def worth_sections(result: Contributions) -> render.Content:
     """Return ranking, parts and map of the holders."""
     same = [item.holder for item in result.ranking if item.distance.indistinct]
+    parts = {item.holder: part for item in result.ranking if (part := item.distance.parts)}
     more = {"target": result.target, "status": result.status, **cost_rows(result)}
     return [
-        _ranking(result) if result.holders else None,
+        bool(result.holders) and _ranking(result),
         render.facts({}, terminal=more),
-        parts_content(_parts(result), target_in_words(result.target), same),
-        None if result.between is None else between_sections(result, result.between),
+        parts_content(parts, target_in_words(result.target), same),
+        result.between is not None and _between(result, result.between),
     ]
-
-
-def _parts(result: Contributions) -> dict[str, Parts]:
-    parts = {item.holder: item.distance.parts for item in result.ranking}
-    return {name: part for name, part in parts.items() if part is not None}
 
 
 def closest(result: Contributions) -> list[str]:
@@ -118,33 +108,29 @@ def closest(result: Contributions) -> list[str]:
     target = target_in_words(result.target)
     if result.ranking[0].utility is not None and len(result.holders) > 1:
         return _most_useful(result.ranking, target)
-    ranked = result.ranking
+    ranked, last = result.ranking, result.ranking[-1]
     leaders = [item for item in ranked if item.rank == ranked[0].rank]
-    leading, at = _listed(leaders), _certified(leaders[0].distance)
+    leading, at = _named(leaders), _certified(leaders[0].distance)
     if len(ranked) == 1:
         return [f"{leading} is the only holder compared to {target}, {at}."]
+    first = f"Of {count(len(ranked), 'holder')}, {leading} is closest to {target}"
     if len(leaders) > 1:
         first = f"{leading} are equally close to {target} and closest"
-    else:
-        first = f"Of {count(len(ranked), 'holder')}, {leading} is closest to {target}"
-    last = ranked[-1]
     if result.preflight is not None and result.preflight.flags:
         first = f"In the numbers without a schema, {first[:1].lower()}{first[1:]}"
     sentences = [f"{first}, {at}.", _proof(leaders, ranked[len(leaders) :], result.preflight)]
     if last.rank != ranked[0].rank:
         sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
-    same = [item for item in ranked if item.distance.indistinct]
-    if same:
-        sentences.append(f"{_listed(same)} cannot be distinguished from {target}.")
+    if same := _named(item for item in ranked if item.distance.indistinct):
+        sentences.append(f"{same} cannot be distinguished from {target}.")
     return sentences
 
 
 def _most_useful(ranked: Sequence[Contribution], target: str) -> list[str]:
-    """Return whose records are most useful and whose least, and who is closest, in sentences."""
     first, last = ranked[0], ranked[-1]
     near = min(ranked, key=lambda item: item.distance.value)
-    rivals = [item for item in ranked[1:] if item.ranks is not None and item.ranks[0] == 1]
-    open_to = f"Sampling leaves open whether {_listed(rivals)} may be more useful."
+    rivals = _named(item for item in ranked[1:] if item.ranks is not None and item.ranks[0] == 1)
+    open_to = f"Sampling leaves open whether {rivals} may be more useful."
     return [
         f"Of {count(len(ranked), 'holder')}, the records of {printable(first.holder)} are most "
         f"useful to predict labels of {target}, and those of {printable(last.holder)} least.",
@@ -157,10 +143,10 @@ def _chart(ranked: Sequence[Contribution], target: str) -> render.Intervals | No
     """Return the chart of utilities where labels were judged, else of distances to the target."""
     if any(item.utility for item in ranked):
         rows = [
-            (item.holder, one.value, (one.value - room, one.value + room), None)
+            (item.holder, value, (value - room, value + room), None)
             for item in ranked
-            if (one := item.utility)
-            for room in (_WITHIN * one.error,)
+            if item.utility
+            for value, room in (_utility(item.utility),)
         ]
         what = (
             f"Utility to predict labels of {target}, with 95 % intervals. Records help if it "
@@ -174,8 +160,13 @@ def _chart(ranked: Sequence[Contribution], target: str) -> render.Intervals | No
     return distances_chart(f"Distance to {target}", {item.holder: item.distance for item in ranked})
 
 
-def _listed(items: Sequence[Contribution]) -> str:
-    return listed([printable(item.holder) for item in items])
+def _utility(utility: Utility) -> tuple[float, float]:
+    # It lies within so many standard errors in 95 % of cases.
+    return utility.value, 1.959964 * utility.error
+
+
+def _named(items: Iterable[Contribution]) -> str:
+    return named((item.holder for item in items), 3)
 
 
 def _certified(distance: Distance) -> str:
@@ -199,20 +190,21 @@ def _proof(
         )
     if leaders[0].ranks is None:
         reach = max(item.distance.upper for item in leaders)
-        rivals = [item for item in others if item.distance.lower <= reach]
-        proof = _PROOF if preflight is None or not preflight.unseen else _UNSEEN
+        rivals = _named(item for item in others if item.distance.lower <= reach)
+        proof = "The bounds prove that no other holder is closer."
+        if preflight is not None and preflight.unseen:
+            proof = "By the bounds no other holder is closer, in the numbers without a schema."
         doubt = "The bounds leave open whether"
     else:
-        rivals = [item for item in others if item.ranks is not None and item.ranks[0] == 1]
+        rivals = _named(item for item in others if item.ranks is not None and item.ranks[0] == 1)
         proof = "No other holder is as close, by the 95 % intervals."
         doubt = "Sampling leaves open whether"
-    return f"{doubt} {_listed(rivals)} may be closer." if rivals else proof
+    return f"{doubt} {rivals} may be closer." if rivals else proof
 
 
 def _ranking(result: Contributions) -> render.Content:
     """Return table and figure of the holders, the best first, and what the words mean."""
-    ranked = result.ranking
-    target = target_in_words(result.target)
+    ranked, target = result.ranking, target_in_words(result.target)
     lines = [
         f"Method: {printable(result.method)}; order of the distance: {ranked[0].distance.p}; "
         f"labels: {printable(result.labels)}; seed: {result.seed}.",
@@ -225,76 +217,65 @@ def _ranking(result: Contributions) -> render.Content:
         f"Wasserstein distance of the holder's records to {target}; smaller is better. The exact "
         "distance lies within the bounds whenever every party followed the protocol."
     )
+    holders: dict[str, list[str]] = {}
+    for item in ranked:
+        holders.setdefault(item.distance.status, []).append(item.holder)
+    statuses = render.Table(
+        "Status of the distances.",
+        [render.names("status of the distance", 400), render.texts("holders")],
+        [(status, named(members, 8)) for status, members in holders.items()],
+    )
+    more = [render.facts({"distance": distance}), statuses]
+    small = [render.Paragraph(line, "small") for line in lines]
     return render.section(
         "Ranking of the holders",
         _chart(ranked, target),
         worth_table(result),
-        render.Details(
-            "What the columns mean, and how they were computed",
-            [
-                render.Facts([("distance", distance)]),
-                _statuses(ranked),
-                *(render.Paragraph(line, "small") for line in lines),
-            ],
-        ),
+        render.Details("What the columns mean, and how they were computed", [*more, *small]),
     )
 
 
 def worth_table(result: Contributions) -> render.Table:
     """Return holders by rank, and what each is worth in every way."""
-    ranked = result.ranking
-    share = _largest(item.share for item in ranked)
-    published = _largest(item.fedbary_share for item in ranked)
-    added = _largest(item.shapley_share for item in ranked)
-    rows = [
-        (
-            item.place,
-            item.holder,
-            item.distance.value,
-            item.distance.bounds,
-            (item.distance.value, item.distance.interval or item.distance.bounds),
-            None if item.distance.test is None else item.distance.test.p_value,
-            item.corrected,
-            item.interval,
-            None if item.corrected is None else (item.corrected, item.interval),
-            item.records,
-            _utility(item)[0],
-            _share(item.share, item.share_interval, share)[0],
-            *_utility(item)[1:],
-            *_share(item.share, item.share_interval, share),
-            render.Cell(item.distance.status, warn=not item.distance.converged),
-            render.Cell(item.fedbary_share, item.fedbary_share / published),
-            render.Cell(item.explained, item.explained),
-            item.shapley,
-            render.Cell(
-                item.shapley_share,
-                None if item.shapley_share is None else item.shapley_share / added,
-            ),
-            item.records,
-        )
-        for item in ranked
-    ]
-    columns = [
-        render.Column("rank"), render.names(), render.numbers("distance", on="terminal"),
-        render.intervals(terminal=lambda ends: known_bounds(*ends), on="terminal"),
-        render.estimates("distance", on="page"), render.digits("p", 3, on="terminal"),
-        render.numbers("corrected", on="terminal"), render.intervals("95 %", on="terminal"),
-        render.estimates("corrected", on="page"), render.counts("records", on="terminal"),
-        render.Column("utility", terminal=_with_room, page=_with_room),
-        _share_columns("share", "page")[0], *_share_columns("wrong labels"),
-        *_share_columns("faulty"), *_share_columns("share", "terminal"),
-        render.texts("status", page=short_status, on="page"),
-        render.shares("FedBary share"), render.shares("explained"),
-        render.shares("Shapley value", full="Shapley"), render.shares("Shapley share"),
-        render.counts("records", on="page"),
-    ]  # fmt: skip
-    return render.Table(
+
+    def most(name: str) -> float:
+        values = (getattr(item, name) or 0.0 for item in result.ranking)
+        return max(values, default=0.0) or 1.0
+
+    def utility(item: Contribution) -> str | None:
+        return item.utility and "{:.3f} ± {:.3f}".format(*_utility(item.utility))
+
+    def faulty(kind: str, item: Contribution) -> tuple[float, tuple[float, ...]] | None:
+        return item.utility and (item.utility.faulty[kind][0], item.utility.faulty[kind][1:])
+
+    share = partial(_shares, "share", attrgetter("share", "share_interval"), bar=most("share"))
+    return render.table(
         f"What holders are worth for {target_in_words(result.target)}, by rank.",
-        columns,
-        rows,
+        result.ranking,
+        render.Column("rank", of="place"),
+        render.names(),
+        render.numbers("distance", on="terminal", of="distance.value"),
+        render.intervals(on="terminal", of="distance.bounds", terminal=known_bounds),
+        render.estimates("distance", on="page", of=lambda item: likely(item.distance)),
+        render.digits("p", 3, on="terminal", of="distance.test.p_value"),
+        render.numbers("corrected", on="terminal"),
+        render.intervals("95 %", on="terminal", of="interval"),
+        render.estimates("corrected", on="page", of=attrgetter("corrected", "interval")),
+        render.counts("records", on="terminal"),
+        render.Column("utility", of=utility),
+        share(on="page")[0],
+        *_shares("wrong labels", partial(faulty, "label")),
+        *_shares("faulty", partial(faulty, "all")),
+        *share(on="terminal"),
+        render.texts("status", page=short_status, on="page", of=lambda item: status(item.distance)),
+        render.shares("FedBary share", of="fedbary_share", bar=most("fedbary_share")),
+        render.shares("explained", bar=1),
+        render.shares("Shapley value", full="Shapley", of="shapley"),
+        render.shares("Shapley share", of="shapley_share", bar=most("shapley_share")),
+        render.counts("records", on="page"),
         head=1,
         filter=True,
-        flagged=[not item.distance.converged for item in ranked],
+        flagged=[not item.distance.converged for item in result.ranking],
         only="only those that did not converge",
         filled=True,
         # A terminal has no room for all that a holder is worth.
@@ -303,60 +284,21 @@ def worth_table(result: Contributions) -> render.Table:
     )
 
 
-def _share(
-    share: float, ends: tuple[float, float] | None, largest: float
-) -> tuple[render.Cell, tuple[float, float] | None]:
-    return render.Cell((share, ends), share / largest), ends
-
-
-def _utility(item: Contribution) -> tuple[Any, ...]:
-    """Return the cells of the utility and of faulty records, with their intervals."""
-    if item.utility is None:
-        return (None,) * 5
-    faulty = [item.utility.faulty[kind] for kind in ("label", "all")]
-    return (
-        (item.utility.value, _WITHIN * item.utility.error),
-        *(cell for share, *ends in faulty for cell in _share(share, (ends[0], ends[1]), 1.0)),
-    )
-
-
-def _with_room(utility: tuple[float, float]) -> str:
-    return f"{utility[0]:.3f} ± {utility[1]:.3f}"
-
-
-def _share_columns(
-    title: str, on: render.Medium | None = None
+def _shares(
+    title: str, of: Callable[[Any], Any], on: render.Medium | None = None, bar: float = 1.0
 ) -> tuple[render.Column, render.Column]:
-    """Return the columns of a share and of its interval, which share a cell on a page."""
+    """Return the columns of shares and of their intervals, which are one column on a page."""
 
     def with_interval(value: tuple[float, tuple[float, float] | None]) -> str:
         share, ends = value
-        if ends is None:
-            return percent(share)
-        return f"{percent(share)} [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
+        return percent(share) + (f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends else "")
 
     return (
-        render.Column(title, terminal=lambda value: percent(value[0]), page=with_interval, on=on),
-        render.Column(
-            "95 %",
-            terminal=lambda ends: f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %",
-            on="terminal",
-        ),
-    )
-
-
-def _largest(values: Iterable[float | None]) -> float:
-    return max((value or 0.0 for value in values), default=0.0) or 1.0
-
-
-def _statuses(ranked: Sequence[Contribution]) -> render.Table:
-    """Return what the distances say of themselves, and which of them say it."""
-    holders: dict[str, list[str]] = {}
-    for item in ranked:
-        holders.setdefault(item.distance.status, []).append(printable(item.holder))
-    rows = [(status, listed(members, 8)) for status, members in holders.items()]
-    columns = [render.names("status of the distance", 400), render.texts("holders")]
-    return render.Table("Status of the distances.", columns, rows)
+        render.Column(title, of=of, terminal=lambda value: percent(value[0]), page=with_interval,
+                      on=on, bar=bar),
+        render.Column("95 %", of=lambda item: (of(item) or (0, None))[1], on="terminal",
+                      terminal=lambda ends: f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %"),
+    )  # fmt: skip
 
 
 def barycenter_content(result: Barycenter) -> render.Content:
@@ -364,16 +306,13 @@ def barycenter_content(result: Barycenter) -> render.Content:
 
     The atoms are not shown.
     """
+    atoms = len(result.weights)
     lead = (
-        f"A measure of {count(len(result.weights), 'atom')} between "
-        f"{count(len(result.distances), 'holder')}: the weighted sum of its squared distances is "
-        f"{number(result.objective)}, and no measure can have a sum below {number(result.lower)}."
+        f"A measure of {count(atoms, 'atom')} between {count(len(result.distances), 'holder')}: "
+        f"the weighted sum of its squared distances is {number(result.objective)}, and no measure "
+        f"can have a sum below {number(result.lower)}."
     )
-    rows = {
-        "objective": objective_text(result),
-        "atoms": str(len(result.weights)),
-        "status": result.status,
-    }
+    rows = {"objective": objective_text(result), "atoms": f"{atoms}", "status": result.status}
     return distances_content(result, "Between the holders", lead, "barycenter", rows)
 
 
@@ -383,37 +322,28 @@ def objective_text(result: Barycenter) -> str:
 
 
 def distances_content(
-    result: Barycenter, title: str, lead: str, what: str, rows: Mapping[str, str]
+    result: Barycenter, title: str, lead: str, what: str, rows: Mapping[str, str | None]
 ) -> render.Content:
     """Declare distances of holders to what stands for them, other facts, and the cost."""
     cells = [
-        (
-            name,
-            render.Cell(result.shares[name], result.shares[name]),
-            distance.value,
-            distance.bounds,
-            render.Cell(distance.status, warn=not distance.converged),
-        )
+        (name, result.shares[name], distance.value, distance.bounds, status(distance))
         for name, distance in result.distances.items()
     ]
     columns = [
-        render.names(),
-        render.digits("weight", 3),
-        render.numbers("distance"),
-        render.intervals(),
-        render.texts("status", page=short_status, on="page"),
-    ]
-    return [
-        render.Headline(title, lead, render.not_converged(result)),
+        render.names(), render.digits("weight", 3, bar=1), render.numbers("distance"),
+        render.intervals(), render.texts("status", page=short_status, on="page"),
+    ]  # fmt: skip
+    return run_content(
+        result,
+        title,
+        lead,
         render.section(
             f"Distances to the {what}",
             distances_chart(f"Distance to the {what}", result.distances),
             render.Table(f"Holders by their distance to the {what}.", columns, cells, filter=True),
             render.facts(rows, terminal=cost_rows(result)),
         ),
-        missing_section(result.missing),
-        cost_content(result),
-    ]
+    )
 
 
 # What the target is called in a matrix: no holder may be called so.
@@ -425,33 +355,29 @@ _KINDS = {
 }
 
 
-def between_sections(result: Contributions, matrix: DistanceMatrix) -> render.Content:
+def _between(result: Contributions, matrix: DistanceMatrix) -> render.Content:
     """Return the pairs, and on a page their heat map and the map of holders, by rank."""
     words = f"distances of {len(matrix.pairs)} pairs: --json or --report shows them"
-    is_short = len(matrix.pairs) <= _MOST_PAIRS
-    pairs = (
-        pairs_table(matrix, {TARGET_NAME: "the target"}) if is_short else render.Paragraph(words)
-    )
+    pairs = render.Paragraph(words)
+    if len(matrix.pairs) <= _MOST_PAIRS:
+        pairs = pairs_table(matrix, {TARGET_NAME: "the target"})
     return [render.on_terminal(pairs), render.on_page(lambda: _maps(result, matrix))]
 
 
 def _maps(result: Contributions, matrix: DistanceMatrix) -> render.Content:
-    if len(result.holders) < 2:
-        return None
     ranked = [item for item in result.ranking if item.holder in matrix.names]
     holders = [item.holder for item in ranked]
     order = [matrix.names.index(name) for name in holders]
     values, target = matrix.values[np.ix_(order, order)], None
     if TARGET_NAME in matrix.names:
         target = matrix.values[order, matrix.names.index(TARGET_NAME)]
-    return [
+    pairs = pairs_table(matrix, {TARGET_NAME: TARGET})
+    return len(result.holders) > 1 and [
         render.section(
             "Distances between holders",
             _sentences(result, matrix),
             heat_map(holders, values, target),
-            render.Details(
-                "All distances with their bounds", [pairs_table(matrix, {TARGET_NAME: TARGET})]
-            ),
+            render.Details("All distances with their bounds", [pairs]),
         ),
         render.section(
             "Map of the holders",
@@ -463,15 +389,17 @@ def _maps(result: Contributions, matrix: DistanceMatrix) -> render.Content:
 def _sentences(result: Contributions, matrix: DistanceMatrix) -> render.Content:
     kind = _KINDS.get(matrix.method, f"By method {printable(matrix.method)}")
     aim = target_in_words(result.target)
+    first = f"{kind}: distances between holders. Without {aim}."
     lines: list[str] = []
     if TARGET_NAME in matrix.names:
         first = f"{kind}: distances between holders, and to {aim}, on one scale."
-        if matrix.method != result.method and not _has_same_distances(result, matrix):
+        differ = (
+            (item.distance.value, matrix[item.holder, TARGET_NAME].value) for item in result.holders
+        )
+        if matrix.method != result.method and any(abs(a - b) > 1e-3 * a for a, b in differ):
             lines.append(
                 f"The ranking uses another kind of distance to {aim}, so the numbers differ."
             )
-    else:
-        first = f"{kind}: distances between holders. Without {aim}."
     if result.labels == "classes":
         lines.append(
             "Labels are compared as vectors here, but by the records of their classes in "
@@ -481,12 +409,3 @@ def _sentences(result: Contributions, matrix: DistanceMatrix) -> render.Content:
     if not matrix.converged:
         lines.append(f"Not everything converged: {printable(matrix.status, 400)}")
     return [render.Paragraph(first), [render.Paragraph(line, "small") for line in lines]]
-
-
-def _has_same_distances(result: Contributions, matrix: DistanceMatrix) -> bool:
-    """Return whether the ranking's distances to the target are those of the matrix."""
-    return not any(
-        abs(item.distance.value - matrix[item.holder, TARGET_NAME].value)
-        > 1e-3 * item.distance.value
-        for item in result.holders
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ... import render
@@ -10,7 +12,7 @@ from ...distances.verdict import group_rows, pairs_of_groups
 from ...distances.view import pairs_table, same_pairs
 from ...distances.worth.view import distances_content, objective_text
 from ...federation.result import accuracy_interval
-from ...federation.view import Run, cost_content, cost_rows, missing_section
+from ...federation.view import cost_content, cost_rows, missing_section
 from ...render.heat_map import heat_map
 from ...render.words import count, number, percent, printable
 from .clustering import Clustering
@@ -36,8 +38,8 @@ def federated_content(result: FederatedModels) -> render.Content:
     No model and no record is shown.
     """
     cost = cost_rows(result, of_models=result.finest == "record")
-    clustering = result.clustering
-    groups = [] if clustering is None else clustering_runs(clustering, "groups")
+    grouped = result.clustering
+    groups = [] if grouped is None else [("groups", grouped.matrix)]
     beside = [(_BESIDE[type(run).__name__], run) for run in result.beside]
     rounds = rounds_figure(
         [entry["round"] for entry in result.history],
@@ -53,19 +55,18 @@ def federated_content(result: FederatedModels) -> render.Content:
             _holders(result),
             render.facts(_rows(result), terminal=cost),
         ),
-        render.Details("Accuracy round by round", [rounds]) if rounds else None,
-        None
-        if clustering is None
-        else render.section(
-            "Groups", render.on_page(render.Paragraph(printable(clustering.status, 1000)))
+        rounds and render.Details("Accuracy round by round", [rounds]),
+        grouped
+        and render.section(
+            "Groups", render.on_page(render.Paragraph(printable(grouped.status, 1000)))
         ),
         missing_section(result.missing),
         cost_content([("training", result.own), *groups, *beside], notes=[_MODELS]),
     ]
 
 
-def _rows(result: FederatedModels) -> dict[str, str]:
-    rows: dict[str, str] = {}
+def _rows(result: FederatedModels) -> dict[str, str | None]:
+    rows: dict[str, str | None] = {}
     if result.accuracy is not None:
         tests = count(sum(result.tests.values()), "record")
         rows["accuracy"] = f"{percent(result.accuracy)}{_interval(result)} on {tests} held out"
@@ -73,14 +74,15 @@ def _rows(result: FederatedModels) -> dict[str, str]:
         rows["alone"] = f"{percent(result.accuracy_alone)} if every holder trains alone"
     for group, accuracy in result.accuracy_of.items():
         of = f" of group {group + 1}" if len(result.accuracy_of) > 1 else ""
-        records = count(result.tested_on, "test record")
-        rows[f"test{of}"] = f"{percent(accuracy)} of {records}"
+        rows[f"test{of}"] = f"{percent(accuracy)} of {count(result.tested_on, 'test record')}"
     kind = f"{result.spec.kind}, {result.spec.size} parameters, {len(result.classes)} classes"
-    rows["models"] = f"{kind}; {_SHARED[result.algorithm]}"
     flagged = sum(result.left_out.values())
-    if flagged:
-        rows["left out"] = f"{count(flagged, 'flagged record')}, unless held out"
-    return {**rows, "status": result.status}
+    return {
+        **rows,
+        "models": f"{kind}; {_SHARED[result.algorithm]}",
+        "left out": f"{count(flagged, 'flagged record')}, unless held out" if flagged else None,
+        "status": result.status,
+    }
 
 
 def _interval(result: FederatedModels) -> str:
@@ -90,33 +92,27 @@ def _interval(result: FederatedModels) -> str:
 
 def _holders(result: FederatedModels) -> render.Table:
     """Return holders by group, with what their model gets right of what they held out."""
-    is_grouped, alone, weights = len(result.groups) > 1, result.accuracies_alone, result.weights
-    has_left_out, personal = any(result.left_out.values()), result.accuracies_personal
-    rows = [
-        (
-            name,
-            result.assignment[name] + 1 if is_grouped else "",
-            result.records[name],
-            result.left_out[name] if has_left_out else "",
-            "" if weights is None else f"{weights[name]:.3g}",
-            result.tests[name],
-            alone.get(name) if alone else "",
-            result.accuracies[name],
-            personal.get(name) if personal else "",
-            result.best[name] if personal and alone else "",
-        )
-        for group in result.groups
-        for name in group
-    ]
-    columns = [
-        render.names(), *map(render.Column, ("group", "records", "left out", "weight", "held out")),
-        render.shares("alone", missing="-"), render.shares("together", missing="-"),
-        render.shares("personal", missing="-"), render.Column("best"),
-    ]  # fmt: skip
+    alone, personal = result.accuracies_alone, result.accuracies_personal
+    shares, write = partial(render.shares, missing="-"), "{:.3g}".format
     caption = "Accuracy on records each holder held out: of its model trained alone, and together."
     if personal:
         caption += " Personal: the same model after passes over the holder's own records."
-    return render.Table(caption, columns, rows, filled=True)
+    return render.table(
+        caption,
+        [name for group in result.groups for name in group],
+        render.names(of=str),
+        len(result.groups) > 1
+        and render.Column("group", of=lambda name: result.assignment[name] + 1),
+        render.Column("records", of=result.records.get),
+        any(result.left_out.values()) and render.Column("left out", of=result.left_out.get),
+        render.Column("weight", of=(result.weights or {}).get, terminal=write, page=write),
+        render.Column("held out", of=result.tests.get),
+        bool(alone) and shares("alone", of=alone.get),
+        shares("together", of=result.accuracies.get),
+        bool(personal) and shares("personal", of=personal.get),
+        bool(personal and alone) and render.Column("best", of=result.best.get),
+        filled=True,
+    )
 
 
 def _chart(result: FederatedModels) -> render.Intervals | None:
@@ -152,16 +148,16 @@ def clustering_content(result: Clustering) -> render.Content:
     numbers = [result.assignment[name] + 1 for name in ordered]
     words = [f"{group}: {name}" for group, name in zip(numbers, ordered, strict=True)]
     names = sorted(result.names)
+    test, is_chosen = result.test, result.requested == "auto"
     rows = {
-        "groups": f"{result.k}" + ("" if result.requested == "auto" else ", as requested"),
-        **({} if result.test is None else group_rows(result.test, names)),
+        "groups": f"{result.k}" + ("" if is_chosen else ", as requested"),
+        **({} if test is None else group_rows(test, names)),
         # Where a test decides the number of groups, its verdict is the status.
-        **(
-            {}
-            if result.test and result.requested == "auto"
-            else {"status": printable(result.status, 1000)}
-        ),
+        "status": None if test and is_chosen else printable(result.status, 1000),
     }
+    own = {"distances": f"W{result.matrix.p} by {result.method}", **cost_rows(result)}
+    members = [(name, result.assignment[name] + 1) for group in result.groups for name in group]
+    heat = heat_map(ordered, matrix.values, None, "of the groups", same_pairs(matrix))
     return [
         render.Headline(
             "Groups of holders",
@@ -171,39 +167,25 @@ def clustering_content(result: Clustering) -> render.Content:
         render.section(
             "Groups",
             _spread(result),
-            _members(result),
-            render.facts(
-                rows,
-                terminal={
-                    "distances": f"W{result.matrix.p} by {result.method}", **cost_rows(result)
-                },
-            )
+            render.Table("", [render.names(), render.Column("group")], members, filled=True),
+            render.facts(rows, terminal=own),
         ),
         render.on_page(
-            render.Details(
-                "Distances as a heat map",
-                [heat_map(ordered, matrix.values, None, "of the groups", same_pairs(matrix))],
-            ),
+            render.Details("Distances as a heat map", [heat]),
             lambda: _map(holder_map(words, numbers, matrix.values, None)),
             render.section(
                 "Which pairs differ",
-                None if result.test is None else pairs_of_groups(result.test, names),
-                render.Details("All distances with their bounds", [pairs_table(result.matrix)])
+                pairs_of_groups(test, names),
+                render.Details("All distances with their bounds", [pairs_table(result.matrix)]),
             ),
         ),
-        cost_content(clustering_runs(result)),
-    ]  # fmt: skip
+        cost_content([("distances", result.matrix)]),
+    ]
 
 
 def _map(drawn: render.Content) -> render.Content:
     words = "The number of the group is before each name, or replaces it."
-    content = [render.Paragraph(words), drawn] if drawn else []
-    return render.section("Map of the holders", content)
-
-
-def clustering_runs(result: Clustering, name: str = "distances") -> list[tuple[str, Run]]:
-    """Return the runs on its cost."""
-    return [(name, result.matrix)]
+    return bool(drawn) and render.section("Map of the holders", render.Paragraph(words), drawn)
 
 
 def _clustering_lead(result: Clustering) -> str:
@@ -231,12 +213,6 @@ def _spread(result: Clustering) -> render.Intervals | None:
     )
 
 
-def _members(result: Clustering) -> render.Table:
-    """Return holders in the order of their groups."""
-    rows = [(name, result.assignment[name] + 1) for group in result.groups for name in group]
-    return render.Table("", [render.names(), render.Column("group")], rows, filled=True)
-
-
 _POINTS = {
     "fedbary": "means of records; a point for a single record is that record",
     "sketch": "computed only from the releases, so they disclose nothing more",
@@ -253,18 +229,17 @@ def coreset_content(result: Coreset) -> render.Content:
         f"records of {count(len(result.distances), 'holder')}: the weighted sum of squared "
         f"distances is {number(result.objective)}."
     )
-    is_estimate = result.method == "sketch"
-    rows = {
-        "objective": f"{number(result.objective)}, an estimate"
-        if is_estimate
-        else objective_text(result),
-        "points": f"{result.size}: {_POINTS[result.method]}",
-    }
-    if result.sizes:
-        few, many = min(result.sizes.values()), max(result.sizes.values())
-        size = str(few) if few == many else f"{few} to {many}"
-        rows["classes"] = f"{len(result.sizes)}, of {size} points each"
+    sizes = sorted({*result.sizes.values()})
+    estimate = f"{number(result.objective)}, an estimate"
+    size = " to ".join(str(size) for size in dict.fromkeys([*sizes[:1], *sizes[-1:]]))
+    accuracy = None
     if result.accuracy is not None:
-        rows["1-NN accuracy"] = f"{percent(result.accuracy)} of {count(result.tests, 'record')}"
-    rows["status"] = result.status
+        accuracy = f"{percent(result.accuracy)} of {count(result.tests, 'record')}"
+    rows = {
+        "objective": estimate if result.method == "sketch" else objective_text(result),
+        "points": f"{result.size}: {_POINTS[result.method]}",
+        "classes": f"{len(result.sizes)}, of {size} points each" if sizes else None,
+        "1-NN accuracy": accuracy,
+        "status": result.status,
+    }
     return distances_content(result, "A coreset of the holders", lead, "coreset", rows)
