@@ -394,6 +394,7 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
         for measure in (first, second)
     ]
     names = [repr(name) for name in result.holders]
+    # With no class in common the names themselves are in doubt, and a list of all would hide it.
     if not kinds[0] & kinds[1]:
         note = f"{' and '.join(names)} share no class: labels were compared by their records only"
     else:

@@ -33,12 +33,9 @@ def index_by_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
         raise InputError("no release is given; one or more are needed.", code="holder-names")
     by_mark: dict[tuple[str, object], ReleaseFile] = {}
     for release in releases:
-        marks = (
-            ("name", release.name),
-            ("key", release.sealed.signer),
-            ("noise", release.numbers.tobytes()),
-        )
-        for mark in marks:
+        # A copy under another name, signed again by another key, still has the same noise.
+        for mark in (("name", release.name), ("key", release.sealed.signer),
+                     ("noise", release.numbers.tobytes())):  # fmt: skip
             other = by_mark.setdefault(mark, release)
             if other is not release:
                 what = {"name": f"are both of {release.name!r}", "key": "were signed by one key"}
@@ -62,6 +59,7 @@ def index_by_period(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
                 code="release-site",
             )
         period = release.terms.period or release.file
+        # A ledger repeats its answer to a question it has answered: equal numbers are no news.
         copied = any((release.numbers == other.numbers).all() for other in by_period.values())
         if period in by_period or copied:
             raise MismatchError(
@@ -90,21 +88,24 @@ class Combination:
         first = next(iter(releases.values()))
         sample, mine = read_public(first, public), None
         if validation is not None:
-            is_labelled = first.terms.classes is not None
-            mine = read_data(validation, first.schema, "validation", is_labelled)
+            labels = first.terms.classes is not None
+            mine = read_data(validation, first.schema, "validation", labels)
             check_schemas({"the releases": first.schema, "validation": mine.schema})
-            if mine.columns is not None and first.terms.columns is not None:
-                both = {PUBLIC: _build_head(first), "validation": mine}
+            columns = first.terms.columns
+            if mine.columns is not None and columns is not None:
+                # Releases have no records to match by: a row of zeros stands for their columns.
+                head = Measure([[0.0] * len(columns)], columns=columns, schema=first.schema)
+                both = {PUBLIC: head, "validation": mine}
                 mine = match_columns(both, ["validation"])["validation"]
         return cls(releases, sample, mine)
 
     def protocol(self, own: Own | None) -> Protocol[Sketches]:
         """Build the protocol that the sites took part in; ``own`` holds the data of one's own."""
-        periods = {name: release.terms.period for name, release in self.releases.items()}
-        named = {name: period for name, period in periods.items() if period is not None}
-        first = next(iter(self.releases.values()))
-        question = build_question(first.terms, self.public, named or None)
-        return question.among(list(self.releases), own)
+        terms = {name: release.terms for name, release in self.releases.items()}
+        named = {k: own.period for k, own in terms.items() if own.period is not None}
+        # What all of them answer differs in the period at most: the terms of one are of all.
+        question = build_question(next(iter(terms.values())), self.public, named or None)
+        return question.among(list(terms), own)
 
     def records(self) -> Records:
         """Return the releases as parties that repeat what they say."""
@@ -127,11 +128,10 @@ class Combination:
 
     def finish(self, sketches: Sketches) -> Sketches:
         """Return the result with what the releases say of themselves."""
-        first = next(iter(self.releases.values()))
-        releases = tuple(self.releases.values())
+        releases = first, *_ = tuple(self.releases.values())
         warnings = dict.fromkeys(text for release in releases for text in release.warnings)
-        tables = {PUBLIC: self.public, MINE: self.mine}
-        looked = {name: table for name, table in tables.items() if table is not None}
+        looked = {k: x for k, x in ((PUBLIC, self.public), (MINE, self.mine)) if x is not None}
+        # A schema was checked where the releases were made; without one, columns may be doubtful.
         schemaless = Preflight.of(looked, list(self.releases)) if first.schema is None else None
         sketches = sketches.with_preflight(schemaless)
         return replace(
@@ -171,8 +171,3 @@ def _other_public_error(release: ReleaseFile) -> MismatchError:
         f"{release.terms.public[:16] or 'none'}). Give the file that the sites had.",
         code="public-mismatch",
     )
-
-
-def _build_head(release: ReleaseFile) -> Measure:
-    columns = release.terms.columns or []
-    return Measure([[0.0] * len(columns)], columns=columns, schema=release.schema)
