@@ -42,34 +42,35 @@ def comparison_content(result: SiteComparison, folder: Path | None = None) -> re
         cards = [_joint_card(plain, result, folder)] + [
             card for card, item in zip(cards, result.decisions, strict=True) if item not in plain
         ]
+    verdict, blank = printable(result.verdict, 2000), render.Paragraph("")
+    status = {"status": printable(result.status, 1000)}
+    cost, privacy = _local_rows(result), "Privacy and cost"
+    local = render.on_page(render.section(privacy, render.facts(cost), anchor="cost"))
+    title = f"What to do with {count(len(result.decisions), 'site')}"
     return [
-        render.Headline(
-            f"What to do with {count(len(result.decisions), 'site')}",
-            printable(result.verdict, 2000),
-        ),
-        render.on_terminal(render.Paragraph(printable(result.verdict, 2000)), render.Paragraph("")),
+        render.Headline(title, verdict),
+        render.on_terminal(render.Paragraph(verdict), blank),
         # Commands on the other cards work once the drafts are confirmed.
         render.section("Decisions", [_confirmation(result, folder), *cards]),
         render.section("How far apart", _chart(result)),
         render.on_page(
             render.section("What differs", _columns(result)),
             render.section("Look at this", _notes(result)),
-            render.section("How decisions are made", _method(result)),
-        ),
-        render.on_terminal(
-            render.Paragraph(""),
-            render.facts(
-                {
-                    "status": printable(result.status, 1000),
-                    **(cost_rows(result) if result.rounds else _local_rows(result)),
-                }
+            render.section(
+                "How decisions are made",
+                render.Paragraph(
+                    f"Each site is tested against {printable(result.reference)} "
+                    f"({result.reference_records:,} records). If all sites have its distribution, "
+                    f"any of them is called different in {LEVEL:.0%} of cases at most, all sites "
+                    "together."
+                ),
+                render.facts(status),
             ),
         ),
-        cost_content(result)
-        if result.rounds
-        else render.on_page(
-            render.section("Privacy and cost", render.facts(_local_rows(result)), anchor="cost")
+        render.on_terminal(
+            blank, render.facts({**status, **(cost_rows(result) if result.rounds else cost)})
         ),
+        cost_content(result) if result.rounds else local,
     ]
 
 
@@ -83,10 +84,9 @@ def _local_rows(result: SiteComparison) -> dict[str, str]:
 
 
 def _step_words(step: Step, is_only: bool) -> str:
-    words = _WORDS[step.verb]
     if step.verb == "use":
-        return f"{words} as it is" if is_only else words
-    return f"{words} {printable(step.object)}".rstrip()
+        return "USE as it is" if is_only else "USE"
+    return f"{_WORDS[step.verb]} {printable(step.object)}".rstrip()
 
 
 def _card(item: Decision, result: SiteComparison, folder: Path | None) -> render.Card:
@@ -101,11 +101,12 @@ def _card(item: Decision, result: SiteComparison, folder: Path | None) -> render
         lines.append(f"{item.reason[0].upper()}{item.reason[1:]}")
     when = "once cleaned: " if item.flagged else ""
     lines.append(f"{when}{test_words(item, printable(result.reference))}")
-    if item.gain is not None:
-        lines.append(f"accuracy {_points(item.gain)} points with its records")
+    if gain := item.gain:
+        points = f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+        lines.append(f"accuracy {points} points with its records")
     # Models of the reference count no faulty records of a site that contradicts it.
     if item.faulty is not None and item.verb != "exclude":
-        lines.append(_faulty_words(item, result.fdr))
+        lines.append(_faulty_words(item.faulty, item.flagged, result.fdr))
     lines += [note for note in item.notes if not note.startswith("Column ")][:_NOTES]
     command = "" if folder is None else result.command([item], folder)
     return render.Card(item.site, steps, count(item.records, "record"), lines, command)
@@ -131,16 +132,11 @@ def _joint_card(
     return render.Card(subject, [("use", "USE as they are")], f"{total:,} records", lines, command)
 
 
-def _points(gain: Interval) -> str:
-    return f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
-
-
-def _faulty_words(item: Decision, fdr: float) -> str:
-    assert item.faulty is not None
-    low, high = (f"{n:,.0f}" for n in (item.faulty.low, item.faulty.high))
-    words = f"about {count(round(item.faulty.value), 'faulty record')} [{low}, {high}]"
-    if item.flagged:
-        return f"{words}; {item.flagged:,} are flagged, at most {fdr:.0%} of them are clean"
+def _faulty_words(faulty: Interval, flagged: int, fdr: float) -> str:
+    words = f"about {count(round(faulty.value), 'faulty record')}"
+    words += f" [{faulty.low:,.0f}, {faulty.high:,.0f}]"
+    if flagged:
+        return f"{words}; {flagged:,} are flagged, at most {fdr:.0%} of them are clean"
     return f"{words}; none is flagged with {1 - fdr:.0%} certainty"
 
 
@@ -175,18 +171,17 @@ def _columns(result: SiteComparison) -> render.Content:
         [
             render.Heading(printable(item.site), level=3),
             histograms_figure(item.test, (reference, item.site), panels if k < _PANELS else 0),
-            render.Details("How the columns differ", [table])
-            if (table := changes_table(item.test, rows))
-            else None,
+            render.Details("How the columns differ", [table] if table else ()),
         ]
         for k, item in enumerate(sites)
+        for table in (changes_table(item.test, rows),)
     ]
 
 
 def _notes(result: SiteComparison) -> render.Content:
     columns = [render.names("site", 40), render.texts("assumptions and remarks")]
     rows = [(item.site, note) for item in result.decisions for note in item.notes]
-    return render.Table("", columns, rows) if rows else None
+    return bool(rows) and render.Table("", columns, rows)
 
 
 def _confirmation(result: SiteComparison, folder: Path | None) -> render.Card | None:
@@ -203,14 +198,3 @@ def _confirmation(result: SiteComparison, folder: Path | None) -> render.Card | 
     lines = ["they were read off the tables; the commands below refuse them until you confirm"]
     words = f"CONFIRM {count(unconfirmed, 'entry', 'entries')} of drafted files"
     return render.Card("you", [("fix", words)], count(len(files), "file"), lines, command)
-
-
-def _method(result: SiteComparison) -> render.Content:
-    return [
-        render.Paragraph(
-            f"Each site is tested against {printable(result.reference)} "
-            f"({result.reference_records:,} records). If all sites have its distribution, any of "
-            f"them is called different in {LEVEL:.0%} of cases at most, all sites together."
-        ),
-        render.facts({"status": printable(result.status, 1000)}),
-    ]

@@ -46,42 +46,32 @@ def shift_content(result: Shift) -> render.Content:
 def adaptation_content(result: DomainChange) -> render.Content:
     """Declare what explains the target, and how."""
     verdict = VERDICTS[result.change]
-    steps = [
-        (step.change, step.distance, step.p_value, "explains" * step.explains, step.nearer)
-        for step in result.steps
-    ]
-    classes = [(name, *ends) for name, ends in result.shares.items()]
     order = sorted(result.scale, key=lambda name: -abs(result.scale[name] - 1.0))
-    units = [(name, result.scale[name], result.offset[name]) for name in order]
     return [
         render.Headline("How does the target differ?", f"{verdict}."),
         render.facts({}, terminal={"verdict": verdict}),
-        render.Table(
+        render.table(
             "What was tried: the distance of the changed source from the target, its "
             "p-value, and by which share the energy distance of held-out records is "
             "smaller than without the change.",
-            [
-                render.texts("change"),
-                render.numbers("W2"),
-                render.digits("p", 3),
-                render.texts(""),
-                render.shares("nearer"),
-            ],
-            steps,
+            result.steps,
+            render.texts("change"),
+            render.numbers("W2", of="distance"),
+            render.digits("p", 3, of="p_value"),
+            render.texts("", of=lambda step: "explains" * step.explains),
+            render.shares("nearer"),
         ),
-        render.Table(
+        result.change in ("classes", "units")
+        and render.Table(
             "Shares of the classes.",
             [render.names("class", 30), render.shares("source"), render.shares("target")],
-            classes,
-        )
-        if result.change in ("classes", "units")
-        else None,
-        render.Table(
+            [(name, *ends) for name, ends in result.shares.items()],
+        ),
+        result.change == "units"
+        and render.Table(
             "Target from source, column by column.",
             [render.names("column", 30), render.numbers("times"), render.numbers("plus")],
-            units,
+            [(name, result.scale[name], result.offset[name]) for name in order],
             most=_MOST,
-        )
-        if result.change == "units"
-        else None,
+        ),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import render
 from ..data.preflight import Preflight, percent_of
-from ..render.words import listed, printable
+from ..render.words import named, printable
 
 # Of a terminal; all are in the report and in JSON.
 _FLAGS, _SHARES = 4, 2
@@ -33,18 +33,15 @@ def preflight_facts(preflight: Preflight) -> list[render.Block]:
     ]
     if preflight.unseen:
         rows.append(("not seen", _unseen(preflight)))
-    if preflight.shares:
-        rows.append(("variance", _largest(preflight)))
-    return [render.Facts(rows)]
-
-
-def _largest(preflight: Preflight) -> str:
     largest = [
         f"{printable(name, 32)} {percent_of(share)}"
         for name, share in _ranked(preflight)[:_SHARES]
         if share >= _LEAST
     ]
-    return ", ".join(largest or ["none"]) + ("" if preflight.flags else "; no column looks unusual")
+    usual = "" if preflight.flags else "; no column looks unusual"
+    if preflight.shares:
+        rows.append(("variance", f"{', '.join(largest) or 'none'}{usual}"))
+    return [render.Facts(rows)]
 
 
 def _ranked(preflight: Preflight) -> list[tuple[str, float]]:
@@ -52,8 +49,7 @@ def _ranked(preflight: Preflight) -> list[tuple[str, float]]:
 
 
 def _unseen(preflight: Preflight) -> str:
-    unseen = listed([printable(name) for name in preflight.unseen])
-    return f"The columns of {unseen} stay there, so silot did not check them."
+    return f"The columns of {named(preflight.unseen, 3)} stay there, so silot did not check them."
 
 
 def framed(blocks: Sequence[render.Block], preflight: Preflight | None) -> list[render.Block]:
@@ -79,39 +75,31 @@ def _place(blocks: Sequence[render.Block], what: str, otherwise: int) -> int:
 
 def _warnings(preflight: Preflight) -> render.Content:
     flags = [printable(flag.sentence, 400) for flag in preflight.flags]
-    if not flags:
-        return None
-    about = (
-        "Bounds and ranks are for numbers without a schema: check "
-        f"{printable(preflight.where, 200)} first."
-    )
-    lines = [about, *flags[:_WARNINGS]]
-    if len(flags) > _WARNINGS:
-        lines.append(f"{len(flags) - _WARNINGS} more such remarks are below.")
-    return [render.Paragraph(line, "warning") for line in lines]
+    where = printable(preflight.where, 200)
+    lines = [
+        f"Bounds and ranks are for numbers without a schema: check {where} first.",
+        *flags[:_WARNINGS],
+        *[f"{len(flags) - _WARNINGS} more such remarks are below."][: len(flags) > _WARNINGS],
+    ]
+    return bool(flags) and [render.Paragraph(line, "warning") for line in lines]
 
 
 def _section(preflight: Preflight) -> render.Content:
     """Return the columns with their part of the variance, and what was noticed of each."""
-    ranked = _ranked(preflight)
     # Of several columns together, no share is known.
     others = dict.fromkeys(finding.column for finding in preflight.findings)
     shares = [
-        *((printable(name, 32), name, share) for name, share in ranked),
+        *((printable(name, 32), name, share) for name, share in _ranked(preflight)),
         *((name, name, None) for name in others if name not in preflight.shares),
     ]
+
+    def noticed(name: str) -> render.Cell:
+        remarks = preflight.noticed(name)
+        words = (f"{printable(remark.sentence, 400).rstrip('.')}." for remark in remarks)
+        return render.Cell(" ".join(words), warn=any(remark.flag for remark in remarks))
+
     rows = [
-        (
-            title,
-            render.Cell("" if share is None else percent_of(share), share),
-            render.Cell(
-                " ".join(
-                    f"{printable(finding.sentence, 400).rstrip('.')}."
-                    for finding in preflight.noticed(name)
-                ),
-                warn=any(finding.flag for finding in preflight.noticed(name)),
-            ),
-        )
+        (title, render.Cell("" if share is None else percent_of(share), share), noticed(name))
         for title, name, share in shares
     ]
     caption = "Columns, the largest first, and what was noticed."
@@ -119,11 +107,8 @@ def _section(preflight: Preflight) -> render.Content:
         # Columns that look odd are never among those without a row.
         rows.sort(key=lambda row: not row[2].warn)
         caption = f"{caption} These are {_ROWS} of {len(rows)}, odd ones first: --json has all."
-    columns = [
-        render.texts("column"),
-        render.Column("share of the variance"),
-        render.texts("noticed"),
-    ]
+    titles = ("column", "share of the variance", "noticed")
+    columns = [render.Column(title, numeric=title == titles[1]) for title in titles]
     return render.section(
         "The data without a schema",
         render.Paragraph(
@@ -131,6 +116,6 @@ def _section(preflight: Preflight) -> render.Content:
             "so each column counts by its share of the variance. Bounds are valid for "
             "the numbers as they are, whatever they mean."
         ),
-        render.Paragraph(_unseen(preflight), "note") if preflight.unseen else None,
-        render.Table(caption, columns, rows[:_ROWS]) if rows else None,
+        bool(preflight.unseen) and render.Paragraph(_unseen(preflight), "note"),
+        bool(rows) and render.Table(caption, columns, rows[:_ROWS]),
     )

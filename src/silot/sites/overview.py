@@ -67,7 +67,8 @@ class SiteOverview:
             ))  # fmt: skip
         delta = self.policy.privacy_delta
         rows = [
-            [row.asker, _describe_disclosure(row),
+            [row.asker,
+             (describe_release if row.level == "private" else describe_question)(row.kind),
              Cell(describe_level(row.level), warn=row in records),
              _describe_amount(row, delta), format_time(row.first), format_time(row.last)]
             for row in disclosures
@@ -87,14 +88,13 @@ class SiteOverview:
         return lines
 
     def _show_budgets(self) -> list[Block]:
-        rows = [
-            ("Answers with noise", self._describe_noise()),
-            ("Exact statistics", self._describe_statistics()),
-            ("Exact secure distances", self._describe_secure()),
-        ]
         return [
             Heading("What is left", "left"),
-            Facts(rows),
+            Facts([
+                ("Answers with noise", self._describe_noise()),
+                ("Exact statistics", self._describe_statistics()),
+                ("Exact secure distances", self._describe_secure()),
+            ]),
             Paragraph(
                 "By the current policy file. A running site uses the policy with which it "
                 "was started.", "small",
@@ -112,8 +112,8 @@ class SiteOverview:
         budget = policy.budget_mu or 0.0
         # The mu of several releases add up by their squares (Dong, Roth and Su 2022).
         remaining = math.sqrt(max(budget**2 - mu**2, 0.0))
-        spent = f"{_format_epsilon(mu, delta)} of {policy.privacy_epsilon:.3g} spent"
-        spent = f"{spent[:1].upper()}{spent[1:]} (delta {delta:g})"
+        spent = _format_epsilon(mu, delta).capitalize()
+        spent = f"{spent} of {policy.privacy_epsilon:.3g} spent (delta {delta:g})"
         if remaining <= 1e-6 * budget:
             return f"{spent}. Nothing is left."
         return f"{spent}. One more answer of at most {_format_epsilon(remaining, delta)} fits."
@@ -130,11 +130,8 @@ class SiteOverview:
     def _describe_secure(self) -> str:
         if self.policy.allows_records:
             return "Without limit: the policy allows everything."
-        exact = sum(
-            row.times
-            for row in self.ledger.answers
-            if row.kind == _SECURE and row.level != "record"
-        )
+        exact = sum(row.times for row in self.ledger.answers
+                    if row.kind == "secure-distance" and row.level != "record")  # fmt: skip
         remaining = max(self.policy.exact_secure - exact, 0)
         return f"{exact} of {self.policy.exact_secure} computed, {remaining} left."
 
@@ -166,12 +163,9 @@ class SiteOverview:
                  "Decided"), rows,
             ))  # fmt: skip
         if len(lines) == 1:
-            ask = ", ".join(sorted(self.policy.ask))
-            what = (
-                f"Questions of level {ask} wait for a decision."
-                if ask
-                else "The policy needs no decisions."
-            )
+            what = "The policy needs no decisions."
+            if ask := ", ".join(sorted(self.policy.ask)):
+                what = f"Questions of level {ask} wait for a decision."
             lines.append(Paragraph(f"None so far. {what}"))
         return lines
 
@@ -198,8 +192,8 @@ class SiteOverview:
             return [heading, Paragraph("None so far.")]
         rows = [
             [format_time(str(line.get("time"))), str(line.get("asker") or "not known"),
-             _describe_logged(line), describe_level(str(line.get("level"))),
-             self._describe_outcome(line)]
+             describe_question(str(line["question"])) if line.get("question") else "not known",
+             describe_level(str(line.get("level"))), self._describe_outcome(line)]
             for line in latest
         ]  # fmt: skip
         caption = (
@@ -248,9 +242,6 @@ def describe_waiting(question: Waiting) -> list[Block]:
     return lines
 
 
-# Kind of the question for a secure distance.
-_SECURE = "secure-distance"
-
 _LIMITS = {
     "private": "An approved question is still charged to the budget for answers with noise, and "
     "refused if the budget is not enough.",
@@ -259,17 +250,9 @@ _LIMITS = {
 }
 
 
-def _describe_disclosure(row: AnswerSummary) -> str:
-    return describe_release(row.kind) if row.level == "private" else describe_question(row.kind)
-
-
 def _describe_amount(row: AnswerSummary, delta: float) -> str:
-    times = count(row.times, "answer")
-    if row.again:
-        times += " of before"
-    if row.level == "private":
-        return f"{times}, {_format_epsilon(row.mu, delta)}"
-    return f"{times}, not limited"
+    limit = _format_epsilon(row.mu, delta) if row.level == "private" else "not limited"
+    return f"{count(row.times, 'answer')}{' of before' * row.again}, {limit}"
 
 
 def _newest(lines: Iterable[Any]) -> tuple[list[Any], str]:
@@ -292,11 +275,6 @@ def _explain_code(code: str) -> str:
     return f"{reason(code, here=True)} ({code}{ends})"
 
 
-def _describe_logged(line: Mapping[str, Any]) -> str:
-    kind = line.get("question")
-    return describe_question(str(kind)) if kind else "not known"
-
-
 def format_time(when: str | datetime) -> str:
     """Format a time as people write it."""
     try:
@@ -315,6 +293,5 @@ def build_table(
     caption: str, titles: Sequence[str], rows: Sequence[Sequence[str | Cell]], head: int = 0
 ) -> Table:
     """Return a table of texts."""
-    columns = [Column(title, numeric=False) for title in titles]
     cells = [[Cell(text) if isinstance(text, str) else text for text in row] for row in rows]
-    return Table(caption, columns, cells, head=head)
+    return Table(caption, [Column(title, numeric=False) for title in titles], cells, head=head)

@@ -47,8 +47,8 @@ def draft_content(result: Draft) -> Content:
         section(
             "What to check",
             Paragraph(""),
-            Bullets([_marked(note) for note in result.notes]) if result.notes else None,
-            [Paragraph(""), warning] if read_off else None
+            bool(result.notes) and Bullets([*map(_marked, result.notes)]),
+            bool(read_off) and [Paragraph(""), warning],
         ),
         _sites(result),
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def _sites(result: Draft) -> Content:
         if not site.drafted and site.title != result.source:
             lines.append(f"{title} is written as the schema says.")
         lines += [f"{title}: {_marked(problem)}" for problem in site.problems if problem.refused]
-    return section("Site files", Paragraph(""), Bullets(lines)) if lines else None
+    return bool(lines) and section("Site files", Paragraph(""), Bullets(lines))
 
 
 def _coordinates(schema: Schema) -> str:
@@ -79,9 +79,8 @@ def _marked(remark: Note) -> str:
 
 def check_content(result: SchemaCheck) -> Content:
     """Declare how well a table fits: counts by column, and what to do."""
-    problems: Content = Paragraph("Nothing to correct.")
-    if result.problems:
-        problems = Bullets([_marked(problem) for problem in result.problems])
+    source = printable(result.source)
+    problems = Bullets([*map(_marked, result.problems)])
     cures = [
         f"{printable(name)}: {printable(entry_text(entry), 600)}"
         for name, entries in result.cures.items()
@@ -90,18 +89,22 @@ def check_content(result: SchemaCheck) -> Content:
     return [
         render.Headline(
             "A table and its schema",
-            f"{printable(result.source)} {'fits' if result.fits else 'does not fit'} the schema.",
+            f"{source} {'fits' if result.fits else 'does not fit'} the schema.",
         ),
         facts({
-            "table": f"{printable(result.source)}, {result.records:,} records",
+            "table": f"{source}, {result.records:,} records",
             "schema": _title(result.schema),
             "fits": "yes" if result.fits else "no",
-            **({"warning": result.schema.warning} if result.schema.warning else {}),
+            "warning": result.schema.warning or None,
         }),
         section("By column", _counts(result)),
-        section("What to do", Paragraph(""), problems),
+        section(
+            "What to do",
+            Paragraph(""),
+            problems if result.problems else Paragraph("Nothing to correct."),
+        ),
         # A terminal gets the whole block, to paste.
-        on_page(section("To paste into a site file", Bullets(cures))) if cures else None,
+        bool(cures) and on_page(section("To paste into a site file", Bullets(cures))),
     ]  # fmt: skip
 
 
@@ -110,12 +113,9 @@ def _counts(result: SchemaCheck) -> Content:
     kinds = [kind for kind in _COUNTS if any(kind in fields for fields in result.counts.values())]
     concerned = {problem.column for problem in result.problems}
     refused = [problem.column for problem in result.problems if problem.refused]
+    fits = (render.Cell("yes"), render.Cell("no", warn=True))
     rows = [
-        (
-            name,
-            *(result.counts.get(name, {}).get(kind, 0) for kind in kinds),
-            render.Cell("no" if name in refused else "yes", warn=name in refused),
-        )
+        (name, *(result.counts.get(name, {}).get(kind, 0) for kind in kinds), fits[name in refused])
         for name in dict.fromkeys([*result.counts, *refused])
         if name and (result.counts.get(name) or name in concerned)
     ]
@@ -124,21 +124,23 @@ def _counts(result: SchemaCheck) -> Content:
         *(render.counts(_HEADS.get(kind, kind), terminal="{:,}".format) for kind in kinds),
         render.texts("fits"),
     ]
-    return [Paragraph(""), render.Table("", heads, rows, fold=200)] if rows else None
+    return bool(rows) and [Paragraph(""), render.Table("", heads, rows, fold=200)]
 
 
 def schema_content(schema: Schema) -> Content:
     """Declare a schema: its columns, and what it makes of a record."""
-    rows = {"schema": _title(schema), "coordinates": _coordinates(schema)}
-    if schema.label is not None:
-        classes = _listed(schema.label.classes, other=schema.label.other)
-        rows["label"] = f"{printable(schema.label.column)}: {classes}"
-    if schema.weight is not None:
-        rows["weight"] = f"{printable(schema.weight.column)}, at most {schema.weight.limit:g}"
-    rows["hash"] = schema.hash
-    rows["confirmed by"] = printable(schema.confirmed_by) or "nobody"
-    warning = [Paragraph(""), Paragraph(schema.warning, "warning")] if schema.warning else None
-    return [facts(rows), _columns(schema), warning]
+    label, weight = schema.label, schema.weight
+    classes = label and _listed(label.classes, other=label.other)
+    rows = {
+        "schema": _title(schema),
+        "coordinates": _coordinates(schema),
+        "label": label and f"{printable(label.column)}: {classes}",
+        "weight": weight and f"{printable(weight.column)}, at most {weight.limit:g}",
+        "hash": schema.hash,
+        "confirmed by": printable(schema.confirmed_by) or "nobody",
+    }
+    warning = [Paragraph(""), Paragraph(schema.warning, "warning")]
+    return [facts(rows), _columns(schema), bool(schema.warning) and warning]
 
 
 def difference_content(a: Schema, b: Schema, files: tuple[str, str]) -> Content:
@@ -183,21 +185,16 @@ def _title(schema: Schema) -> str:
 
 def _columns(schema: Schema) -> Content:
     heads = [
-        render.names("column", wrap="cut", width=20), render.texts("kind"), render.texts("unit"),
-        render.texts("range or categories"), render.texts("missing"), render.Column("coord."),
-    ]  # fmt: skip
+        render.names("column", wrap="cut", width=20),
+        *map(render.texts, ("kind", "unit", "range or categories", "missing")),
+        render.Column("coord."),
+    ]
     rows = [
-        (
-            name, column.kind, column.unit if isinstance(column, Number) else "",
-            _range(column), _missing(column), str(_width(name, column)),
-        )
+        (name, column.kind, column.unit if isinstance(column, Number) else "", _range(column),
+         _missing(column), 0 if isinstance(column, LeftOut) else len(layout(name, column)))
         for name, column in schema.columns.items()
     ]  # fmt: skip
     return [Paragraph(""), plain_table(heads, rows)]
-
-
-def _width(name: str, column: Column) -> int:
-    return 0 if isinstance(column, LeftOut) else len(layout(name, column))
 
 
 def _range(column: Column) -> str:
