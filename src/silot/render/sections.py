@@ -256,7 +256,7 @@ class Table:
             columns = list(compress(columns, kept))
         plain = [
             replace(head, title=(medium == "page" and head.full) or head.title, on=None, full="",
-                    terminal=str, page=str)
+                    terminal=str, page=str, bar=0.0)
             for head in columns
         ]  # fmt: skip
         fold = (medium == "page" and self.fold) or max(len(cells), 1)
