@@ -224,8 +224,8 @@ def examine(seed: int) -> list[Found]:
     rows: list[Found] = []
     for name, setting in SETTINGS.items():
         if (result := setting(problem, seed)) is not None:
-            told = (getattr(result, k) for k in ("value", "lower", "upper", "converged"))
-            rows.append(Found(name, problem.kind, problem.exact, problem.scale, *told))
+            values = (getattr(result, k) for k in ("value", "lower", "upper", "converged"))
+            rows.append(Found(name, problem.kind, problem.exact, problem.scale, *values))
     return rows
 
 

@@ -83,8 +83,10 @@ def run(context: Context) -> Report:
         truths.append(truth**reading.power)
         for scale in PAPER:
             for form, support in reading.forms:
-                told = partial(triangle, support=support, form=form, scale=scale, mean=reading.mean)
-                results = {t: told(x, y, t=t) for t in STEPS}
+                estimate = partial(
+                    triangle, support=support, form=form, scale=scale, mean=reading.mean
+                )
+                results = {t: estimate(x, y, t=t) for t in STEPS}
                 power = reading.power
                 excess = [relative(k.value**power, truth**power) for k in results.values()]
                 moved = [exact(x, interpolant(k, "x")).value / t for t, k in results.items()]
