@@ -319,7 +319,7 @@ main()
 def test_a_killed_run_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
     path = config(folder, "i.yml", epochs=30, batch=8)
     whole = here(path)
-    ahead = [sys.executable, "-c", WAITING, "distill", str(path)]
+    ahead = [sys.executable, "-c", WAITING, "train", "distill", str(path)]
     process = subprocess.Popen(
         [*ahead, "--checkpoint", str(tmp_path)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
