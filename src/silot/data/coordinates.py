@@ -24,7 +24,8 @@ _EPOCH = date(1970, 1, 1)
 # First and last days of the calendars of programs, which stand for an unknown day.
 _CALENDARS = ("0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1900-01-02",
               "1901-01-01", "1970-01-01", "2099-12-31", "2999-12-31", "9999-12-31")  # fmt: skip
-_NO_DAYS = {float((date.fromisoformat(day) - _EPOCH).days) for day in _CALENDARS}
+NO_DAYS = {float((date.fromisoformat(day) - _EPOCH).days) for day in _CALENDARS}
+"""Days since 1970 that stand for missing ones, or begin a calendar."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _encode_dates(column: Date, fields: Fields, writing: Writing) -> EncodedColu
     else:
         coordinates = column.weight * ((np.minimum(values, last) - first) / (last - first))[:, None]
     is_outside = (days < first) | (days > last)
-    misfits["coded"] = is_outside & np.isin(np.floor(read.values), [*_NO_DAYS])
+    misfits["coded"] = is_outside & np.isin(np.floor(read.values), [*NO_DAYS])
     return EncodedColumn(coordinates, misfits)
 
 

@@ -261,6 +261,24 @@ def test_what_a_later_table_needs_refuses_no_earlier_one(tmp_path: Path) -> None
     assert [problem for site in draft.sites for problem in site.problems if problem.refused] == []
 
 
+def test_a_table_of_other_years_is_read(tmp_path: Path) -> None:
+    years = {"a": 2020, "b": 2023, "c": 2018}
+    visits = {
+        name: (np.datetime64(f"{year}-01-01") + RNG.integers(0, 360, N)).astype(str).tolist()
+        for name, year in years.items()
+    }
+    # No day of anybody: it is refused as before.
+    visits["c"][0] = "1900-01-01"
+    paths = [
+        file(tmp_path / f"{name}.csv", {"visit": days, "weight": TRUE["weight"]})
+        for name, days in visits.items()
+    ]
+    draft = draft_schema(paths[0], *paths[1:])
+    assert [day.year for day in draft.schema.columns["visit"].range] == [2018, 2024]
+    refused = [[p.kind for p in site.problems if p.refused] for site in draft.sites]
+    assert refused == [[], [], ["sentinel"]]
+
+
 def test_two_tables_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     with pytest.raises(InputError) as caught:

@@ -12,14 +12,14 @@ import numpy as np
 
 from ...errors import InputError
 from ..column_checks import find_duplicates
-from ..column_kinds import LONGEST, Category, Feature, LeftOut, YesNo
+from ..column_kinds import LONGEST, Category, Date, Feature, LeftOut, YesNo
 from ..coordinates import category_places, layout
 from ..fit import Note
 from ..names import canonical, listing
 from ..reading import Schema, TableSource, Tell
 from ..site import Site
 from .check import check, read_there, widened
-from .number_proposals import propose, rounded_outwards, weight_limit
+from .number_proposals import pooled_days, propose, rounded_outwards, weight_limit
 from .profile import ColumnProfile, TableProfile, sample_of
 from .proposals import MOST, Proposal, listed_names, note_alike, unknown_words
 from .result import Draft, SiteDraft
@@ -248,6 +248,10 @@ def _with_others(
         columns = [own.columns[name] for own in others if name in own.columns]
         if isinstance(part, YesNo) and (entries := _opened(part, first.columns[name], columns)):
             changed[name] = entries, f"other tables have more than two values: {entries['kind']}."
+        elif columns and isinstance(part, Date):
+            days = pooled_days(name, part, columns)
+            if days["range"] != [day.isoformat() for day in part.range]:
+                changed[name] = days, "its range has the days of all tables."
         elif columns and isinstance(part, Category):
             entries = _pooled(first.columns[name], columns, part.sentinels)
             if entries["categories"] != [*part.categories]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -11,7 +12,8 @@ import numpy.typing as npt
 
 from .. import names
 from ..column_checks import find_identifiers, find_sentinels, is_missing_code, is_numbering_name
-from ..column_kinds import Number
+from ..column_kinds import Date, Number
+from ..coordinates import NO_DAYS
 from ..documents import EXACT, neat
 from ..names import Limits, Quartiles, has_word, is_identifier_name, limits_of, unit_of
 from ..notation import PLAIN
@@ -100,10 +102,7 @@ def _days(name: str, profile: ColumnProfile, form: str) -> Proposal:
     days = profile.days[form]
     words = unknown_words(profile.numbers.texts)
     proposal.enter("kind", "date", public=True)
-    first = _EPOCH + timedelta(days=math.floor(min(days.ends)))
-    last = _EPOCH + timedelta(days=math.floor(max(days.ends)))
-    end = date(min(last.year + 1, 9999), 1, 1)
-    proposal.enter("range", [date(first.year, 1, 1).isoformat(), end.isoformat()])
+    proposal.enter("range", _whole_years([*days.ends]))
     if form != "iso":
         proposal.enter("format", form)
     swapped = [other for other in profile.days if _swapped(form, other)]
@@ -113,6 +112,24 @@ def _days(name: str, profile: ColumnProfile, form: str) -> Proposal:
     _unread(proposal, profile, unread, "dates in the format of most values")
     propose_missing(proposal, profile, words)
     return proposal
+
+
+def _whole_years(days: Iterable[float]) -> list[str]:
+    """Return the first day of the first year, and of the one after the last."""
+    years = [(_EPOCH + timedelta(days=math.floor(day))).year for day in days]
+    return [date(min(years), 1, 1).isoformat(), date(min(max(years) + 1, 9999), 1, 1).isoformat()]
+
+
+def pooled_days(name: str, part: Date, columns: Sequence[ColumnProfile]) -> dict[str, list[str]]:
+    """Return the range of days of all tables, but for days that stand for missing ones."""
+    ends = [
+        day
+        for own in columns if (form := _form(name, own))
+        for day in own.days[form].ends if math.floor(day) not in NO_DAYS
+    ]  # fmt: skip
+    low, high = (day.isoformat() for day in part.range)
+    first, last = _whole_years(ends) if ends else (low, high)
+    return {"range": [min(low, first), max(high, last)]}
 
 
 def _swapped(form: str, other: str) -> bool:
