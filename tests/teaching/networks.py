@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sparse
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from silot.teaching.costs import LinkCosts
 
@@ -91,3 +93,24 @@ def brute_force(costs: LinkCosts, unserved: float | None = None) -> float:
             total += min(ways + ([] if unserved is None else [unserved]), default=np.inf)
         best = min(best, float(total))
     return best
+
+
+def plain_program(costs: LinkCosts) -> float:
+    """The least objective by the integer program as it is written down, nothing left out."""
+    n, pairs = costs.size, costs.links
+    i, j = np.nonzero(np.isfinite(pairs))
+    links = np.arange(len(i))
+    rows, columns = np.concatenate([np.arange(n), j]), np.concatenate([np.arange(n), n + links])
+    served = sparse.csr_array((np.ones(n + len(i)), (rows, columns)), shape=(n, n + len(i)))
+    entries = np.concatenate([np.ones(len(i)), -np.ones(len(i))])
+    where = np.concatenate([links, links]), np.concatenate([n + links, i])
+    below = sparse.csr_array((entries, where), shape=(len(i), n + len(i)))
+    solved = milp(
+        np.concatenate([costs.phi[0] * costs.source, pairs[i, j]]),
+        constraints=[LinearConstraint(served, 1.0, 1.0), LinearConstraint(below, -np.inf, 0.0)],
+        bounds=Bounds(0.0, np.concatenate([costs.eligible.astype(np.float64), np.ones(len(i))])),
+        integrality=(np.arange(n + len(i)) < n).astype(int),
+        options={"time_limit": 60.0, "mip_rel_gap": 0.0},
+    )
+    assert solved.status == 0, solved.message
+    return float(solved.fun)
