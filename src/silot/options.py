@@ -381,3 +381,45 @@ def taking(
         return function
 
     return show
+
+
+# Of options that the command line calls by another name.
+_NAMED = {"privacy_epsilon": "epsilon"}
+
+
+def read_texts(kind: type[Options], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return options of a method from texts by name, such as those of a form.
+
+    Options without a text keep their defaults, but truth values: those are true where there is a
+    text. What is no number stays a text, which the method refuses in its own words.
+    """
+    options: dict[str, Any] = {}
+    for item in declared(kind):
+        text = texts.get(item.name, "").strip()
+        if not item.flag or (not text and item.check.kind is not bool):
+            continue
+        read = {bool: bool, int: int, float: float}.get(cast("Any", item.check.kind))
+        try:
+            value = (read or item.check.reads)(text)
+        except ValueError:
+            value = text
+        if value != item.default:
+            options[item.name] = value
+    return options
+
+
+def write_flags(options: Mapping[str, Any]) -> list[str]:
+    """Return options by name as the words of a command line that has them as flags."""
+    words: list[str] = []
+    for name, value in options.items():
+        flag = name_flag(name)
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words.append(f"--{flag}={value}")
+    return words
+
+
+def name_flag(name: str) -> str:
+    """Return what the command line calls an option, without its dashes."""
+    return _NAMED.get(name, name).replace("_", "-")

@@ -160,7 +160,7 @@ def test_what_is_no_deployment(tmp_path: Path, name: str) -> None:
 
 def test_run_becomes_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words: list[str] = []
-    monkeypatch.setattr(os, "execv", lambda path, given: words.extend(given))
+    monkeypatch.setattr(os, "execve", lambda path, given, _: words.extend(given))
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]

@@ -281,7 +281,7 @@ sys.stdin.read()
 def test_a_kit_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kit = joined(tmp_path)
     began: list[str] = []
-    monkeypatch.setattr(os, "execv", lambda path, given: began.extend(given))
+    monkeypatch.setattr(os, "execve", lambda path, given, _: began.extend(given))
     silot("site", "run", kit)
     assert "nvflare.private.fed.app.client.client_train" in began
     with subprocess.Popen(

@@ -16,7 +16,6 @@ import pytest
 
 import silot
 from silot import Measure, Policy
-from silot.cli import project
 from silot.distances import direct
 from silot.errors import (
     FileError,
@@ -38,6 +37,7 @@ from silot.sites import site as module
 from silot.sites.authority import Role, verify_member
 from silot.sites.connection import Carry, Sites
 from silot.sites.credential import read_presence, write_presence
+from silot.sites.descriptions import describe_site
 from silot.sites.journal import Journal
 from silot.sites.site import Site
 
@@ -437,11 +437,11 @@ def test_a_check_says_which_site_runs_another_commit_or_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object, expected: str
 ) -> None:
     sites_ = Sites(asker(), carry(sites({"north": party("north", tmp_path)})), ["north"])
-    assert "warning" not in project._describe(statements.ask_about(sites_, "north"))
+    assert "warning" not in describe_site(statements.ask_about(sites_, "north"))
     # Of what the site writes alone: the asker reads the constants of other modules.
     monkeypatch.setattr(module, name, value)
     sites_ = Sites(asker(), carry(sites({"north": party("north", tmp_path)})), ["north"])
-    assert expected in project._describe(statements.ask_about(sites_, "north"))
+    assert expected in describe_site(statements.ask_about(sites_, "north"))
 
 
 def test_replies_of_other_runs_and_questions_are_refused(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from threading import Lock
@@ -14,7 +14,13 @@ from silot_transport._threads import on_cores
 from ..data.measure import Covariance
 from ..distances.direct import Collected, Direct
 from ..distances.fedwad import FedWaD
-from ..distances.methods import METHODS, Pairwise, check_method_options, find_method, pair_rounds
+from ..distances.methods import (
+    METHODS,
+    Pairwise,
+    check_method_options,
+    find_method,
+    pair_rounds,
+)
 from ..distances.private import PrivateDistance
 from ..distances.result import Distance, DistanceMatrix
 from ..distances.sides import name_columns
@@ -23,13 +29,13 @@ from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch
 from ..distances.trianglewad import TriangleWad
 from ..errors import InputError, SilotError
+from ..federation.accounts import Spending, prepare_release, run_private
 from ..federation.parties import Parties
 from ..federation.protocol import COORDINATOR, Protocol
 from ..federation.result import Cost, with_earlier
 from ..federation.run import B, Progress, Runtime
 from ..sites.secure.forecast import Forecast
 from ..sites.secure.method import Secure
-from .sketch import Spending, prepare_release, run_private
 
 # Bytes of the records of a holder from which on threads pay.
 _LARGE = 1 << 13
@@ -49,14 +55,6 @@ __all__ = [
 ]
 
 
-class _ComparingHolders(Iterable[type[Pairwise]]):
-    """The methods that compare two holders, with those that are registered later."""
-
-    def __iter__(self) -> Iterator[type[Pairwise]]:
-        return (method for method in METHODS.values() if method.compares_holders)
-
-
-PAIRWISE = _ComparingHolders()
 DISTANCES = METHODS.values()
 """All methods: also those that compare a holder with data of the caller alone."""
 

@@ -11,6 +11,7 @@ from ..data.names import canonical
 from ..data.preflight import Preflight
 from ..distances.sketches.release_options import Private
 from ..errors import InputError, MismatchError, SilotError
+from ..federation.accounts import Spending, prepare_release, run_private
 from ..federation.local import LocalFederation, Progress
 from ..federation.parties import (
     Holders,
@@ -29,7 +30,6 @@ from ..options import part_options, taking
 from ..privacy.ledger import Ledger
 from ..teaching.adapt import Adapt
 from ..teaching.result import Adaptation
-from .sketch import Spending, prepare_release, run_private
 
 if TYPE_CHECKING:
     from ..keywords import AdaptKeywords

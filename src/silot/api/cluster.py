@@ -15,6 +15,7 @@ from ..distances.sketches.drift import compare_sketches
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch
 from ..errors import InputError
+from ..federation.accounts import Spending
 from ..federation.parties import Holders
 from ..options import taking
 from ..teaching.federated.clustering import (
@@ -25,7 +26,6 @@ from ..teaching.federated.clustering import (
 )
 from ._methods import DISTANCES, Pairwise
 from .distances import build_comparison
-from .sketch import Spending
 
 if TYPE_CHECKING:
     from ..keywords import ClusterKeywords

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from silot_transport import TwoSampleResult
-
 from ..data.drafts.site_tables import SiteTables, as_measure, name_by_file, read_sites
 from ..data.measure import Measure
 from ..data.reading import Schema
@@ -19,36 +17,22 @@ from ..distances.gathering import Gathering
 from ..distances.sketches.drift import compare_two
 from ..distances.sketches.sketch import Sketching
 from ..errors import InputError
+from ..federation.accounts import Spending
 from ..federation.parties import Parties, check_names, name_holders
-from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
 from ..options import Options, check_known, option, part, seed, taking
-from ..records.decisions import Decision, Step, decide, in_order, number_groups, refuse
-from ..records.evidence import (
-    LEVEL,
-    Accuracy,
-    Evidence,
-    group_sites,
-    keep,
-    lacking_classes,
-    test,
-    unite,
-    with_p_values,
-    without_copies,
-)
+from ..records.decisions import decide, decide_all, in_order, refuse
+from ..records.evidence import LEVEL, Evidence, with_p_values
+from ..records.result import RecordScores
 from .comparison import SiteComparison
 from .records import value_records
-from .sketch import Spending, run_sketches
+from .sketch import run_sketches
 
 if TYPE_CHECKING:
     from ..keywords import CompareKeywords
 
 Tell = Callable[[Progress], None]
-# Share of flagged records beyond which a site differs as a whole, and nothing is cleaned.
-_MOST_FLAGGED = 0.5
-_NO_REFERENCE = "the largest group of sites"
-_UNTESTED = TwoSampleResult.of_untestable("no test yet", LEVEL, (0, 0))
 
 
 class Comparing(Options):
@@ -197,98 +181,32 @@ def _from_records(
         if progress is not None:
             progress(Progress("compare", next(done), most))
 
-    labels, columns = bool(parties.labels), parties.columns
-    drafted = tables.sources.draft
-    notes = [note.sentence for note in drafted.notes if note.kind == "absent"] if drafted else []
-    groups: tuple[tuple[str, ...], ...] = ()
-    if parties.own is None:
-        groups = group_sites(here, labels, comparing.seed)
-        main = groups[0]
-        # A site that is alone in its group is no reference for itself.
-        references = {
-            name: unite([here[o] for o in main if o != name]
-                         or [measure for other, measure in here.items() if other != name])
-            for name in here
-        }  # fmt: skip
-        called, total = _NO_REFERENCE, sum(here[name].size for name in main)
-        notes.append("no validation data: records were not scored, and accuracy was not measured")
-    else:
-        reference = parties.own.measure
-        references = dict.fromkeys(here, reference)
-        called, total = tables.sources.reference or "the validation data", reference.size
-    step()
-    items: list[Evidence] = []
-    for name, measure in here.items():
-        own = Evidence(site=name, delivered=measure, kept=measure, test=_UNTESTED)
-        if parties.own is not None:
-            own = _clean(own, parties.own, labels, comparing, notes)
-            own, references[name] = without_copies(own, parties.own.measure, comparing.seed)
-        result = test(own.kept, references[name], labels=labels, columns=columns,
-                      sites=len(here), seed=comparing.seed)  # fmt: skip
-        items.append(replace(own, test=result))
-        step()
-    items = with_p_values(items)
-    accuracy = Accuracy(parties.own.measure, comparing.seed) if parties.own and labels else None
-    if accuracy is not None and not accuracy.is_measurable:
-        notes.append(
-            "accuracy was not measured: this needs two classes with 5 validation records each"
-        )
-        accuracy = None
-    decisions: list[Decision] = []
-    for item in items:
-        lacking: tuple[tuple[str, int], ...] = ()
-        if labels and item.is_different:
-            lacking = lacking_classes(
-                item.kept, references[item.site], columns=columns, sites=len(here),
-                seed=comparing.seed,
-            )  # fmt: skip
-        gain = None if accuracy is None else accuracy.gain(item.kept, len(here))
-        remarks = tables.notes.get(item.site, ())
-        decisions.append(
-            decide(
-                replace(item, gain=gain, lacking=lacking), references[item.site], called,
-                [Step(verb, what) for verb, what in tables.prepared.get(item.site, ())], remarks,
-            )
-        )  # fmt: skip
-        step()
-    decisions = number_groups(decisions, here, labels, comparing.seed)
-    if not labels:
-        notes.append("labels were not compared: name their column to have them judged too")
-    return SiteComparison(
-        decisions=in_order(decisions),
-        reference=called,
-        reference_records=total,
-        groups=groups,
-        sources=tables.sources,
-        scores={item.site: item.scores for item in items if item.scores is not None},
-        measures={**here, **({} if parties.own is None else {"": parties.own.measure})},
-        fdr=comparing.fdr,
-        status="; ".join(["from all records", *dict.fromkeys(notes)]),
-        seed=comparing.seed,
-    )
-
-
-def _clean(
-    item: Evidence, own: Own, labels: bool, comparing: Comparing, notes: list[str]
-) -> Evidence:
-    """Return the records of a site that models of the reference's do not flag as faulty."""
-    try:
-        scores = value_records(
-            item.delivered, own, labels=labels, name=item.site, fdr=comparing.fdr,
+    def score(item: Evidence) -> RecordScores:
+        assert parties.own is not None
+        return value_records(
+            item.delivered, parties.own, labels=labels, name=item.site, fdr=comparing.fdr,
             seed=comparing.seed,
         )  # fmt: skip
-    except InputError as error:
-        if error.code != "validation-few":
-            raise
-        notes.append(f"records were not scored: {error.message.rstrip('.')}")
-        return item
-    item = replace(item, scores=replace(scores, transcript=None))
-    if scores.flagged.mean() > _MOST_FLAGGED:
-        notes.append(f"more than half of the records of {item.site} are flagged: the site "
-                     "differs as a whole, so it was not cleaned")  # fmt: skip
-        return item
-    kept = keep(item.delivered, ~scores.flagged)
-    return replace(item, kept=kept, cleaned=int(scores.flagged.sum()))
+
+    labels, drafted, sources = bool(parties.labels), tables.sources.draft, tables.sources
+    decided = decide_all(
+        here, None if parties.own is None else parties.own.measure,
+        sources.reference or "the validation data", labels=labels, columns=parties.columns,
+        seed=comparing.seed, score=score, prepared=tables.prepared, remarks=tables.notes, step=step,
+    )  # fmt: skip
+    notes = [note.sentence for note in drafted.notes if note.kind == "absent"] if drafted else []
+    return SiteComparison(
+        decisions=in_order(decided.decisions),
+        reference=decided.reference,
+        reference_records=decided.reference_records,
+        groups=decided.groups,
+        sources=sources,
+        scores=decided.scores,
+        measures={**here, **({} if parties.own is None else {"": parties.own.measure})},
+        fdr=comparing.fdr,
+        status="; ".join(["from all records", *dict.fromkeys([*notes, *decided.notes])]),
+        seed=comparing.seed,
+    )
 
 
 def _from_sketches(

@@ -13,12 +13,13 @@ from ..distances.sketches.release_options import read_public_classes
 from ..distances.sketches.sketch import Sketching
 from ..distances.worth.fedbary import allot
 from ..errors import InputError
+from ..federation.accounts import Spending, prepare_release
 from ..federation.parties import Holders, Parties
 from ..federation.run import Federation, Progress, Runtime, run
 from ..options import check_known, part_options, taking, word
 from ..teaching.federated.coreset import Condensing, Coreset, of_released, released
 from ._holders import check_side
-from .sketch import Spending, prepare_release, run_sketches
+from .sketch import run_sketches
 
 if TYPE_CHECKING:
     from ..keywords import CoresetKeywords

@@ -10,13 +10,13 @@ from ..distances.pooled import Pooled
 from ..distances.result import Distance, DistanceMatrix
 from ..distances.sketches.release_options import Private
 from ..errors import InputError
+from ..federation.accounts import Spending
 from ..federation.parties import MINE, Holders, Parties, read_measure
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known, taking, word
 from ._holders import check_side, read_shares
 from ._methods import DISTANCES, Comparison, Pairwise, Secure, find_method, read_method
-from .sketch import Spending
 
 if TYPE_CHECKING:
     from ..keywords import DistanceKeywords, PooledKeywords

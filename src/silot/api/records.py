@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
 
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
-from ..distances.sketches.release_options import Private
 from ..errors import InputError
-from ..federation.accounts import budget_policy, check_masses, open_ledgers
+from ..federation.accounts import Spending, check_masses, read_public
 from ..federation.parties import MINE, PUBLIC, Holders, Parties, check_measures, read_measure
 from ..federation.party import Holder, Own
-from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known, taking, word
-from ..privacy.ledger import Ledger
 from ..records.counts import BrokenCounts, Screener
 from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
 from ..records.suspects import CountBroken
 from ..records.validation import RecordScreening
-from .sketch import Spending, read_public
 
 if TYPE_CHECKING:
     from ..keywords import CountKeywords, RecordKeywords
@@ -172,7 +168,7 @@ def count_broken(
         )
     check_masses({**parties.measures, **trusted}, counting.get("mass_limit"))
     protocol = CountBroken(public=sample, labels=bool(labels), **counting)
-    policy, ledgers = _accounts(parties, trusted, spending, protocol)
+    policy, ledgers = spending.accounts(protocol, parties.measures, trusted)
     own = None
     if parties.own is not None:
         own = Holder(parties.own.measure, policy, ledgers[COORDINATOR])
@@ -180,18 +176,6 @@ def count_broken(
         parties = parties.behind(policy, ledgers)
     counts = parties.beside({"public": sample}).run(protocol.among(parties.names, own), progress)
     return replace(counts, screener=_Owner(counts.screener, sample, column))
-
-
-def _accounts(
-    parties: Parties, trusted: Mapping[str, Measure], spending: Spending, private: Private
-) -> tuple[Policy, dict[str, Ledger]]:
-    """Return rules and ledgers of holders of the caller's data, and of its validation data."""
-    delta = private.privacy_delta
-    if spending.ledgers is None:
-        fresh = {name: Ledger() for name in (*parties.measures, *trusted)}
-        return budget_policy(private.privacy_epsilon, delta), fresh
-    kept = open_ledgers(parties.measures, spending.ledgers)
-    return spending.policy(delta), kept | open_ledgers(trusted, spending.ledgers)
 
 
 @dataclass(frozen=True)

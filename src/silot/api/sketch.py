@@ -2,76 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..data.measure import Covariance, Data, Embedding, Measure
+from ..data.measure import Covariance, Data, Embedding
 from ..distances.methods import check_method_options
-from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch, Sketching
 from ..errors import InputError
-from ..federation.accounts import BUDGET, budget_policy, check_budget, check_masses, open_ledgers
-from ..federation.parties import PUBLIC, Holders, Parties, check_measures, read_measure
-from ..federation.policy import Policy
-from ..federation.protocol import Protocol, Questions
-from ..federation.run import B, Progress
-from ..options import Options, anything, check_known, none_or, number, option, taking
-from ..privacy.accounting import compose
+from ..federation.accounts import Spending, prepare_release, run_private
+from ..federation.parties import Holders, Parties
+from ..federation.run import Progress
+from ..options import check_known, taking
 
 if TYPE_CHECKING:
     from ..keywords import SketchKeywords
-
-
-class Spending(Options):
-    """Ledgers that releases are charged to, on the machine of who owns the data."""
-
-    ledgers: str | Path | None = option(
-        "Folder with a durable ledger for each holder. ``NAME.ledger``. A release is "
-        "charged to it, and refused if all releases together would exceed "
-        "``budget_epsilon``. Without a folder, only this process remembers the "
-        "charge, although the privacy loss of several runs adds up.",
-        anything("path, or None"),
-        default=None,
-    )
-    budget_epsilon: float | None = option(
-        "Epsilon of all releases in a ledger together, by default 1.",
-        none_or(number(above=0)),
-        default=None,
-        code="option-budget",
-    )
-
-    def fit(self) -> None:
-        if self.budget_epsilon is not None and self.ledgers is None:
-            raise InputError(
-                "budget_epsilon limits what ledgers count, but there are no ledgers. Give "
-                "ledgers= too (on the command line --ledgers FOLDER), or leave it out: sites "
-                "have budgets of their own.",
-                code="option-budget",
-            )
-
-    def policy(self, delta: float) -> Policy:
-        """Return rules that allow releases alone, up to the budget."""
-        return budget_policy(self.budget_epsilon or BUDGET, delta)
-
-    def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
-        """Return the parties behind ledgers, if any, that allow these first questions."""
-        if self.ledgers is None:
-            return parties
-        delta, policy = private.privacy_delta, self.policy(private.privacy_delta)
-        kept = open_ledgers(parties.measures, self.ledgers)
-        behind = parties.behind(policy, kept)
-        new = [name for name, question in first.items() if kept[name].find(question.key) is None]
-        for name in new:
-            # All of the run or none of it: a count alone would be charged, and serve nothing.
-            account = kept[name].account
-            paths = [path for path, _ in account.ledgers]
-            sharing = sum(str(kept[holder].path) in paths for holder in new)
-            cost = compose([private.mu] * sharing)
-            check_budget(name, account.spent, cost, policy.budget_mu or 0.0, delta)
-        return behind
 
 
 @taking(Sketching, Spending, without=("embedding",))
@@ -129,19 +75,6 @@ def sketches(
     return run_sketches(parties, covariance=covariance, progress=progress, **options)
 
 
-def run_private(
-    parties: Parties,
-    protocol: Protocol[B],
-    private: Private,
-    spending: Spending,
-    progress: Callable[[Progress], None] | None = None,
-) -> B:
-    """Run what holders answer with noise, charged to their ledgers."""
-    if spending.ledgers is not None:
-        parties = spending.behind(parties, next(protocol.start()), private)
-    return parties.run(protocol, progress)
-
-
 def run_sketches(
     parties: Parties,
     *,
@@ -160,26 +93,3 @@ def run_sketches(
     protocol = release.among(parties.names, parties.own)
     result = run_private(parties.beside(options), protocol, release, spending, progress)
     return replace(result, columns=parties.columns)
-
-
-def prepare_release(
-    parties: Parties, options: Mapping[str, Any], spending: Spending
-) -> dict[str, Any]:
-    """Return options of a release, its public records in the holders' order of features."""
-    if spending.ledgers is not None:
-        parties.check_owned("ledgers=", "option-ledgers")
-    check_masses(parties.measures, options.get("mass_limit"))
-    own = dict(options)
-    if own.get("public") is not None:
-        classes = own.get("classes")
-        column = parties.labels if isinstance(parties.labels, str) and classes is None else None
-        own["public"] = read_public(own["public"], column, parties.measures)
-    return own
-
-
-def read_public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
-    """Read public records, with their features in the order of the holders'."""
-    # Holders of a federation see for themselves whether theirs fit.
-    last = (PUBLIC,) if measures else ()
-    read = {PUBLIC: read_measure(PUBLIC, public, labels)}
-    return check_measures({**measures, **read}, labels=False, last=last)[PUBLIC]

@@ -17,6 +17,7 @@ from ..distances.sketches.sketch import Sketching
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter, Contributions
 from ..errors import InputError, SilotError
+from ..federation.accounts import Spending, prepare_release, run_private
 from ..federation.parties import Holders, Parties
 from ..federation.party import Own
 from ..federation.result import Run
@@ -26,7 +27,7 @@ from ..records.worth import Worth
 from ..sites.secure._engine import missing_spu
 from ..teaching.federated.clustering import finest
 from ._methods import Comparison
-from .sketch import Spending, prepare_release, run_private, run_sketches
+from .sketch import run_sketches
 
 if TYPE_CHECKING:
     from ..keywords import BarycenterKeywords, ValueKeywords

@@ -8,13 +8,14 @@ from typing import Any, cast
 
 from ..audits.policy import audit_policy
 from ..audits.run import audit
-from ..data.loading import load_vocabulary
+from ..data.loading import load_vocabulary, read_shape
 from ..errors import InputError
 from ..federation import Policy
+from ..federation.holder_files import named_files
 from ..federation.transcript import Transcript
 from .console import OUT, counting, print_json, write_report
 from .generate import Flags, argument, command, flag
-from .options import Columns, JsonOption, Results, SeedOption, drop_none, read_shape
+from .options import Columns, JsonOption, Results, SeedOption, drop_none
 
 
 class Knowledge(Columns):
@@ -35,10 +36,10 @@ class Knowledge(Columns):
         files = named_files(self.truth or [])
         return drop_none(
             hide_t=self.hide_t,
-            outsiders=None if self.outsiders is None else self.measure(self.outsiders),
-            public=None if self.public is None else self.measure(self.public),
+            outsiders=None if self.outsiders is None else self.files.measure(self.outsiders),
+            public=None if self.public is None else self.files.measure(self.public),
             vocabulary=None if self.vocabulary is None else load_vocabulary(self.vocabulary),
-            truth={name: self.measure(path) for name, path in files.items()},
+            truth={name: self.files.measure(path) for name, path in files.items()},
             image_shape=None if self.image_shape is None else read_shape(self.image_shape),
             time_limit=self.time_limit,
         )
@@ -78,7 +79,7 @@ def audit_command(
             "give a transcript of a run, or --data (and --policy) of a holder.", code="audit-what"
         )
     if rules.data is not None:
-        policy, measure = _load_policy(rules.policy), knowledge.measure(rules.data)
+        policy, measure = _load_policy(rules.policy), knowledge.files.measure(rules.data)
         with counting("audit", "attacks") as progress:
             result = audit_policy(policy, measure, draws=rules.draws, seed=seed, progress=progress)
     else:
@@ -89,19 +90,6 @@ def audit_command(
             result = audit(transcript, viewpoint, seed=seed, progress=progress, **options)
     write_report(outputs.report, result)
     outputs.print(result)
-
-
-def named_files(texts: list[str]) -> dict[str, Path]:
-    """Return files by holder, of ``HOLDER=FILE`` or of a file whose name is the holder's."""
-    files: dict[str, Path] = {}
-    for text in texts:
-        name, sign, path = text.partition("=")
-        if not sign:
-            name, path = Path(text).name.split(".")[0], text
-        if name in files:
-            raise InputError(f"the truth of {name!r} is given twice.", code="audit-truth")
-        files[name] = Path(path)
-    return files
 
 
 @command()

@@ -64,10 +64,10 @@ def compare_command(
         sites: Any = [str(path) for path in where.named(files)]
         how = {"schema": compared.schema, "site_files": compared.site_files()}
     else:
-        contract, how = tables.contract(), {}
+        contract, how = tables.files.contract, {}
         sites = where.connected(files, schema=contract)
         labels = bool(labels or (contract and contract.label))
-        own = None if own is None else next(iter(tables.load([Path(own)]).values()))
+        own = None if own is None else tables.files.load_one(Path(own))
     # A folder that cannot be made ends it before a long computation.
     make_folder(compared.out, "Give another --out.")
     options |= release.read(tables) | {"labels": labels, **how}

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..api.adapt import adapt
-from ..data.container import stem_of
+from ..data.loading import read_shape
 from ..data.measure import Measure
-from ..errors import FileError, InputError
+from ..errors import InputError
+from ..federation.holder_files import with_evaluation
 from ..federation.parties import Holders
 from ..teaching.adapt import Adapt
 from ..teaching.exact import Links, links
@@ -37,11 +38,9 @@ from .options import (
     Outputs,
     Results,
     Tables,
-    read_shape,
 )
 from .sites import Where
 
-_TEST = ".test."
 _NETWORKS = (".json", ".yml", ".yaml")
 # Options of an adaptation that `silot train links` does not offer, and those of a network.
 _UNUSED = ("budget", "rule", "prior", "iterations")
@@ -76,14 +75,14 @@ class DeviceFiles(Flags):
             if source is None:
                 where.refuse(label_column=self.label_column, columns=self.columns)
             else:
-                options["source"] = next(iter(tables.load(own).values()))
+                options["source"] = next(iter(tables.files.load(own).values()))
             connection = where.connected(paths)
             return self._adapted(connection, connection.names, options)
-        loaded = tables.load([*paths, *own], options.get("unlabelled", ""))
+        loaded = tables.files.load([*paths, *own], options.get("unlabelled", ""))
         marker = options["unlabelled"] if "unlabelled" in options else _marker(loaded)
         truth: dict[str, Measure] = {}
         for name, path in tests.items():
-            read = replace(tables, labels=True).load([path], marker)
+            read = replace(tables, labels=True).files.load([path], marker)
             truth[name] = next(iter(read.values()))
         options["unlabelled"] = marker
         if source is not None:
@@ -109,30 +108,6 @@ class Releasing(Charged, Noise):
         "Your own labelled records to train on, with --epsilon: devices then send "
         "only private releases."
     )
-
-
-def evaluation_files(
-    paths: Sequence[Path], folder: Path | None
-) -> tuple[list[Path], dict[str, Path]]:
-    """Return files of devices, and of their evaluation records by the name of the device.
-
-    Those are files of the same names in a folder, or ``NAME.test.npz`` beside ``NAME.npz``.
-    """
-    devices = [path for path in paths if _TEST not in path.name]
-    stems = list(map(stem_of, devices))
-    evaluation: dict[str, Path] = {}
-    for stem, path in zip(stems, devices, strict=True):
-        begin, dot, end = path.name.partition(".")
-        beside = path.with_name(f"{begin}.test{dot}{end}") if folder is None else folder / path.name
-        if beside.is_file():
-            evaluation[stem if stems.count(stem) == 1 else str(path)] = beside
-    if folder is not None and not evaluation:
-        raise FileError(
-            f"{folder} has no file with the name of a device file. Give evaluation records the "
-            "names of the device files.",
-            code="file-missing",
-        )
-    return devices, evaluation
 
 
 def _marker(loaded: Mapping[str, Measure]) -> str:
@@ -185,7 +160,7 @@ def links_command(
             )
         _of_network(network[0], options, outputs)
         return
-    paths = (network or []) if where.sites else evaluation_files(network or [], None)[0]
+    paths = (network or []) if where.sites else with_evaluation(network or [], None)[0]
     if len(paths) < 2 and not where.sites:
         raise InputError(
             f"{len(paths)} data file is given; give one for each device, two or more, or a network "
@@ -244,7 +219,7 @@ def adapt_command(
 ) -> None:
     """Train models where labels are, combine them at devices without labels, and evaluate."""
     where.refuse(test=test, ledgers=releasing.ledgers, budget_epsilon=releasing.budget_epsilon)
-    paths, tests = (devices or [], {}) if where.sites else evaluation_files(devices or [], test)
+    paths, tests = (devices or [], {}) if where.sites else with_evaluation(devices or [], test)
     check_outputs(outputs.report, save, outputs.transcript, inputs=tests.values())
     source = releasing.source
     if len(paths) + (source is not None) < 2 and not where.sites:

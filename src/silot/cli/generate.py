@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, cast, dataclass_trans
 
 import typer
 
-from ..options import Check, Declared, Options, declared
+from ..options import Check, Declared, Options, declared, name_flag
 from .brief import BriefCommand, with_calls
 from .console import check_endings, check_outputs
 from .tree import name_function
@@ -23,8 +23,6 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 # Flags of a command that stand after those of its methods.
 _LAST = ("plot", "report", "transcript", "json")
-# Of options that the command line calls by another name.
-_NAMED = {"privacy_epsilon": "epsilon"}
 # Arguments that name files of results; all others may name files that are read.
 _RESULTS = ("out", "save", "sheet", "plot", "report", "transcript")
 
@@ -182,50 +180,6 @@ def taking(
         return run
 
     return add_flags
-
-
-def read_texts(kind: type[Options], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return options of a method from texts by name, such as those of a form.
-
-    Options without a text keep their defaults, but truth values: those are true where there is a
-    text. What is no number stays a text, which the method refuses in its own words.
-    """
-    options: dict[str, Any] = {}
-    for item in declared(kind):
-        text = texts.get(item.name, "").strip()
-        if not item.flag or (not text and item.check.kind is not bool):
-            continue
-        read = {bool: bool, int: int, float: float}.get(cast("Any", item.check.kind))
-        try:
-            value = (read or item.check.reads)(text)
-        except ValueError:
-            value = text
-        if value != item.default:
-            options[item.name] = value
-    return options
-
-
-def write_flags(options: Mapping[str, Any]) -> list[str]:
-    """Return options by name as the words of a command line that has them as flags."""
-    words: list[str] = []
-    for name, value in options.items():
-        flag = name_flag(name)
-        if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            words.append(f"--{flag}={value}")
-    return words
-
-
-def name_flag(name: str) -> str:
-    """Return what the command line calls an option, without its dashes."""
-    return _NAMED.get(name, name).replace("_", "-")
-
-
-def help_of(group: type[Flags], name: str) -> str:
-    """Return the help of a flag of a group."""
-    (item,) = (item for item in fields(cast("Any", group)) if item.name == name)
-    return item.metadata["shown"].help
 
 
 def _named(values: Mapping[str, Any]) -> Iterator[Path]:

@@ -1,24 +1,16 @@
-"""Declare flags that several commands share, and load the files of holders."""
+"""Declare flags that several commands share."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..data.container import recognise, stem_of
-from ..data.loading import column_names, load_measure
-from ..data.matching import match_columns
-from ..data.measure import Covariance, Measure
-from ..data.names import canonical
-from ..data.reading import Schema, read_by_schema
-from ..data.site import Site
-from ..errors import InputError
-from ..federation.parties import RESERVED
+from ..data.measure import Covariance
+from ..federation.holder_files import HolderFiles
 from ..federation.result import RunResult
 from .console import print_json, reading, say_where, show, tell, write_report
 from .generate import Flags, flag
@@ -55,17 +47,6 @@ def drop_none(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def read_shape(text: str) -> tuple[int, ...]:
-    """Read a shape such as ``28x28`` or ``32x32x3``."""
-    parts = text.lower().split("x")
-    if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise InputError(
-            f"the image shape is {text!r}; give height x width, such as 28x28 or 32x32x3.",
-            code="option-image-shape",
-        )
-    return tuple(int(part) for part in parts)
-
-
 class Columns(Flags):
     """What the columns of tables are."""
 
@@ -78,149 +59,20 @@ class Columns(Flags):
     )
 
     def note_files(self, files: Iterable[Path]) -> None:
-        # A site file that no table is read by changes nothing, and the result would look proven.
-        # Of a sheet, the workbook is there.
-        files = list(files)
-        tables = {
-            stem_of(path)
-            for path in files
-            if path.exists() or Path(str(path).rpartition("#")[0]).is_file()
-        }
-        for text in self.site or ():
-            name = canonical(text.rpartition("=")[0])
-            if name and name not in tables:
-                absent = [path for path in files if path.suffix and stem_of(path) == name]
-                cause = f": {absent[0]} does not exist" if absent else ""
-                raise InputError(
-                    f"--site {text[:80]}: no table here is called {name[:40]!r}{cause}. NAME is "
-                    "the name of a table up to its first dot; FILE without NAME is for all tables.",
-                    code="schema-options",
-                )
-
-    def contract(self) -> Schema | None:
-        """Load the schema that tables are read by, if a flag names one."""
-        if self.schema is None:
-            return None
-        if any((self.label_column, self.weight_column, self.columns)):
-            raise InputError(
-                "a schema names features, labels and weights. Leave the column options out.",
-                code="schema-options",
-            )
-        return Schema.load(self.schema)
-
-    def sites(self) -> dict[str, Site]:
-        """Load by the site's name how it writes its columns; ``""`` stands for all others."""
-        parted = [text.rpartition("=") for text in self.site or ()]
-        return {canonical(name): Site.load(path) for name, _, path in parted}
-
-    def site_of(self, path: Path, *, is_public: bool = False) -> Site | None:
-        """Return how the site of a file writes it, if a flag says so."""
-        sites = self.sites()
-        return sites.get(stem_of(path), None if is_public else sites.get(""))
-
-    def by_schema(self, path: Path, schema: Schema, *, complete: bool = True) -> Measure:
-        """Read records of one file by a schema, and report its problems on stderr."""
-        if not _is_table(path):
-            return load_measure(path, schema=schema)
-        # Public records are written as the schema says, unless somebody names them.
-        site = self.site_of(path, is_public=not complete)
-        with reading(path) as progress:
-            records = read_by_schema(path, schema, site, complete=complete, tell=progress)
-        for problem in records.fit.problems:
-            tell(f"{path.name}: {problem.sentence}")
-        return records.measure
+        self.files.check_sites(files)
 
     @property
-    def identifiers(self) -> str | None:
-        """Column of what holders call their records."""
-        return None
-
-    def chosen(self, path: Path) -> list[str] | None:
-        """Return the columns of a table that are features; ``None`` for all."""
-        if self.columns is None:
-            return None
-        plain = list(map(canonical, self.columns.split(",")))
-        if set(plain) <= set(column_names(path)):
-            return plain
-        # Names with commas are quoted, as in the table.
-        with suppress(csv.Error, StopIteration):
-            return next(csv.reader([self.columns], skipinitialspace=True, strict=True)) or plain
-        return plain
-
-    def measure(self, path: Path, *, weights: bool = True) -> Measure:
-        """Load records of one file; public ones have no ``weights``."""
-        schema = self.contract()
-        if schema is not None:
-            return self.by_schema(path, schema, complete=weights)
-        column = self.identifiers
-        is_identified = bool(column) and column in column_names(path)
-        return self._load(path, weights=weights, is_identified=is_identified)
-
-    def _load(
-        self, path: Path, *, labels: bool = True, weights: bool = True, is_identified: bool = True,
-        missing_label: str | None = None,
-    ) -> Measure:  # fmt: skip
-        table = _is_table(path)
-        return load_measure(
-            path,
-            label_column=self.label_column if table and labels else None,
-            weight_column=self.weight_column if table and weights else None,
-            id_column=self.identifiers if table and is_identified else None,
-            columns=self.chosen(path) if table else None,
-            missing_label=missing_label,
-            site=self.site_of(path) if table else None,
-        )
+    def files(self) -> HolderFiles:
+        """How files are read by these flags, with a progress bar and notes on stderr."""
+        names = {item.name for item in fields(HolderFiles)}
+        how = {name: value for name, value in self.values().items() if name in names}
+        return HolderFiles(**how, notify=tell, watch=reading)
 
 
 class Tables(Columns):
     """How the files of holders are read."""
 
     labels: bool = flag("Compare labelled records.", default=False)
-
-    def load(self, paths: Sequence[Path], missing_label: str | None = None) -> dict[str, Measure]:
-        """Load measures by the names of files, or by paths where two have one name.
-
-        Columns of tables are matched by name, in the order of the first by that name. The column
-        of identifiers is not a feature of the tables that have it.
-        """
-        names = _names(paths)
-        if (schema := self.contract()) is not None:
-            return self._all_by_schema(dict(zip(names, paths, strict=True)), schema)
-        flags = (self.label_column, self.weight_column, self.identifiers, self.columns)
-        if any(flags) and not any(map(_is_table, paths)):
-            raise InputError(
-                "column options are for tables; an .npz names its arrays X, y and w.",
-                code="option-unknown",
-            )
-        unlabelled = set[Path]()
-        if missing_label is not None and self.label_column is not None:
-            unlabelled = _without(canonical(self.label_column), paths)
-        # Where no table has it the name is wrong: whoever reads the first table says so.
-        column = self.identifiers
-        identified = {path for path in paths if column and column in column_names(path)} or paths
-        loaded: dict[str, Measure] = {}
-        for name, path in zip(names, paths, strict=True):
-            loaded[name] = self._load(
-                path,
-                labels=path not in unlabelled,
-                is_identified=path in identified,
-                missing_label=missing_label,
-            )
-            if self.labels and not loaded[name].labelled:
-                cure = "Save them as y."
-                if _is_table(path):
-                    cure = "Name the column with --label-column."
-                raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
-        return match_columns(loaded)
-
-    def _all_by_schema(self, paths: Mapping[str, Path], schema: Schema) -> dict[str, Measure]:
-        if self.labels and schema.label is None:
-            raise InputError(
-                "the schema names no column of labels. Add label: to it.", code="labels-absent"
-            )
-        if schema.warning:
-            tell(f"{schema.name or 'schema'}: {schema.warning}")
-        return match_columns({name: self.by_schema(path, schema) for name, path in paths.items()})
 
 
 class LabelledTables(Tables):
@@ -240,10 +92,6 @@ class NamedTables(Tables):
     id_column: str | None = flag(
         "Column of a table with identifiers of records, which is not a feature."
     )
-
-    @property
-    def identifiers(self) -> str | None:
-        return None if self.id_column is None else canonical(self.id_column)
 
 
 class Public(Flags):
@@ -283,7 +131,7 @@ class Spending(Charged, Public):
 
     def read(self, tables: Tables) -> dict[str, Any]:
         """Return the options that have a value, the public records loaded."""
-        public = None if self.public is None else tables.measure(self.public, weights=False)
+        public = None if self.public is None else tables.files.measure(self.public, weights=False)
         return self.values(public=public)
 
 
@@ -339,27 +187,3 @@ class Outputs(Results):
         """Save the messages of the run first."""
         self.save_messages(result)
         super().finish(result, **how)
-
-
-def _is_table(path: Path) -> bool:
-    return recognise(path).is_table
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    stems = list(map(stem_of, paths))
-    names = [
-        stem if stems.count(stem) == 1 and stem not in RESERVED else str(path)
-        for stem, path in zip(stems, paths, strict=True)
-    ]
-    if len(set(names)) < len(names):
-        raise InputError(
-            "the same file is given twice. Give each holder once.", code="holder-names"
-        )
-    return names
-
-
-def _without(label_column: str, paths: Sequence[Path]) -> set[Path]:
-    """Return tables without the label column, where another has it."""
-    tables = {path: names for path in paths if (names := column_names(path))}
-    absent = {path for path, names in tables.items() if label_column not in names}
-    return absent if len(absent) < len(tables) else set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,8 @@ from ..errors import FileError, InputError
 from ..federation.keys import read_bytes
 from ..sites.authority import Role, describe_member
 from ..sites.deployment import Deployment, Issued, check_port, write_template
-from ..sites.descriptions import describe_clock, describe_schema, describe_state, is_soon
+from ..sites.descriptions import describe_site, warn_of_end
+from ..sites.engine import become_engine
 from ..sites.health import VARIABLE
 from ..sites.kit import Kit
 from ..sites.project import Project
@@ -27,11 +27,12 @@ from .console import (
     print_line,
     print_table,
     say_where,
+    serve_page,
     show_rows,
     tell,
 )
 from .generate import argument, command, flag
-from .options import JsonOption, Outputs
+from .options import JsonOption, Outputs, PortOption
 from .sites import RESUMED
 
 HealthOption = Annotated[
@@ -135,17 +136,13 @@ def serve_command(
 ) -> None:
     """Run the server until you stop it (Ctrl-C). It forwards messages that it cannot read."""
     server = Kit.load(kit, Role.SERVER)
-    start_engine(server, lambda: check_port(server.project.port), health=health)
+    start(server, health, lambda: check_port(server.project.port))
 
 
-def start_engine(
-    kit: Kit, check: Callable[[], None] = lambda: None, *, health: int | None = None
-) -> None:
-    """Become NVFlare's process, once everything that can be checked beforehand is well."""
-    from ..sites.engine import build_command, set_grpc_environment
+def start(kit: Kit, health: int | None, check: Callable[[], None] = lambda: None) -> None:
+    """Become the process of a site or the server, once what can be checked beforehand is well."""
     from ..sites.process_lock import check_unlocked
 
-    words = build_command(kit.folder, kit.name, kit.role)
     check_unlocked(kit)
     kit.identity().member()
     check()
@@ -154,10 +151,7 @@ def start_engine(
         "Ctrl-C ends it"
     )
     OUT.file.flush()
-    set_grpc_environment()
-    if health is not None:
-        os.environ[VARIABLE] = str(health)
-    os.execv(words[0], words)
+    become_engine(kit.folder, kit.name, kit.role, {} if health is None else {VARIABLE: str(health)})
 
 
 @command()
@@ -174,32 +168,14 @@ def check_command(kit: Path = argument("An asker's kit."), json: JsonOption = Fa
     if json:
         print_json(body)
     else:
-        valid = f"certificate until {until:%Y-%m-%d}{_warn(until)}"
+        valid = f"certificate until {until:%Y-%m-%d}{warn_of_end(until)}"
         rows = {
             "server": f"{body['server']}, reached",
             "asker": f"{asker.name}; silot {__version__}; {valid}",
         }
-        show_rows(rows | {name: _describe(facts) for name, facts in statements.items()})
+        show_rows(rows | {name: describe_site(facts) for name, facts in statements.items()})
     if any(facts["code"] or facts.get("stopped") for facts in statements.values()):
         raise typer.Exit(6)
-
-
-def _describe(facts: dict[str, Any]) -> str:
-    if facts["code"]:
-        return f"[{facts['code']}] {facts['message']}"
-    until = datetime.fromisoformat(facts["until"])
-    # Numbers of two commits may differ, as of two releases, though each reads the other's messages.
-    mixed = "" if facts["silot"] == __version__ else f" (warning: this machine has {__version__})"
-    parts = [f"silot {facts['silot']}{mixed}", f"certificate until {until:%Y-%m-%d}{_warn(until)}"]
-    if clock := describe_clock(facts):
-        parts.append(f"its clock is {clock}")
-    if schema := describe_schema(facts):
-        parts.append(f"schema {schema}")
-    return "; ".join([*parts, describe_state(facts)])
-
-
-def _warn(until: datetime) -> str:
-    return " (soon: renew it)" if is_soon(until) else ""
 
 
 def _print_issued(issued: Issued, file: Path) -> None:
@@ -274,3 +250,16 @@ def cancel_command(run: RunArgument) -> None:
         tell(f"{loaded.request.run} is cancelled")
     else:
         tell(f"{loaded.request.run} is done")
+
+
+@command()
+def console_command(
+    kit: Path = argument("An asker's kit. Default: this folder.", default=Path(),
+                         envvar="SILOT_KIT"),
+    *,
+    port: PortOption = 0,
+) -> None:  # fmt: skip
+    """Show sites, runs and results in a browser on this machine, and start comparisons there."""
+    from ..sites.asker_page import AskerPage
+
+    serve_page(AskerPage(Kit.load(kit, Role.ASKER), port=port))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..api.records import count_broken, value_records
 from ..data.files import open_whole
-from ..data.loading import load_identifiers, load_images
+from ..data.loading import load_identifiers, load_images, read_shape
 from ..data.measure import Measure
 from ..data.sheets import csv_lines, write_workbook
 from ..distances.worth.result import Contributions
@@ -22,7 +22,7 @@ from ..records.validation import RecordScreening, check_enough, fitted
 from ..render.words import printable
 from .console import counting, show_rows, steps, write_report
 from .generate import Flags, argument, command, flag
-from .options import NamedTables, Outputs, Release, drop_none, read_shape
+from .options import NamedTables, Outputs, Release, drop_none
 from .sites import Where, names_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def records_command(
     trusted = cast("Measure", own)
     contents, images = None, {}
     if isinstance(loaded, dict):
-        identifiers = read_identifiers(holder, tables.identifiers)
+        identifiers = read_identifiers(holder, tables.files.identifiers)
         contents = Contents(records=loaded[name], validation=trusted, identifiers=identifiers)
         if outputs.report is not None:
             images = load_pictures({name: holder}, listing.image_shape)

@@ -85,8 +85,8 @@ def make_command(
     path = out or Path(f"{name}.release")
     check_outputs(path, outputs.report, inputs=[data, public, *account.files(name)])
     options |= account.read()
-    records = next(iter(tables.load([data]).values()))
-    options["public"] = None if public is None else tables.measure(public, weights=False)
+    records = tables.files.load_one(data)
+    options["public"] = None if public is None else tables.files.measure(public, weights=False)
     file = release(records, path, name=name, labels=tables.labels, **options)
     write_report(outputs.report, file)
     if outputs.json:
@@ -182,8 +182,8 @@ def load_records(
     if path is None:
         return None
     if columns.schema is not None or schema is None:
-        return columns.measure(path, weights=complete)
-    return columns.by_schema(path, schema, complete=complete)
+        return columns.files.measure(path, weights=complete)
+    return columns.files.by_schema(path, schema, complete=complete)
 
 
 @command()

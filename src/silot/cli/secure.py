@@ -66,7 +66,7 @@ def secure_command(
     check_outputs(outputs.report, outputs.transcript, inputs=linked.files(role))
     measure: Measure | None = None
     if data is not None:
-        measure = next(iter(tables.load([data]).values()))
+        measure = tables.files.load_one(data)
     elif role != "third":
         raise InputError(f"{role!r} computes on its own data: give --data.", code="secure-data")
     agreed = SecureOptions(

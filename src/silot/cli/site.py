@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,8 +27,8 @@ from ..sites.descriptions import count_waiting
 from ..sites.kit import SITE, Kit, begin_kit, complete_kit, read_role
 from ..sites.process_lock import check_unlocked
 from ..sites.project import Signed
-from ..sites.teacher import TeacherFiles, save_teacher
-from ..sites.trail import Trail, choose_format, export_trail, verify_trail
+from ..sites.teacher import TeacherFiles, fit_teacher
+from ..sites.trail import Trail, choose_format, export_trail, parse_day, parse_span, verify_trail
 from ..sites.unit import format_unit
 from .console import (
     format_minute,
@@ -49,13 +48,11 @@ from .options import (
     PortOption,
     WeightColumnOption,
 )
-from .project import HealthOption, start_engine
+from .project import HealthOption, start
 
 _PAGE = 40
 _DECISIONS = {"approve": "approved", "deny": "denied", "allow": "level approved",
               "end": "approval ended", "pause": "paused", "resume": "resumed"}  # fmt: skip
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
-_LONGEST = timedelta(days=366)
 KitArgument = Annotated[Path, typer.Argument(help="Folder that `silot site request` made.")]
 KitOption = Annotated[
     Path, typer.Option("--kit", envvar="SILOT_KIT", help="The site's kit. Default: this folder.")
@@ -121,7 +118,7 @@ def join_command(
     configuration = teach = None
     if role is Role.SITE and (fields or not (kit / "silot" / SITE).exists()):
         file = fields.pop("teacher", None)
-        configuration = _configure(fields, file is not None)
+        configuration = SiteConfiguration.of_flags(fields, teaches=file is not None)
         configuration.check()
         teach = None if file is None else _fit_teacher(file)
     elif role is not Role.SITE and fields:
@@ -164,42 +161,16 @@ def _find_data(kit: Path) -> Path | None:
     return None
 
 
-def _configure(fields: dict[str, Any], teaches: bool) -> SiteConfiguration:
-    missing = [f"--{name}" for name in ("data", "ledger") if name not in fields]
-    if missing and not (teaches and missing == ["--data"]):
-        raise InputError(
-            f"a site needs data and a ledger. Give {' and '.join(missing)}.",
-            code="join-data",
-        )
-    if "writing" in fields and "schema_file" not in fields:
-        raise InputError("--site goes with --schema.", code="schema-options")
-    return SiteConfiguration(**fields)
-
-
 def _fit_teacher(path: Path) -> Callable[[Kit], TeacherFiles]:
     """Fit the teacher that a file describes; return what writes it to a kit."""
-    # Slow to import.
-    from ..distillation.configuration import Fitted, SiteTeacher, name_field
-
-    config = SiteTeacher.load(path)
-    space, transfer, data = config.read_files(path)
-    # Slow to import; the first says which extra is missing.
-    from ..distillation import train  # noqa: F401
-    from ..distillation.building import Builder, count_records
-
-    with progress_bar("{task.description}") as bar, name_field(path, "model"):
+    with progress_bar("{task.description}") as bar:
         task = bar.add_task("fitting", total=None)
 
         def tell(name: str, epoch: int, epochs: int, loss: float) -> None:
             text = f"fitting the {name}, loss {loss:.4f}"
             bar.update(task, description=text, completed=epoch, total=epochs)
 
-        how = config.fit or Fitted()
-        builder = Builder(path.parent, space, transfer, how, config.seed, None, tell)
-        models = builder.models("teacher", config, data)
-    inputs = None if transfer is None else transfer.inputs
-    size, askers = count_records(config, data), config.askers
-    return lambda kit: save_teacher(kit.own, models, inputs=inputs, size=size, askers=askers)
+        return fit_teacher(path, tell)
 
 
 @command()
@@ -214,7 +185,7 @@ def run_command(
     configuration.read_policy()
     configuration.read_schema()
     configuration.open_ledger(readonly=True).close()
-    start_engine(site, health=health)
+    start(site, health)
 
 
 def load_site(folder: Path) -> Kit:
@@ -326,13 +297,13 @@ def export_command(
     """
     member, kind = load_site(kit), choose_format(out, format)
     with _open_ledger(kit, readonly=True) as ledger:
-        start = "" if since is None else _parse_day(since).isoformat()
-        end = "" if until is None else (_parse_day(until) + timedelta(days=1)).isoformat()
+        start = "" if since is None else parse_day(since).isoformat()
+        end = "" if until is None else (parse_day(until) + timedelta(days=1)).isoformat()
         span = ledger.find_span(start, end)
         with progress_bar("writing {task.description}") as bar:
             bar.add_task(out.name, total=None)
             trail = export_trail(ledger, member, out, kind, *span)
-    show_rows({"written": str(out), **_describe_trail(trail)})
+    show_rows({"written": str(out), **trail.summary})
 
 
 @command()
@@ -350,7 +321,7 @@ def rotate_command(
     member = load_site(kit)
     if out.exists():
         raise FileError(f"{out} already exists. Give another name.", code="file-exists")
-    before = (_parse_day(until) + timedelta(days=1)).isoformat()
+    before = (parse_day(until) + timedelta(days=1)).isoformat()
     trails: list[Trail] = []
 
     def archive(first: int, last: int) -> None:
@@ -360,7 +331,7 @@ def rotate_command(
     with _open_ledger(kit) as ledger:
         rotation = ledger.rotate(before, archive)
     show_rows({
-        "written": str(out), **_describe_trail(trails[0]),
+        "written": str(out), **trails[0].summary,
         "moved away": f"{count(rotation.rows, 'question')}, since the ledger began",
     })  # fmt: skip
 
@@ -377,24 +348,8 @@ def verify_command(
     show_rows({
         "signed by": f"site {trail.site} of {trail.project}, {trail.written}",
         "authority": f"{authority}{whose}",
-        **_describe_trail(trail),
+        **trail.summary,
     })  # fmt: skip
-
-
-def _describe_trail(trail: Trail) -> dict[str, str]:
-    return {
-        "rows": f"{trail.first} to {trail.last}, the chain is intact",
-        "after": trail.before, "head": trail.head,
-    }  # fmt: skip
-
-
-def _parse_day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise InputError(
-            f"{text[:20]!r} is not a date. Give one such as 2026-01-31.", code="trail-day"
-        ) from None
 
 
 @command()
@@ -456,7 +411,7 @@ def approve_command(
     """Approve a question: the site answers it when the asker repeats it."""
     if asker is not None and span is None:
         raise InputError("--asker goes with --for.", code="approval-options")
-    long = None if span is None else _parse_span(span)
+    long = None if span is None else parse_span(span)
     project = load_site(kit).project
     if asker is not None and asker not in project.askers:
         names = ", ".join(project.askers)
@@ -503,18 +458,6 @@ def resume_command(kit: KitOption = Path()) -> None:
 def _open_ledger(kit: Path, *, readonly: bool = False) -> Ledger:
     configuration = SiteConfiguration.load(load_site(kit))
     return configuration.open_ledger(readonly=readonly, walk=False)
-
-
-def _parse_span(text: str) -> timedelta:
-    match = re.fullmatch(r"([1-9][0-9]{0,4})([mhd])", text.strip())
-    span = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _LONGEST * 2
-    if span > _LONGEST:
-        raise InputError(
-            f"--for is {text[:20]!r}; minutes, hours or days are needed, 30m, 1h or 2d, a year at "
-            "most.",
-            code="approval-span",
-        )
-    return span
 
 
 @command()

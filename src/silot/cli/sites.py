@@ -47,10 +47,10 @@ class Where(Flags):
     ) -> tuple[dict[str, Measure] | Connection, Measure | None]:
         """Return the holders, from files or as sites, and the coordinator's own data."""
         if self.sites is None:
-            loaded = tables.load([*self.named(holders), *([] if own is None else [own])])
+            loaded = tables.files.load([*self.named(holders), *([] if own is None else [own])])
             return loaded, None if own is None else loaded.pop(list(loaded)[-1])
-        mine = None if own is None else next(iter(tables.load([own]).values()))
-        return self.connected(holders, schema=tables.contract()), mine
+        mine = None if own is None else tables.files.load_one(own)
+        return self.connected(holders, schema=tables.files.contract), mine
 
     def named(self, holders: Sequence[Path] | None) -> list[Path]:
         """Return the files of holders, or raise where none is named."""

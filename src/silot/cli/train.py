@@ -9,12 +9,13 @@ from typing import Any, cast
 
 from ..api.train import train
 from ..data.foreign import JSON_BYTES, parse_json, read_bytes
+from ..data.loading import read_shape
 from ..errors import FileError, InputError
 from ..teaching.federated.federated import FederatedTraining
 from .barycenter import read_weights
 from .console import ARRAYS, steps
 from .generate import Flags, command, flag
-from .options import HoldersArgument, Outputs, Tables, read_shape
+from .options import HoldersArgument, Outputs, Tables
 from .sites import Where, names_of
 
 
@@ -68,7 +69,7 @@ def model_command(
     # A model is of labelled records, whether or not the flag says so.
     tables = replace(tables, labels=True)
     loaded, mine = where.load(tables, holders, together.validation)
-    test = None if together.test is None else next(iter(tables.load([together.test]).values()))
+    test = None if together.test is None else tables.files.load_one(together.test)
     options |= together.read(list(names_of(loaded)))
     with steps("train") as progress:
         result = train(

@@ -119,13 +119,10 @@ TREE = Group(
         ),
         "project": Group(
             "A project of several sites: its server, its certificates, and an asker's runs.",
-            {
-                **_of(
-                    "project",
-                    "init provision sign renew revoke serve check runs resume cancel",
-                ),
-                "console": "asker_page",
-            },
+            _of(
+                "project",
+                "init provision sign renew revoke serve check runs resume cancel console",
+            ),
             (
                 "silot project init project.yml",
                 "silot project provision project.yml",

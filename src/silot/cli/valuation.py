@@ -109,7 +109,8 @@ def value_command(
         of_holders = dict(zip(loaded, where.named(holders), strict=True))
         images = load_pictures(of_holders, scoring.image_shape)
         identifiers = {
-            name: read_identifiers(file, tables.identifiers) for name, file in of_holders.items()
+            name: read_identifiers(file, tables.files.identifiers)
+            for name, file in of_holders.items()
         }
         shared = drop_none(labels=tables.labels, fdr=scoring.fdr, seed=options.get("seed"))
         trusted = fit_models(own, **shared)

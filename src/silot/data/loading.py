@@ -168,6 +168,17 @@ def load_identifiers(path: str | Path, column: str) -> list[str]:
         return [text or "" for text in table.texts(name)]
 
 
+def read_shape(text: str) -> tuple[int, ...]:
+    """Read a shape such as ``28x28`` or ``32x32x3``."""
+    parts = text.lower().split("x")
+    if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise InputError(
+            f"the image shape is {text!r}; give height x width, such as 28x28 or 32x32x3.",
+            code="option-image-shape",
+        )
+    return tuple(int(part) for part in parts)
+
+
 def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any] | None:
     """Return records of an ``.npz`` as images (n, h, w) or (n, h, w, 3), ``None`` if they are none.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
@@ -336,6 +336,16 @@ class WithReference(Referring, Pairwise):
     def parameters(self) -> dict[str, Scalar]:
         # The size of a caller's own reference is that of its atoms.
         return {**super().parameters(), "support": self.public.support}
+
+
+class _ComparingHolders(Iterable[type[Pairwise]]):
+    """The methods that compare two holders, with those that are registered later."""
+
+    def __iter__(self) -> Iterator[type[Pairwise]]:
+        return (method for method in METHODS.values() if method.compares_holders)
+
+
+PAIRWISE = _ComparingHolders()
 
 
 def pair_rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from silot_transport import TwoSampleResult
 
 from ..data.measure import Measure
+from ..distances.naming import Columns
 from ..distances.verdict import detectable_words, driver_words
-from ..errors import SilotError
+from ..errors import InputError, SilotError
 from ..render.words import count, listed, printable
-from .evidence import LEVEL, Evidence, Interval, group_sites, missing_words, shift_of
+from .evidence import (
+    LEVEL,
+    Accuracy,
+    Evidence,
+    Interval,
+    group_sites,
+    keep,
+    lacking_classes,
+    missing_words,
+    shift_of,
+    test,
+    unite,
+    with_p_values,
+    without_copies,
+)
+from .result import RecordScores
 
 Verb = Literal["use", "convert", "clean", "ask", "apart", "exclude"]
 
+# Share of flagged records beyond which a site differs as a whole, and nothing is cleaned.
+_MOST_FLAGGED = 0.5
 # Share of faulty records, at least, of a site whose data are not worth cleaning.
 _MOST_FAULTY = 0.2
 ORDER: tuple[Verb, ...] = ("use", "convert", "clean", "ask", "apart", "exclude")
@@ -94,6 +112,123 @@ class Decision:
             **{name: value and vars(value) for name in parts for value in [getattr(self, name)]},
             "notes": list(self.notes),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """Decisions about several sites, and what they rest on.
+
+    ``notes`` say what could not be done, and why.
+    """
+
+    decisions: Sequence[Decision]
+    reference: str
+    reference_records: int
+    groups: tuple[tuple[str, ...], ...]
+    scores: Mapping[str, RecordScores]
+    notes: Sequence[str]
+
+
+def decide_all(
+    here: Mapping[str, Measure],
+    trusted: Measure | None,
+    called: str,
+    *,
+    labels: bool,
+    columns: Columns,
+    seed: int,
+    score: Callable[[Evidence], RecordScores],
+    prepared: Mapping[str, Sequence[tuple[Verb, str]]],
+    remarks: Mapping[str, Sequence[str]],
+    step: Callable[[], None],
+) -> Decided:
+    """Decide about sites from their records: flag, test against a reference, measure accuracy.
+
+    Parameters
+    ----------
+    here
+        Records by site.
+    trusted, called
+        The records that sites are compared with, and their name. Without, each site is compared
+        with the largest group of others.
+    score
+        Scores the records of a site by models of the trusted ones.
+    prepared, remarks
+        What was done to the records of a site when they were read, and what was noticed.
+    step
+        Called after each step: two for each site, and one.
+    """
+    notes: list[str] = []
+    groups: tuple[tuple[str, ...], ...] = ()
+    if trusted is None:
+        groups = group_sites(here, labels, seed)
+        # A site that is alone in its group is no reference for itself.
+        others = {name: [other for other in groups[0] if other != name]
+                  or [other for other in here if other != name] for name in here}  # fmt: skip
+        references = {name: unite([here[o] for o in others[name]]) for name in here}
+        called, total = "the largest group of sites", sum(here[name].size for name in groups[0])
+        notes.append("no validation data: records were not scored, and accuracy was not measured")
+    else:
+        references, total = dict.fromkeys(here, trusted), trusted.size
+    step()
+    untested = TwoSampleResult.of_untestable("no test yet", LEVEL, (0, 0))
+    items: list[Evidence] = []
+    for name, measure in here.items():
+        item = Evidence(site=name, delivered=measure, kept=measure, test=untested)
+        if trusted is not None:
+            item = _clean(item, score, notes)
+            item, references[name] = without_copies(item, trusted, seed)
+        result = test(item.kept, references[name], labels=labels, columns=columns,
+                      sites=len(here), seed=seed)  # fmt: skip
+        items.append(replace(item, test=result))
+        step()
+    items = with_p_values(items)
+    accuracy = None if trusted is None or not labels else Accuracy(trusted, seed)
+    if accuracy is not None and not accuracy.is_measurable:
+        notes.append(
+            "accuracy was not measured: this needs two classes with 5 validation records each"
+        )
+        accuracy = None
+    decisions: list[Decision] = []
+    for item in items:
+        reference, lacking = references[item.site], ()
+        if labels and item.is_different:
+            lacking = lacking_classes(
+                item.kept, reference, columns=columns, sites=len(here), seed=seed
+            )
+        gain = None if accuracy is None else accuracy.gain(item.kept, len(here))
+        item = replace(item, gain=gain, lacking=lacking)
+        steps = [Step(verb, what) for verb, what in prepared.get(item.site, ())]
+        decisions.append(decide(item, reference, called, steps, remarks.get(item.site, ())))
+        step()
+    if not labels:
+        notes.append("labels were not compared: name their column to have them judged too")
+    return Decided(
+        decisions=_number_groups(decisions, here, labels, seed),
+        reference=called,
+        reference_records=total,
+        groups=groups,
+        scores={item.site: item.scores for item in items if item.scores is not None},
+        notes=notes,
+    )
+
+
+def _clean(item: Evidence, score: Callable[[Evidence], RecordScores], notes: list[str]) -> Evidence:
+    """Return the records of a site that models of the reference's do not flag as faulty."""
+    try:
+        scores = score(item)
+    except InputError as error:
+        if error.code != "validation-few":
+            raise
+        notes.append(f"records were not scored: {error.message.rstrip('.')}")
+        return item
+    item = replace(item, scores=replace(scores, transcript=None))
+    if scores.flagged.mean() > _MOST_FLAGGED:
+        notes.append(f"more than half of the records of {item.site} are flagged: the site "
+                     "differs as a whole, so it was not cleaned")  # fmt: skip
+        return item
+    kept = keep(item.delivered, ~scores.flagged)
+    return replace(item, kept=kept, cleaned=int(scores.flagged.sum()))
 
 
 def decide(
@@ -197,7 +332,7 @@ def in_order(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
     return tuple(sorted(decisions, key=key))
 
 
-def number_groups(
+def _number_groups(
     decisions: Sequence[Decision], here: Mapping[str, Measure], labels: bool, seed: int
 ) -> list[Decision]:
     """Return decisions with the number of the group of each site that is to be kept apart."""

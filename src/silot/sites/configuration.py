@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..data.loading import load_measure
 from ..data.measure import Measure
 from ..data.reading import Schema
 from ..data.site import Site as Writing
-from ..errors import FileError
+from ..errors import FileError, InputError
 from ..federation.party import Holder, Party
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
@@ -52,6 +53,18 @@ class SiteConfiguration(StoredModel):
     teacher: TeacherFiles | None = None
     label_column: str | None = None
     weight_column: str | None = None
+
+    @classmethod
+    def of_flags(cls, fields: Mapping[str, Any], *, teaches: bool) -> SiteConfiguration:
+        """Build the configuration of a site that ``teaches`` or not from what was named for it."""
+        missing = [f"--{name}" for name in ("data", "ledger") if name not in fields]
+        if missing and not (teaches and missing == ["--data"]):
+            raise InputError(
+                f"a site needs data and a ledger. Give {' and '.join(missing)}.", code="join-data"
+            )
+        if "writing" in fields and "schema_file" not in fields:
+            raise InputError("--site goes with --schema.", code="schema-options")
+        return cls(**fields)
 
     @classmethod
     def load(cls, kit: Kit) -> SiteConfiguration:

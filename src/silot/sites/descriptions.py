@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from .. import __version__
 from ..errors import reason
 from ..federation.question import question_kinds
 from ..render.words import count
@@ -124,3 +125,24 @@ def describe_schema(facts: dict[str, Any]) -> str:
 def is_soon(until: datetime) -> bool:
     """Return whether a certificate that ends then is to be renewed."""
     return until - datetime.now(UTC) < _SOON
+
+
+def warn_of_end(until: datetime) -> str:
+    """Say that a certificate must be renewed, where it must."""
+    return " (soon: renew it)" if is_soon(until) else ""
+
+
+def describe_site(facts: dict[str, Any]) -> str:
+    """Describe what a site stated of itself."""
+    if facts["code"]:
+        return f"[{facts['code']}] {facts['message']}"
+    until = datetime.fromisoformat(facts["until"])
+    # Numbers of two commits may differ, as of two releases, though each reads the other's messages.
+    mixed = "" if facts["silot"] == __version__ else f" (warning: this machine has {__version__})"
+    parts = [f"silot {facts['silot']}{mixed}"]
+    parts.append(f"certificate until {until:%Y-%m-%d}{warn_of_end(until)}")
+    if clock := describe_clock(facts):
+        parts.append(f"its clock is {clock}")
+    if schema := describe_schema(facts):
+        parts.append(f"schema {schema}")
+    return "; ".join([*parts, describe_state(facts)])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from ..errors import ExtraError
@@ -173,6 +174,13 @@ def build_command(folder: Path, name: str, role: Role) -> list[str]:
         sys.executable, "-u", "-m", f"nvflare.private.fed.app.{kind}.{kind}_train",
         "-m", str(folder), "-s", f"fed_{kind}.json", "--set", *words,
     ]  # fmt: skip
+
+
+def become_engine(folder: Path, name: str, role: Role, variables: Mapping[str, str]) -> NoReturn:
+    """Replace this process by NVFlare's, with environment ``variables``."""
+    words = build_command(folder, name, role)
+    set_grpc_environment()
+    os.execve(words[0], words, {**os.environ, **variables})
 
 
 def missing_engine() -> ExtraError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ..distillation.teacher import Teacher
 from ..federation.policy import Policy
 from ..federation.question import Question
 from ..privacy.ledger import Ledger
+from .kit import Kit
 from .secure_holder import SecureHolder
 
 if TYPE_CHECKING:
@@ -110,6 +111,31 @@ def save_teacher(
         np.savez(buffer, X=np.asarray(inputs))
         write_whole(transfer, buffer.getvalue(), private=True)
     return TeacherFiles(models=tuple(files), inputs=transfer, size=size, askers=askers)
+
+
+def fit_teacher(
+    path: Path, tell: Callable[[str, int, int, float], None]
+) -> Callable[[Kit], TeacherFiles]:
+    """Fit the teacher that a file describes; return what writes it to a kit.
+
+    ``tell`` receives a model's name, the epochs that are done and all, and the loss.
+    """
+    # Slow to import.
+    from ..distillation.configuration import Fitted, SiteTeacher, name_field
+
+    config = SiteTeacher.load(path)
+    space, transfer, data = config.read_files(path)
+    # Slow to import; the first says which extra is missing.
+    from ..distillation import train  # noqa: F401
+    from ..distillation.building import Builder, count_records
+
+    with name_field(path, "model"):
+        fit = config.fit or Fitted()
+        builder = Builder(path.parent, space, transfer, fit, config.seed, None, tell)
+        models = builder.models("teacher", config, data)
+    how = {"size": count_records(config, data), "askers": config.askers}
+    inputs = None if transfer is None else transfer.inputs
+    return lambda kit: save_teacher(kit.own, models, inputs=inputs, **how)
 
 
 class TeachingHolder(SecureHolder):

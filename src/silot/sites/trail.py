@@ -7,10 +7,11 @@ the first row and of the last one: the chain of hashes ties all rows in between 
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
@@ -35,6 +36,8 @@ _MAGIC = b"silot-trail-1\n"
 _END = "]}"
 # Bytes of a line, at most.
 _LONGEST = 1 << 20
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_LONGEST_SPAN = timedelta(days=366)
 _TYPES = {"sequence": int, "mu": float, "total": float}
 _FACTS = ("time", "event", "asker", "question", "level", "run", "round", "bytes", "code", "refused",
           "by", "until")  # fmt: skip
@@ -64,6 +67,35 @@ class Trail:
     last: int
     before: str
     head: str
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """Which rows it has, in words."""
+        rows = f"{self.first} to {self.last}, the chain is intact"
+        return {"rows": rows, "after": self.before, "head": self.head}
+
+
+def parse_day(text: str) -> date:
+    """Read a date of a trail."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{text[:20]!r} is not a date. Give one such as 2026-01-31.", code="trail-day"
+        ) from None
+
+
+def parse_span(text: str) -> timedelta:
+    """Read how long an approval is valid: ``30m``, ``1h``, ``2d``."""
+    match = re.fullmatch(r"([1-9][0-9]{0,4})([mhd])", text.strip())
+    span = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _LONGEST_SPAN * 2
+    if span > _LONGEST_SPAN:
+        raise InputError(
+            f"--for is {text[:20]!r}; minutes, hours or days are needed, 30m, 1h or 2d, a year at "
+            "most.",
+            code="approval-span",
+        )
+    return span
 
 
 def choose_format(path: Path, format: str | None) -> Format:

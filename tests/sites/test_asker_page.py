@@ -21,22 +21,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from silot.api._methods import PAIRWISE
+from silot.distances.methods import PAIRWISE
 from silot.errors import InputError, MismatchError
-from silot.options import declared
+from silot.options import declared, read_texts, write_flags
 from silot.privacy import Ledger
 from silot.sites.kit import Kit
 from silot.sites.runs import Run, RunProgress, RunRequest, all_runs
 from tests.tiers import examples
 
-from ..sites.browsing import Browser, serving
-from ..sites.here import project_in
+from .browsing import Browser, serving
+from .here import project_in
 
 pytest.importorskip("starlette", reason="the extra console is not installed")
 pytest.importorskip("uvicorn", reason="the extra console is not installed")
-from silot.cli.asker_page import AskerPage, console_command
-from silot.cli.generate import read_texts, taking, write_flags
+from silot.cli.generate import taking
+from silot.cli.project import console_command
 from silot.sites import runs_page
+from silot.sites.asker_page import AskerPage
 
 NAMES = ("north", "south", "hospital-of-a-long-name-in-a-town-12.org")
 # A silot whose sites answer in its own process.

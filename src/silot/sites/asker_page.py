@@ -1,4 +1,4 @@
-"""``silot project console``: an asker's page, with a form that starts a comparison of sites."""
+"""An asker's page: runs over sites, and a form that starts a comparison of sites."""
 
 from __future__ import annotations
 
@@ -13,40 +13,28 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from ..api._methods import PAIRWISE, Pairwise, find_method, read_method
+from ..distances.methods import PAIRWISE, Pairwise, check_method_options, find_method
 from ..distances.sketches.release_options import Private
 from ..errors import FileError, InputError, MismatchError, SilotError
-from ..options import Declared, declared
+from ..federation.holder_files import HolderFiles
+from ..options import Declared, declared, name_flag, read_texts, write_flags
 from ..render import Facts, Paragraph
 from ..render.html import fragment
 from ..render.words import level_in_words
-from ..sites.authority import Role
-from ..sites.kit import Kit
-from ..sites.page import Answer, Field, Form, View
-from ..sites.runs import Run, RunRequest, all_runs, hash_files
-from ..sites.runs_page import BACK, RunsPage
-from .console import serve_page
-from .generate import argument, command, help_of, name_flag, read_texts, write_flags
-from .options import LabelledTables, PortOption, Spending
-from .tree import name_call
+from .page import Answer, Field, Form, View
+from .runs import Run, RunRequest, all_runs, hash_files
+from .runs_page import BACK, RunsPage
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 # Files of this machine that a comparison may read, by the flags that name them.
 _FILES = ("schema", "public")
+_LABELS = {
+    "schema": "Schema by which tables are read: columns, units, labels.",
+    "public": "Public records of no holder, which are distributed as the holders' records.",
+}
 _SITE = "site-"
-
-
-@command()
-def console_command(
-    kit: Path = argument("An asker's kit. Default: this folder.", default=Path(),
-                         envvar="SILOT_KIT"),
-    *,
-    port: PortOption = 0,
-) -> None:  # fmt: skip
-    """Show sites, runs and results in a browser on this machine, and start comparisons there."""
-    serve_page(AskerPage(Kit.load(kit, Role.ASKER), port=port))
 
 
 class AskerPage(RunsPage):
@@ -97,14 +85,13 @@ class AskerPage(RunsPage):
         options = tuple(
             _field(item, texts) for item in declared(kind) if item.flag
         )  # fmt: skip
-        groups = {"schema": LabelledTables, **({"public": Spending} if issubclass(kind, Private)
-                                               else {})}  # fmt: skip
+        files = _FILES if issubclass(kind, Private) else _FILES[:1]
         data = (
-            Field(name="labels", label=help_of(LabelledTables, "labels"), kind="checkbox",
+            Field(name="labels", label="Compare labelled records.", kind="checkbox",
                   value=texts.get("labels", "")),
-            *(Field(name=name, label=help_of(group, name), value=texts.get(name, ""),
+            *(Field(name=name, label=_LABELS[name], value=texts.get(name, ""),
                     hint=f"--{name}: a file of this machine, by its absolute path.")
-              for name, group in groups.items()),
+              for name in files),
         )  # fmt: skip
         hidden = [
             self.secret, ("run", texts.get("run") or os.urandom(6).hex()),
@@ -140,8 +127,9 @@ class AskerPage(RunsPage):
         with self.starting:
             # A form that is sent twice starts one run.
             if not any(run.request.run == name for run in all_runs()):
+                called = "matrix" if "matrix" in words else "distance"
                 request_ = RunRequest(
-                    run=name, computation=name_call(words), words=tuple(words), folder=Path.cwd(),
+                    run=name, computation=called, words=tuple(words), folder=Path.cwd(),
                     kit=self._kit.folder, names=self._read_sites(form), files=hash_files(files),
                     began=datetime.now(UTC),
                 )  # fmt: skip
@@ -163,14 +151,17 @@ class AskerPage(RunsPage):
                     "this machine.",
                     code="file-missing",
                 )
-        tables = LabelledTables(schema=files.get("schema"), labels=bool(form.get("labels")))
-        tables.contract()
-        read_method(kind.name, options)
-        kind(**options, **Spending(public=files.get("public")).read(tables))
+        labels, public = bool(form.get("labels")), files.get("public")
+        tables = HolderFiles(schema=files.get("schema"), labels=labels)
+        _ = tables.contract
+        check_method_options(kind, options)
+        if public is not None:
+            options["public"] = tables.measure(public, weights=False)
+        kind(**options)
         return [
             "distance", "pair" if len(sites) == 2 else "matrix", *sites,
             f"--sites={self._kit.folder}", f"--method={kind.name}", *write_flags(options | files),
-            *(["--labels"] if tables.labels else []),
+            *(["--labels"] if labels else []),
         ], [*files.values()]  # fmt: skip
 
     def _read_sites(self, form: Mapping[str, str]) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ import pytest
 
 import silot
 from silot.api.report import write
-from silot.cli.asker_page import AskerPage
 from silot.sites import kit as kits
+from silot.sites.asker_page import AskerPage
 from silot.sites.authority import Role
 from silot.sites.kit import Kit, begin_kit, complete_kit
 from silot.sites.project import Project, sign
@@ -24,10 +24,10 @@ from tests.lazily import package
 from tests.render.axe import axe_faults, needs_axe
 from tests.render.test_browser import CHROMIUM, DRIVER, browser
 
-from ..sites.browsing import Browser, serving
-from ..sites.project import authority, private
-from ..sites.test_console_browser import CONTRAST, FAULTS, SIZES, focused, press, reach, sized
+from .browsing import Browser, serving
+from .project import authority, private
 from .test_asker_page import desk, facts, keep, kit, made, outside
+from .test_console_browser import CONTRAST, FAULTS, SIZES, focused, press, reach, sized
 
 webdriver = package("selenium.webdriver", needs="selenium")
 ui = package("selenium.webdriver.support.ui")
