@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from getpass import getuser
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -1236,11 +1237,17 @@ def _find_key(connection: sqlite3.Connection, event: str, id: str) -> str:
 
 def _name_user() -> str:
     """Return the user of this process, and who became that user by sudo."""
-    # Slow to import, and only of use to who approves.
-    from psutil import Process
-
-    name = Process().username()
-    name = f"user {name}" if name.isdecimal() else name
+    try:
+        # By the process's own number: whoever approves can set variables of the environment.
+        import pwd
+    except ImportError:
+        # No POSIX.
+        name = getuser()
+    else:
+        try:
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            name = f"user {os.getuid()}"
     original = os.environ.get("SUDO_USER", "")
     return f"{original} as {name}"[:100] if original and original != name else name
 
