@@ -38,6 +38,8 @@ _APART, _BULK, _TAIL, _UNLIKELY = 3.0, 2.0, 0.12, 1e-3
 _FAR, _NEAR, _WIDE = 1.5, 0.5, 1.7
 # The range decides if this part of the numbers is out of it and the schema says nothing typical.
 _OUTSIDE = 0.5
+# Least spread of converted numbers, as a share of the range that they are to fit.
+_NARROW = 0.005
 # How far beyond the range of usual values one value must lie, in widths of the range.
 _BEYOND = 0.25
 # This many numbers in another unit are no slip of a pen.
@@ -443,8 +445,10 @@ def _distance_to_schema(column: Number, first: float, median: float, last: float
     """Return how far quartiles are from the expected ones; ``None`` if they do not fit."""
     if column.typical is None:
         low, high = column.range
-        centre = 0.5 * (low + high)
-        return abs(median - centre) / (high - low) if low <= first and last <= high else None
+        centre, width = 0.5 * (low + high), high - low
+        # Divided by enough, anything fits into a range around zero.
+        fits = low <= first and last <= high and last - first >= _NARROW * width
+        return abs(median - centre) / width if fits else None
     low, centre, high = column.typical
     spread = high - low
     if not spread > 0 or not 1 / _WIDE <= (last - first) / spread <= _WIDE:

@@ -270,3 +270,10 @@ def test_names_that_are_alike() -> None:
     alike = Alike(["<=50K", "type 2", "-1", "1.5"])
     assert all(map(alike, ["<=50k", "Type-2", "TYPE 2", "-1.0", "1.50"]))
     assert not any(map(alike, [">50K", "type 3", "1", "type 2", "", "-"]))
+
+
+def test_numbers_are_not_divided_until_they_fit_about_zero() -> None:
+    column = Number.model_validate({"kind": "number", "range": (-100, 100)})
+    assert suspect_unit("w", column, (2e4, 1e5, 1.5e5), 0.9) is None
+    odd = suspect_unit("w", column, (1e4, 3e4, 6e4), 0.9)
+    assert odd is not None and odd.factor == 1e-3
