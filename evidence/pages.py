@@ -20,8 +20,11 @@ ROOT = RESULTS.parents[1]
 # Where code lies whose change makes a page old.
 CODE = ("src", "packages", "evidence")
 KERNELS = Path("packages") / "silot-transport"
-# What runs items and reads pages measures nothing.
-MACHINERY = {Path("evidence") / name for name in ("__init__.py", "__main__.py", "pages.py")}
+# What runs items, writes and reads pages, and what only shows results measures nothing.
+MACHINERY = {
+    Path("evidence") / name for name in ("__init__.py", "__main__.py", "pages.py", "report.py")
+}
+SHOWING = re.compile(r"/(render|cli)/|view\.py$|/figures\.py$|/(errors|report)\.py$")
 _MADE = re.compile(r"Made by `python -m evidence (.+?)` on (\d{4}-\d\d-\d\d) in (\d+) s")
 _DIGITS = 6
 
@@ -75,7 +78,12 @@ class Page:
 
     def changed(self, root: Path = ROOT) -> list[str]:
         """Files that are no longer what they were when the page was made, or are gone."""
-        return [name for name, digest in self.code.items() if _digest(root / name) != digest]
+        return [
+            name
+            for name, digest in self.code.items()
+            if not SHOWING.search(f"/{name}") and Path(name) not in MACHINERY
+            and _digest(root / name) != digest
+        ]  # fmt: skip
 
     def state(self, root: Path = ROOT) -> str:
         """When and how long, and whether its code is older than what lies there now."""
@@ -107,7 +115,7 @@ def is_ours(paper: str) -> bool:
 
 
 def loaded_code(root: Path = ROOT) -> dict[str, str]:
-    """Digest every source file below ``root`` that this process has imported."""
+    """Digest every source file below ``root`` that this process has imported to compute."""
     folders = tuple(str(root / name) + "/" for name in CODE)
     files = {
         Path(path).relative_to(root)
@@ -122,7 +130,8 @@ def loaded_code(root: Path = ROOT) -> dict[str, str]:
             for path in (root / KERNELS).rglob("*")
             if path.suffix in (".cpp", ".hpp", ".h") and "build" not in path.parts
         }
-    return {str(path): _digest(root / path) for path in sorted(files - compiled - MACHINERY)}
+    measured = sorted(files - compiled - MACHINERY)
+    return {str(path): _digest(root / path) for path in measured if not SHOWING.search(f"/{path}")}
 
 
 def write_code(code: dict[str, str]) -> str:
