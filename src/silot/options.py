@@ -31,6 +31,9 @@ _TAKEN = ("own", "labels", "embedding")
 _WIDTH = 92
 _SECTIONS = ("Returns", "Raises", "See Also", "Notes", "References", "Examples")
 
+# Of options that the command line calls by another name.
+_FLAG_NAMES = {"privacy_epsilon": "epsilon"}
+
 
 @dataclass(frozen=True)
 class Check:
@@ -383,10 +386,6 @@ def taking(
     return show
 
 
-# Of options that the command line calls by another name.
-_NAMED = {"privacy_epsilon": "epsilon"}
-
-
 def read_texts(kind: type[Options], texts: Mapping[str, str]) -> dict[str, Any]:
     """Return options of a method from texts by name, such as those of a form.
 
@@ -422,4 +421,4 @@ def write_flags(options: Mapping[str, Any]) -> list[str]:
 
 def name_flag(name: str) -> str:
     """Return what the command line calls an option, without its dashes."""
-    return _NAMED.get(name, name).replace("_", "-")
+    return _FLAG_NAMES.get(name, name).replace("_", "-")

@@ -8,9 +8,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 import silot
+from silot.cli.audit import named_files
 from silot.data.loading import read_shape
 from silot.errors import InputError
-from silot.federation.holder_files import named_files
 
 from .test_commands import silot as command
 

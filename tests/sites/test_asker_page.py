@@ -7,6 +7,7 @@ import html
 import json
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from silot.distances.methods import PAIRWISE
+from silot.api._methods import PAIRWISE
 from silot.errors import InputError, MismatchError
 from silot.options import declared, read_texts, write_flags
 from silot.privacy import Ledger
@@ -69,6 +70,22 @@ def facts() -> dict[str, Any]:
     return {"sites": {NAMES[0]: well, NAMES[1]: well | {"paused": True}, NAMES[2]: away}}
 
 
+CONSOLE = """
+import sys
+from pathlib import Path
+from silot.cli import project
+project.serve_page = lambda page: print(*(kind.name for kind in page._methods))
+project.console_command(Path(sys.argv[1]), port=0)
+"""
+
+
+def test_a_fresh_console_offers_all_methods_that_compare_holders(kit: Kit) -> None:
+    words = [sys.executable, "-c", CONSOLE, kit.folder]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert shown == [kind.name for kind in PAIRWISE]
+    assert {"direct", "secure", "sketch"} <= {*shown}
+
+
 @pytest.fixture
 def desk(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh copy of the project's folder, beside a state of its own."""
@@ -93,7 +110,7 @@ def kit(desk: Path) -> Kit:
 @pytest.fixture
 def outside(kit: Kit) -> Iterator[Browser]:
     """A browser that did not open the page yet."""
-    page = AskerPage(kit)
+    page = AskerPage(kit, PAIRWISE)
     # A check takes a connection, which the tests of real sites have.
     page._survey.facts, page._survey.checked = facts(), datetime.now(UTC)
     with serving(page) as browser:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import silot
+from silot.api._methods import PAIRWISE
 from silot.api.report import write
 from silot.sites import kit as kits
 from silot.sites.asker_page import AskerPage
@@ -67,7 +68,7 @@ def many(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     asked = begin_kit(tmp_path / "kit", MANY.askers[0], Role.ASKER)
     kit = complete_kit(tmp_path / "kit", sign(authority(MANY.name), MANY, asked))
     well, _, away = facts()["sites"].values()
-    page = AskerPage(kit)
+    page = AskerPage(kit, PAIRWISE)
     page._survey.facts = {"sites": {name: well | {"schema": "a" * 64, "schema_name": "wards " * 9}
                                     for name in MANY.sites} | {LONG[3]: away}}  # fmt: skip
     page._survey.checked = datetime.now(UTC)

@@ -441,10 +441,11 @@ def test_a_page_starts_a_comparison_and_shows_its_result(
 ) -> None:
     """From the form to the report: what runs is a process of its own, beside the page's."""
     pytest.importorskip("uvicorn", reason="the extra console is not installed")
+    from silot.api._methods import PAIRWISE
     from silot.sites.asker_page import AskerPage
 
     monkeypatch.setenv("SILOT_STATE", str(tmp_path))
-    desk = AskerPage(there.kits[ASKER])
+    desk = AskerPage(there.kits[ASKER], PAIRWISE)
     with serving(desk) as browser:
         browser.enter()
         form = {"method": "fedwad", "site-north": "yes", "site-south": "yes"}

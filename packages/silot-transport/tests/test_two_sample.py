@@ -338,7 +338,33 @@ def test_releases_are_compared_through_their_noise() -> None:
     assert group_histograms(cells, counts, noise=[5.0] * 3).groups == (0, 0, 1)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_the_shift_that_releases_would_show_is_detected_as_often_as_named(known: bool) -> None:
+    """Cells are means of records: what they do not show of a shift counts, where it is known."""
+    rng = np.random.default_rng(7)
+    cells = rng.normal(size=(24, 3))
+
+    def count(shift: float) -> npt.NDArray[np.float64]:
+        records = rng.normal(size=(1500, 3)) + shift * np.eye(3)[0]
+        nearest = ((records[:, None] - cells) ** 2).sum(axis=2).argmin(axis=1)
+        return np.bincount(nearest, minlength=24) + rng.normal(scale=4.0, size=24)
+
+    def test(shift: float, seed: int) -> TwoSampleResult:
+        return two_histograms(
+            cells, count(0.0), count(shift), x_noise=4.0, y_noise=4.0,
+            spread=np.ones(3) if known else None, seed=seed,
+        )  # fmt: skip
+
+    named = float(np.median([test(0.0, seed).detectable for seed in range(5)]))
+    assert 0.08 < named < 0.3
+    detected = sum(test(named, seed).verdict == "different" for seed in range(40))
+    assert 24 <= detected <= 39 if known else detected >= 12
+
+
 def test_histograms_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        two_histograms(np.zeros((2, 1)), [9.0, 9.0], [9.0, 9.0], spread=[1.0, 1.0])
+    assert caught.value.code == "measure-shape"
     with pytest.raises(InputError) as caught:
         two_histograms(np.zeros((3, 1)), [1.0, 2.0], [1.0, 2.0])
     assert caught.value.code == "measure-shape"

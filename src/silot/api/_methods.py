@@ -16,6 +16,7 @@ from ..distances.direct import Collected, Direct
 from ..distances.fedwad import FedWaD
 from ..distances.methods import (
     METHODS,
+    PAIRWISE,
     Pairwise,
     check_method_options,
     find_method,
@@ -42,6 +43,7 @@ _LARGE = 1 << 13
 # A method is one of METHODS once its module is imported.
 __all__ = [
     "METHODS",
+    "PAIRWISE",
     "Comparison",
     "Direct",
     "FedWaD",

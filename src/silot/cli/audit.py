@@ -11,7 +11,6 @@ from ..audits.run import audit
 from ..data.loading import load_vocabulary, read_shape
 from ..errors import InputError
 from ..federation import Policy
-from ..federation.holder_files import named_files
 from ..federation.transcript import Transcript
 from .console import OUT, counting, print_json, write_report
 from .generate import Flags, argument, command, flag
@@ -90,6 +89,19 @@ def audit_command(
             result = audit(transcript, viewpoint, seed=seed, progress=progress, **options)
     write_report(outputs.report, result)
     outputs.print(result)
+
+
+def named_files(texts: list[str]) -> dict[str, Path]:
+    """Return files by holder, of ``HOLDER=FILE`` or of a file whose name is the holder's."""
+    files: dict[str, Path] = {}
+    for text in texts:
+        name, sign, path = text.partition("=")
+        if not sign:
+            name, path = Path(text).name.split(".")[0], text
+        if name in files:
+            raise InputError(f"the truth of {name!r} is given twice.", code="audit-truth")
+        files[name] = Path(path)
+    return files
 
 
 @command()

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..api._methods import PAIRWISE
 from ..api.cluster import cluster
 from ..api.combine import combine
-from ..distances.methods import PAIRWISE
 from ..errors import InputError
 from ..teaching.federated.clustering import Affinity, Clustering
 from .console import FIGURES, counting, save_plot, steps

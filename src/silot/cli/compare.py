@@ -64,7 +64,7 @@ def compare_command(
         sites: Any = [str(path) for path in where.named(files)]
         how = {"schema": compared.schema, "site_files": compared.site_files()}
     else:
-        contract, how = tables.files.contract, {}
+        contract, how = tables.files.load_schema(), {}
         sites = where.connected(files, schema=contract)
         labels = bool(labels or (contract and contract.label))
         own = None if own is None else tables.files.load_one(Path(own))

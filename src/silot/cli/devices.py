@@ -13,7 +13,7 @@ from ..api.adapt import adapt
 from ..data.loading import read_shape
 from ..data.measure import Measure
 from ..errors import InputError
-from ..federation.holder_files import with_evaluation
+from ..federation.holder_files import find_evaluation
 from ..federation.parties import Holders
 from ..teaching.adapt import Adapt
 from ..teaching.exact import Links, links
@@ -75,7 +75,7 @@ class DeviceFiles(Flags):
             if source is None:
                 where.refuse(label_column=self.label_column, columns=self.columns)
             else:
-                options["source"] = next(iter(tables.files.load(own).values()))
+                options["source"] = tables.files.load_one(source)
             connection = where.connected(paths)
             return self._adapted(connection, connection.names, options)
         loaded = tables.files.load([*paths, *own], options.get("unlabelled", ""))
@@ -160,7 +160,7 @@ def links_command(
             )
         _of_network(network[0], options, outputs)
         return
-    paths = (network or []) if where.sites else with_evaluation(network or [], None)[0]
+    paths = (network or []) if where.sites else find_evaluation(network or [], None)[0]
     if len(paths) < 2 and not where.sites:
         raise InputError(
             f"{len(paths)} data file is given; give one for each device, two or more, or a network "
@@ -219,7 +219,7 @@ def adapt_command(
 ) -> None:
     """Train models where labels are, combine them at devices without labels, and evaluate."""
     where.refuse(test=test, ledgers=releasing.ledgers, budget_epsilon=releasing.budget_epsilon)
-    paths, tests = (devices or [], {}) if where.sites else with_evaluation(devices or [], test)
+    paths, tests = (devices or [], {}) if where.sites else find_evaluation(devices or [], test)
     check_outputs(outputs.report, save, outputs.transcript, inputs=tests.values())
     source = releasing.source
     if len(paths) + (source is not None) < 2 and not where.sites:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ..api._methods import DISTANCES, Comparison, find_method
+from ..api._methods import DISTANCES, PAIRWISE, Comparison, find_method
 from ..api.distances import distance_matrix, pooled_distance
 from ..data.measure import Measure
-from ..distances.methods import PAIRWISE
 from ..distances.pooled import Pooled
 from ..federation.parties import Parties
 from ..federation.protocol import COORDINATOR

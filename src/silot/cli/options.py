@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..data.measure import Covariance
-from ..federation.holder_files import HolderFiles
+from ..federation.holder_files import FLAGS, HolderFiles
 from ..federation.result import RunResult
 from .console import print_json, reading, say_where, show, tell, write_report
 from .generate import Flags, flag
@@ -53,7 +53,7 @@ class Columns(Flags):
     label_column: LabelColumnOption = None
     weight_column: WeightColumnOption = None
     columns: ColumnsOption = None
-    schema: Path | None = flag("Schema by which tables are read: columns, units, labels.")
+    schema: Path | None = flag(FLAGS["schema"])
     site: list[str] | None = flag(
         "Site file that says how a site writes its table: FILE, or NAME=FILE for one site."
     )
@@ -72,7 +72,7 @@ class Columns(Flags):
 class Tables(Columns):
     """How the files of holders are read."""
 
-    labels: bool = flag("Compare labelled records.", default=False)
+    labels: bool = flag(FLAGS["labels"], default=False)
 
 
 class LabelledTables(Tables):
@@ -97,10 +97,7 @@ class NamedTables(Tables):
 class Public(Flags):
     """Public records that releases are made with."""
 
-    public: Path | None = flag(
-        "For sketch and private: public records that belong to no holder and are distributed as "
-        "the holders' records."
-    )
+    public: Path | None = flag(FLAGS["public"])
 
 
 class Charged(Flags):

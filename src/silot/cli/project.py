@@ -16,7 +16,7 @@ from ..federation.keys import read_bytes
 from ..sites.authority import Role, describe_member
 from ..sites.deployment import Deployment, Issued, check_port, write_template
 from ..sites.descriptions import describe_site, warn_of_end
-from ..sites.engine import become_engine
+from ..sites.engine import become, build_command
 from ..sites.health import VARIABLE
 from ..sites.kit import Kit
 from ..sites.project import Project
@@ -136,13 +136,14 @@ def serve_command(
 ) -> None:
     """Run the server until you stop it (Ctrl-C). It forwards messages that it cannot read."""
     server = Kit.load(kit, Role.SERVER)
-    start(server, health, lambda: check_port(server.project.port))
+    start_member(server, health, lambda: check_port(server.project.port))
 
 
-def start(kit: Kit, health: int | None, check: Callable[[], None] = lambda: None) -> None:
+def start_member(kit: Kit, health: int | None, check: Callable[[], None] = lambda: None) -> None:
     """Become the process of a site or the server, once what can be checked beforehand is well."""
     from ..sites.process_lock import check_unlocked
 
+    words = build_command(kit.folder, kit.name, kit.role)
     check_unlocked(kit)
     kit.identity().member()
     check()
@@ -151,7 +152,7 @@ def start(kit: Kit, health: int | None, check: Callable[[], None] = lambda: None
         "Ctrl-C ends it"
     )
     OUT.file.flush()
-    become_engine(kit.folder, kit.name, kit.role, {} if health is None else {VARIABLE: str(health)})
+    become(words, {} if health is None else {VARIABLE: str(health)})
 
 
 @command()
@@ -260,6 +261,8 @@ def console_command(
     port: PortOption = 0,
 ) -> None:  # fmt: skip
     """Show sites, runs and results in a browser on this machine, and start comparisons there."""
+    # Methods have their names once their modules are imported.
+    from ..api._methods import PAIRWISE
     from ..sites.asker_page import AskerPage
 
-    serve_page(AskerPage(Kit.load(kit, Role.ASKER), port=port))
+    serve_page(AskerPage(Kit.load(kit, Role.ASKER), PAIRWISE, port=port))

@@ -48,7 +48,7 @@ from .options import (
     PortOption,
     WeightColumnOption,
 )
-from .project import HealthOption, start
+from .project import HealthOption, start_member
 
 _PAGE = 40
 _DECISIONS = {"approve": "approved", "deny": "denied", "allow": "level approved",
@@ -185,7 +185,7 @@ def run_command(
     configuration.read_policy()
     configuration.read_schema()
     configuration.open_ledger(readonly=True).close()
-    start(site, health)
+    start_member(site, health)
 
 
 def load_site(folder: Path) -> Kit:

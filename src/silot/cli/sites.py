@@ -43,14 +43,22 @@ class Where(Flags):
         self._files.extend(files)
 
     def load(
-        self, tables: Tables, holders: Sequence[Path] | None, own: Path | None = None
-    ) -> tuple[dict[str, Measure] | Connection, Measure | None]:
-        """Return the holders, from files or as sites, and the coordinator's own data."""
+        self, tables: Tables, holders: Sequence[Path] | None, own: Path | None = None,
+        *, may_share: bool = False,
+    ) -> tuple[dict[str, Measure] | Connection, Measure | None]:  # fmt: skip
+        """Return the holders, from files or as sites, and the coordinator's own data.
+
+        These ``may_share`` a holder's file, where the coordinator is a holder itself.
+        """
         if self.sites is None:
-            loaded = tables.files.load([*self.named(holders), *([] if own is None else [own])])
+            files = self.named(holders)
+            if may_share and own in files:
+                loaded = tables.files.load(files)
+                return loaded, list(loaded.values())[files.index(own)]
+            loaded = tables.files.load([*files, *([] if own is None else [own])])
             return loaded, None if own is None else loaded.pop(list(loaded)[-1])
         mine = None if own is None else tables.files.load_one(own)
-        return self.connected(holders, schema=tables.files.contract), mine
+        return self.connected(holders, schema=tables.files.load_schema()), mine
 
     def named(self, holders: Sequence[Path] | None) -> list[Path]:
         """Return the files of holders, or raise where none is named."""

@@ -68,7 +68,7 @@ def model_command(
         options["shape"] = read_shape(options["shape"])
     # A model is of labelled records, whether or not the flag says so.
     tables = replace(tables, labels=True)
-    loaded, mine = where.load(tables, holders, together.validation)
+    loaded, mine = where.load(tables, holders, together.validation, may_share=True)
     test = None if together.test is None else tables.files.load_one(together.test)
     options |= together.read(list(names_of(loaded)))
     with steps("train") as progress:

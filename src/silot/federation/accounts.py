@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+from typing import Protocol as Structural
 from urllib.parse import quote
 
 from ..data.files import make_folder
@@ -15,15 +16,14 @@ from ..privacy.accounting import ROUNDING, compose, epsilon_of
 from ..privacy.ledger import Ledger
 from .parties import PUBLIC, Parties, check_measures, read_measure
 from .policy import Policy
-from .protocol import Protocol as Computation
-from .protocol import Questions
+from .protocol import Protocol, Questions
 from .run import B, Progress
 
 BUDGET = 1.0
 """Epsilon of all releases in a ledger together where nobody names another."""
 
 
-class Private(Protocol):
+class ReleaseCost(Structural):
     """What the run of a release costs each holder."""
 
     @property
@@ -68,7 +68,7 @@ class Spending(Options):
         return budget_policy(self.budget_epsilon or BUDGET, delta)
 
     def accounts(
-        self, private: Private, *groups: Mapping[str, Measure]
+        self, private: ReleaseCost, *groups: Mapping[str, Measure]
     ) -> tuple[Policy, dict[str, Ledger]]:
         """Return rules, and a ledger for each measure, in memory if no folder is named."""
         names = [name for group in groups for name in group]
@@ -80,7 +80,7 @@ class Spending(Options):
             ledgers |= open_ledgers(group, self.ledgers)
         return self.policy(private.privacy_delta), ledgers
 
-    def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
+    def behind(self, parties: Parties, first: Questions, private: ReleaseCost) -> Parties:
         """Return the parties behind ledgers, if any, that allow these first questions."""
         if self.ledgers is None:
             return parties
@@ -100,8 +100,8 @@ class Spending(Options):
 
 def run_private(
     parties: Parties,
-    protocol: Computation[B],
-    private: Private,
+    protocol: Protocol[B],
+    private: ReleaseCost,
     spending: Spending,
     progress: Callable[[Progress], None] | None = None,
 ) -> B:

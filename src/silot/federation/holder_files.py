@@ -21,6 +21,13 @@ from .parties import RESERVED
 
 Shares = Callable[[float], None]
 """Receives the share of a file that was read."""
+FLAGS = {
+    "schema": "Schema by which tables are read: columns, units, labels.",
+    "labels": "Compare labels too.",
+    "public": "For sketch and private: public records that belong to no holder and are distributed "
+    "as the holders' records.",
+}
+"""What flags and fields of forms say of files, by their names."""
 _TEST = ".test."
 
 
@@ -81,9 +88,12 @@ class HolderFiles:
                     code="schema-options",
                 )
 
+    def load_schema(self) -> Schema | None:
+        """Load the schema that tables are read by, if one is named."""
+        return self._schema
+
     @cached_property
-    def contract(self) -> Schema | None:
-        """The schema that tables are read by, if one is named."""
+    def _schema(self) -> Schema | None:
         if self.schema is None:
             return None
         if any((self.label_column, self.weight_column, self.columns)):
@@ -121,8 +131,8 @@ class HolderFiles:
 
     def measure(self, path: Path, *, weights: bool = True) -> Measure:
         """Load records of one file; public ones have no ``weights``."""
-        if self.contract is not None:
-            return self.by_schema(path, self.contract, complete=weights)
+        if self._schema is not None:
+            return self.by_schema(path, self._schema, complete=weights)
         column = self.identifiers
         is_identified = bool(column) and column in column_names(path)
         return self._load(path, weights=weights, is_identified=is_identified)
@@ -134,8 +144,8 @@ class HolderFiles:
         of identifiers is not a feature of the tables that have it.
         """
         names = _names(paths)
-        if self.contract is not None:
-            return self._all_by_schema(dict(zip(names, paths, strict=True)), self.contract)
+        if self._schema is not None:
+            return self._all_by_schema(dict(zip(names, paths, strict=True)), self._schema)
         flags = (self.label_column, self.weight_column, self.identifiers, self.columns)
         if any(flags) and not any(map(_is_table, paths)):
             raise InputError(
@@ -204,20 +214,7 @@ class HolderFiles:
         return plain
 
 
-def named_files(texts: list[str]) -> dict[str, Path]:
-    """Return files by holder, of ``HOLDER=FILE`` or of a file whose name is the holder's."""
-    files: dict[str, Path] = {}
-    for text in texts:
-        name, sign, path = text.partition("=")
-        if not sign:
-            name, path = Path(text).name.split(".")[0], text
-        if name in files:
-            raise InputError(f"the truth of {name!r} is given twice.", code="audit-truth")
-        files[name] = Path(path)
-    return files
-
-
-def with_evaluation(
+def find_evaluation(
     paths: Sequence[Path], folder: Path | None
 ) -> tuple[list[Path], dict[str, Path]]:
     """Return files of holders, and of their evaluation records by the name of the holder.
@@ -234,8 +231,8 @@ def with_evaluation(
             evaluation[stem if stems.count(stem) == 1 else str(path)] = beside
     if folder is not None and not evaluation:
         raise FileError(
-            f"{folder} has no file with the name of a device file. Give evaluation records the "
-            "names of the device files.",
+            f"{folder} has no file with the name of a holder's file. Give evaluation records "
+            "the names of the holders' files.",
             code="file-missing",
         )
     return holders, evaluation

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from getpass import getuser
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -1237,17 +1236,18 @@ def _find_key(connection: sqlite3.Connection, event: str, id: str) -> str:
 
 def _name_user() -> str:
     """Return the user of this process, and who became that user by sudo."""
+    # Not by the environment: whoever approves can set its variables.
     try:
-        # By the process's own number: whoever approves can set variables of the environment.
         import pwd
     except ImportError:
-        # No POSIX.
-        name = getuser()
+        # No POSIX: of the session.
+        name = os.getlogin()
     else:
         try:
             name = pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
-            name = f"user {os.getuid()}"
+            name = str(os.getuid())
+    name = f"user {name}" if name.isdecimal() else name
     original = os.environ.get("SUDO_USER", "")
     return f"{original} as {name}"[:100] if original and original != name else name
 

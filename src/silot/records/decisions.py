@@ -115,7 +115,7 @@ class Decision:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decided:
+class Decisions:
     """Decisions about several sites, and what they rest on.
 
     ``notes`` say what could not be done, and why.
@@ -141,7 +141,7 @@ def decide_all(
     prepared: Mapping[str, Sequence[tuple[Verb, str]]],
     remarks: Mapping[str, Sequence[str]],
     step: Callable[[], None],
-) -> Decided:
+) -> Decisions:
     """Decide about sites from their records: flag, test against a reference, measure accuracy.
 
     Parameters
@@ -203,7 +203,7 @@ def decide_all(
         step()
     if not labels:
         notes.append("labels were not compared: name their column to have them judged too")
-    return Decided(
+    return Decisions(
         decisions=_number_groups(decisions, here, labels, seed),
         reference=called,
         reference_records=total,

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from ..distances.methods import PAIRWISE, Pairwise, check_method_options, find_method
+from ..distances.methods import Pairwise, check_method_options, find_method
 from ..distances.sketches.release_options import Private
 from ..errors import FileError, InputError, MismatchError, SilotError
-from ..federation.holder_files import HolderFiles
+from ..federation.holder_files import FLAGS, HolderFiles
 from ..options import Declared, declared, name_flag, read_texts, write_flags
 from ..render import Facts, Paragraph
 from ..render.html import fragment
 from ..render.words import level_in_words
+from .kit import Kit
 from .page import Answer, Field, Form, View
 from .runs import Run, RunRequest, all_runs, hash_files
 from .runs_page import BACK, RunsPage
@@ -30,10 +32,6 @@ if TYPE_CHECKING:
 
 # Files of this machine that a comparison may read, by the flags that name them.
 _FILES = ("schema", "public")
-_LABELS = {
-    "schema": "Schema by which tables are read: columns, units, labels.",
-    "public": "Public records of no holder, which are distributed as the holders' records.",
-}
 _SITE = "site-"
 
 
@@ -41,6 +39,11 @@ class AskerPage(RunsPage):
     """The page of an asker, who need not live in a terminal."""
 
     first_links: ClassVar = (("compare", "Compare sites"),)
+
+    def __init__(self, kit: Kit, methods: Iterable[type[Pairwise]], *, port: int = 0) -> None:
+        """Show an asker's kit; sites are compared by one of these ``methods``."""
+        self._methods = tuple(methods)
+        super().__init__(kit, port=port)
 
     def pages(self) -> Mapping[str, Callable[[Request], Answer]]:
         return {**super().pages(), "/compare": self._show_compare}
@@ -54,7 +57,7 @@ class AskerPage(RunsPage):
             return self._ask_for_sites(texts)
         try:
             self._read_sites(texts)
-            _find_pairwise(texts)
+            self._find(texts)
         except SilotError as error:
             return self._ask_for_sites(texts, error)
         return self._ask_for_options(texts)
@@ -68,7 +71,7 @@ class AskerPage(RunsPage):
         methods = tuple(
             (kind.name, (kind.name, f"Sends {kind.sends}. Needs {kind.needs}. Guarantees: "
                                     f"{kind.guarantees}. Privacy: {kind.privacy}."))
-            for kind in PAIRWISE
+            for kind in self._methods
         )  # fmt: skip
         return View(
             title="Compare sites", content=_warn(error), links=(BACK,),
@@ -81,15 +84,15 @@ class AskerPage(RunsPage):
         )  # fmt: skip
 
     def _ask_for_options(self, texts: Mapping[str, str], error: SilotError | None = None) -> View:
-        kind, sites = _find_pairwise(texts), self._read_sites(texts)
+        kind, sites = self._find(texts), self._read_sites(texts)
         options = tuple(
             _field(item, texts) for item in declared(kind) if item.flag
         )  # fmt: skip
         files = _FILES if issubclass(kind, Private) else _FILES[:1]
         data = (
-            Field(name="labels", label="Compare labelled records.", kind="checkbox",
+            Field(name="labels", label=FLAGS["labels"], kind="checkbox",
                   value=texts.get("labels", "")),
-            *(Field(name=name, label=_LABELS[name], value=texts.get(name, ""),
+            *(Field(name=name, label=FLAGS[name], value=texts.get(name, ""),
                     hint=f"--{name}: a file of this machine, by its absolute path.")
               for name in files),
         )  # fmt: skip
@@ -127,9 +130,9 @@ class AskerPage(RunsPage):
         with self.starting:
             # A form that is sent twice starts one run.
             if not any(run.request.run == name for run in all_runs()):
-                called = "matrix" if "matrix" in words else "distance"
+                computation = "matrix" if words[1] == "matrix" else "distance"
                 request_ = RunRequest(
-                    run=name, computation=called, words=tuple(words), folder=Path.cwd(),
+                    run=name, computation=computation, words=tuple(words), folder=Path.cwd(),
                     kit=self._kit.folder, names=self._read_sites(form), files=hash_files(files),
                     began=datetime.now(UTC),
                 )  # fmt: skip
@@ -141,7 +144,7 @@ class AskerPage(RunsPage):
 
         Raises what the command would raise of its options.
         """
-        sites, kind = self._read_sites(form), _find_pairwise(form)
+        sites, kind = self._read_sites(form), self._find(form)
         options = read_texts(kind, form)
         files = {name: Path(text) for name in _FILES if (text := form.get(name))}
         for name, file in files.items():
@@ -152,17 +155,27 @@ class AskerPage(RunsPage):
                     code="file-missing",
                 )
         labels, public = bool(form.get("labels")), files.get("public")
-        tables = HolderFiles(schema=files.get("schema"), labels=labels)
-        _ = tables.contract
+        tables = HolderFiles(schema=files.get("schema"), labels=labels, notify=_notify)
+        tables.load_schema()
         check_method_options(kind, options)
-        if public is not None:
-            options["public"] = tables.measure(public, weights=False)
-        kind(**options)
+        records: dict[str, Any] = (
+            {} if public is None else {"public": tables.measure(public, weights=False)}
+        )
+        kind(**options, **records)
         return [
             "distance", "pair" if len(sites) == 2 else "matrix", *sites,
             f"--sites={self._kit.folder}", f"--method={kind.name}", *write_flags(options | files),
             *(["--labels"] if labels else []),
         ], [*files.values()]  # fmt: skip
+
+    def _find(self, form: Mapping[str, str]) -> type[Pairwise]:
+        kind = find_method(form.get("method", ""))
+        if kind not in self._methods:
+            raise InputError(
+                f"method {kind.name!r} compares a site with data of your own, by the command line.",
+                code="option-method",
+            )
+        return kind
 
     def _read_sites(self, form: Mapping[str, str]) -> tuple[str, ...]:
         chosen = [name.removeprefix(_SITE) for name in form if name.startswith(_SITE)]
@@ -174,16 +187,6 @@ class AskerPage(RunsPage):
         if len(chosen) < 2:
             raise InputError("choose two sites or more.", code="holder-names")
         return tuple(name for name in self._kit.project.sites if name in chosen)
-
-
-def _find_pairwise(form: Mapping[str, str]) -> type[Pairwise]:
-    kind = find_method(form.get("method", ""))
-    if kind not in list(PAIRWISE):
-        raise InputError(
-            f"method {kind.name!r} compares a site with data of your own, by the command line.",
-            code="option-method",
-        )
-    return kind
 
 
 def _field(item: Declared, texts: Mapping[str, str]) -> Field:
@@ -200,6 +203,10 @@ def _field(item: Declared, texts: Mapping[str, str]) -> Field:
     words = item.check.words.removesuffix(", or None")
     words = re.sub("^float", "number", re.sub("^int", "whole number", words))
     return replace(empty, hint=f"{hint}: {words}.{default}")
+
+
+def _notify(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _warn(error: SilotError | None) -> Markup:

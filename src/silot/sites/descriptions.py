@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from .. import __version__
 from ..errors import reason
 from ..federation.question import question_kinds
 from ..render.words import count
@@ -134,6 +133,9 @@ def warn_of_end(until: datetime) -> str:
 
 def describe_site(facts: dict[str, Any]) -> str:
     """Describe what a site stated of itself."""
+    # Slow to import from a clone, where it is read from git.
+    from .. import __version__
+
     if facts["code"]:
         return f"[{facts['code']}] {facts['message']}"
     until = datetime.fromisoformat(facts["until"])

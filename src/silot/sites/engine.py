@@ -176,9 +176,8 @@ def build_command(folder: Path, name: str, role: Role) -> list[str]:
     ]  # fmt: skip
 
 
-def become_engine(folder: Path, name: str, role: Role, variables: Mapping[str, str]) -> NoReturn:
-    """Replace this process by NVFlare's, with environment ``variables``."""
-    words = build_command(folder, name, role)
+def become(words: list[str], variables: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the one of a command, with further environment ``variables``."""
     set_grpc_environment()
     os.execve(words[0], words, {**os.environ, **variables})
 

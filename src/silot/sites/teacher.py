@@ -18,13 +18,13 @@ from ..distillation.teacher import Teacher
 from ..federation.policy import Policy
 from ..federation.question import Question
 from ..privacy.ledger import Ledger
-from .kit import Kit
 from .secure_holder import SecureHolder
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ..distillation.recipes import Recipe
+    from .kit import Kit
 
 
 class TeacherFiles(BaseModel):

@@ -70,13 +70,13 @@ class Trail:
 
     @property
     def summary(self) -> dict[str, str]:
-        """Which rows it has, in words."""
+        """The numbers of its rows, and the hashes before them and of the last."""
         rows = f"{self.first} to {self.last}, the chain is intact"
         return {"rows": rows, "after": self.before, "head": self.head}
 
 
 def parse_day(text: str) -> date:
-    """Read a date of a trail."""
+    """Read the date of a first or last row."""
     try:
         return date.fromisoformat(text)
     except ValueError:

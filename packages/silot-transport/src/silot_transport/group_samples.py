@@ -233,7 +233,7 @@ class _Histograms:
         (x, e), (y, f) = self.releases.add(first), self.releases.add(second)
         return two_histograms(
             self.releases.cells, x, y, x_noise=e, y_noise=f, columns=self.columns, level=level,
-            permutations=draws, detectable=full, seed=self.seed,
+            permutations=draws, spread=self.releases.spread, detectable=full, seed=self.seed,
         )  # fmt: skip
 
 
@@ -305,6 +305,7 @@ def group_histograms(
     counts: Sequence[npt.ArrayLike],
     *,
     noise: Sequence[float],
+    spread: npt.ArrayLike | None = None,
     columns: Sequence[str] | None = None,
     level: float = 0.05,
     permutations: int = 199,
@@ -322,7 +323,7 @@ def group_histograms(
         Of each release (S,).
     noise
         Standard deviation of the noise of a count, of each release.
-    columns, level, permutations, seed
+    spread, columns, level, permutations, seed
         As of ``two_histograms``.
 
     Raises
@@ -340,7 +341,7 @@ def group_histograms(
     (0, 1, 0)
     """
     _check_count(len(counts))
-    releases = Releases.of(cells, counts, noise)
+    releases = Releases.of(cells, counts, noise, spread)
     names = column_names(columns, releases.cells.shape[1])
     source = _Histograms(releases, names, integer(seed, "seed", "option-seed", least=0, most=2**63))
     return _group(source, releases.sizes, level, permutations, seed)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from ._check import Array, as_points, integer, interval
+from ._check import Array, Index, as_points, integer, interval
 from ._features import Family, build_families
 from .errors import InputError
 from .two_sample import (
@@ -18,6 +18,7 @@ from .two_sample import (
     Change,
     Decision,
     Gap,
+    Shifting,
     TwoSampleResult,
     choose_columns,
     column_names,
@@ -30,16 +31,21 @@ _RECORDS = 4000
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """Noisy counts (k, S) of the same cells (S, d), and the standard deviation of their noise."""
+    """Noisy counts (k, S) of the same cells (S, d), and the standard deviation of their noise.
+
+    ``spread`` (d,) are standard deviations of the records' columns, where they are known.
+    """
 
     cells: Array
     counts: Array
     noise: Array
+    spread: Array | None = None
 
     @classmethod
     def of(
-        cls, cells: npt.ArrayLike, counts: Sequence[npt.ArrayLike], noise: Sequence[float]
-    ) -> Self:
+        cls, cells: npt.ArrayLike, counts: Sequence[npt.ArrayLike], noise: Sequence[float],
+        spread: npt.ArrayLike | None = None,
+    ) -> Self:  # fmt: skip
         """Check cells, counts and noise."""
         points = as_points(cells, "cells")
         table = as_points([np.asarray(row, dtype=np.float64).ravel() for row in counts], "counts")
@@ -55,11 +61,21 @@ class Releases:
                 f"{len(table)} histograms.",
                 code="option-noise",
             )
-        return cls(points, table, deviations)
+        if spread is None:
+            return cls(points, table, deviations)
+        scales = np.asarray(spread, dtype=np.float64)
+        if scales.shape != (points.shape[1],) or not (scales >= 0).all():
+            raise InputError(
+                f"spread has the shape {scales.shape}; one standard deviation of zero or more is "
+                f"needed for each of {points.shape[1]} columns.",
+                code="measure-shape",
+            )
+        return cls(points, table, deviations, scales)
 
     def take(self, members: Sequence[int]) -> Releases:
         """Return some of them."""
-        return Releases(self.cells, self.counts[list(members)], self.noise[list(members)])
+        chosen = list(members)
+        return Releases(self.cells, self.counts[chosen], self.noise[chosen], self.spread)
 
     def add(self, members: Sequence[int]) -> tuple[Array, float]:
         """Add the counts of some of them, and their noise."""
@@ -121,6 +137,7 @@ def two_histograms(
     columns: Sequence[str] | None = None,
     level: float = 0.05,
     permutations: int = 199,
+    spread: npt.ArrayLike | None = None,
     detectable: bool = True,
     seed: int = 0,
 ) -> TwoSampleResult:
@@ -138,6 +155,9 @@ def two_histograms(
         Counts (S,) of two samples, with noise.
     x_noise, y_noise
         Standard deviation of the noise of a count.
+    spread
+        Standard deviations (d,) of the columns of the records that were counted, if cells are
+        means of several: records scatter around them, and shifts move fewer into other cells.
     columns, level, permutations, detectable, seed
         As of ``two_sample``; ``permutations`` are draws.
 
@@ -157,7 +177,7 @@ def two_histograms(
     """
     level = interval(level, "level", "option-level")
     permutations = integer(permutations, "permutations", "option-permutations", least=19)
-    releases = Releases.of(cells, [x, y], [x_noise, y_noise])
+    releases = Releases.of(cells, [x, y], [x_noise, y_noise], spread)
     names = column_names(columns, releases.cells.shape[1])
     sizes = (releases.sizes[0], releases.sizes[1])
     if releases.untestable:
@@ -176,9 +196,69 @@ def two_histograms(
     shift = np.inf
     if detectable:
         varying = choose_columns(records)
-        shift = decision.bar.find_detectable(gaps, varying, records[:, varying], sizes, rng)
+        shifted = _Tilted.of(releases, shares, difference, gaps, varying)
+        shift = decision.bar.find_detectable(gaps, varying, [shifted])
     changes = _describe(releases.cells, drawn)
     return decision.result(names, [], shift, changes, sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tilted(Shifting):
+    """Shares of cells, as they would be if records had moved along a column.
+
+    By exponential tilting: for normal records it is the shift of their mean.
+    """
+
+    shares: Array
+    """Of the cells (S,)."""
+    values: Array
+    """Of some columns, at the cells (S, k)."""
+    spread: Array
+    """Standard deviations of the records in these columns (k,)."""
+    unit: Array
+    """Standard errors of a difference of means over the cells (k,)."""
+    features: Array
+    """Of each column, at the cells (k, S, F)."""
+    errors: Array
+    """Standard errors of a difference of their means (k, F)."""
+
+    @classmethod
+    def of(
+        cls, releases: Releases, shares: Array, difference: Array, gaps: Mapping[str, Gap],
+        columns: Index,
+    ) -> Self:  # fmt: skip
+        """Pick the features of columns (k,), and measure what draws of one distribution give."""
+        values = releases.cells[:, columns]
+        within = (shares @ (values - shares @ values) ** 2) ** 0.5
+        # Cells are means of records: their spread is the smaller one.
+        given = within if releases.spread is None else releases.spread[columns]
+        features, errors = list[Array](), list[Array]()
+        for name in ("mean", "shape", "tails"):
+            family, _, error = gaps[name]
+            own = np.array([np.flatnonzero(family.owners == column) for column in columns])
+            features.append(np.moveaxis(family.values[:, own], 0, 1))
+            errors.append(error[own])
+        return cls(
+            shares, values, np.maximum(given, within), (difference[1:] @ values).std(axis=0),
+            np.concatenate(features, axis=2), np.concatenate(errors, axis=1),
+        )  # fmt: skip
+
+    @property
+    def varies(self) -> npt.NDArray[np.bool_]:
+        return (self.spread > 0) & (self.unit > 0)
+
+    def by(self, columns: Index, errors: Array) -> tuple[Array, Array, Array]:
+        spread = np.where(self.varies, self.spread, 1.0)[columns]
+        values = self.values[:, columns]
+        middle = self.shares @ values
+        variance = self.shares @ (values - middle) ** 2
+        # A shift of records moves the mean over cells by the part that is between cells.
+        shifts = errors * self.unit[columns] * spread / np.where(variance > 0, variance, 1.0)
+        powers = (values - middle) * (shifts / spread)
+        tilted = self.shares[:, None] * np.exp(powers - powers.max(axis=0))
+        tilted /= tilted.sum(axis=0)
+        effect = np.einsum("sk,ksf->kf", tilted - self.shares[:, None], self.features[columns])
+        return shifts, effect, self.errors[columns]
 
 
 def _describe(cells: Array, drawn: Array) -> list[Change]:

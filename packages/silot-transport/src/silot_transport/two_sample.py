@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -644,9 +645,10 @@ def two_sample(
             return np.inf
         values = again.pooled.table[:, columns]
         of_few = again.gaps(build_families_of_columns(values, again.pooled.blocks)[0])
-        least_first = (min(distinct), max(distinct))
-        places = np.arange(len(columns))
-        return bar.find_detectable(of_few, places, values, least_first, again.rng)
+        # Of samples of unlike sizes, whichever it is that shifts.
+        both = sorted({(min(distinct), max(distinct)), (max(distinct), min(distinct))})
+        shifted = [_Shifted.of(values.T, each, again.rng) for each in both]
+        return bar.find_detectable(of_few, np.arange(len(columns)), shifted)
 
     def count_histograms(drivers: Sequence[str]) -> tuple[Histogram, ...]:
         columns = pooled_columns([first, second], incomplete)
@@ -851,6 +853,23 @@ class Decision:
         return family.names[clear[np.argsort(-t[0, clear])]].tolist()
 
 
+class Shifting(ABC):
+    """Some columns, which can be shifted in one of two samples."""
+
+    @property
+    @abstractmethod
+    def varies(self) -> npt.NDArray[np.bool_]:
+        """Whether a column has two values."""
+
+    @abstractmethod
+    def by(self, columns: Index, errors: Array) -> tuple[Array, Array, Array]:
+        """Shift columns (k,), any of which may be there several times, by standard errors (k,).
+
+        The shifts in standard deviations (k,), what they add to differences of mean features
+        (k, F), and the standard errors of these (k, F).
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class Bar:
     """What a difference must reach to be called different."""
@@ -865,21 +884,16 @@ class Bar:
         self,
         gaps: Mapping[str, Gap],
         columns: Index,
-        values: Array,
-        sizes: tuple[int, int],
-        rng: Generator,
+        shifted: Sequence[Shifting],
     ) -> float:
         """Find the shift of a column that is detected in 80 % of divisions.
 
-        In standard deviations of the column; the median over columns (k,) of values (n, k).
+        In standard deviations of the column; the median over columns (k,), each of which is
+        ``shifted`` in one sample or the other.
         """
         count = len(columns)
         if not count:
             return np.inf
-        # Of samples of unlike sizes, whichever it is that shifts.
-        shifted = [_Shifted.of(values.T, sizes, rng)]
-        if sizes[0] != sizes[1]:
-            shifted.append(_Shifted.of(values.T, (sizes[1], sizes[0]), rng))
         null = _ColumnNull.of(gaps, columns, self.likeness)
         # Shifts and their power: of none at all, and of the two between which the power is reached.
         low, high = np.zeros((2, count)), np.full((2, count), np.inf)
@@ -971,7 +985,7 @@ class _ColumnNull:
 
 
 @dataclass(frozen=True, eq=False)
-class _Shifted:
+class _Shifted(Shifting):
     """Divisions of the values of some columns, one side of which is shifted."""
 
     values: Array
@@ -998,17 +1012,12 @@ class _Shifted:
         before = _differences(column_features(values[:, orders]), second)
         return cls(values, orders, second, rng.random(count), unit, before)
 
-    @cached_property
+    @property
     def varies(self) -> npt.NDArray[np.bool_]:
-        """Whether a column has two values: of a rare event no record may have been drawn."""
+        # Of a rare event no record may have been drawn.
         return self.values.std(axis=1) > 0
 
     def by(self, columns: Index, errors: Array) -> tuple[Array, Array, Array]:
-        """Shift columns (k,), any of which may be there several times, by standard errors (k,).
-
-        The shifts in standard deviations (k,), what they add to differences of mean features
-        (k, F), and the standard errors of these (k, F).
-        """
         m = self.second
         spread = np.where(self.varies, self.values.std(axis=1), 1.0)[columns]
         # The second side of each division first.

@@ -149,12 +149,12 @@ def measure_drift(
 def compare_two(sketches: Sketches, before: str, last: str, level: float) -> TwoSampleResult:
     """Test whether two releases differ, or a release and the coordinator's own records."""
     # Cells are public: both releases counted in the same ones.
-    cells, columns = _cells(sketches)
+    cells, columns, spread = _cells(sketches)
     counts, noise = zip(*(_counts(sketches.book, name) for name in (before, last)), strict=True)
     verdict = two_histograms(
         cells, *counts, x_noise=noise[0], y_noise=noise[1], columns=columns, level=level,
         # The smallest p-value must lie below a level that several comparisons share.
-        permutations=max(199, round(10 / level)), seed=sketches.seed,
+        permutations=max(199, round(10 / level)), spread=spread, seed=sketches.seed,
     )  # fmt: skip
     return name_verdict(verdict, sketches.columns)
 
@@ -169,28 +169,40 @@ def compare_sketches(sketches: Sketches, level: float) -> GroupsResult | None:
     # Releases that were not counted in cells tell no counts to compare.
     if any(sketches.book.pages[name].reading is None for name in names):
         return None
-    cells, columns = _cells(sketches)
+    cells, columns, spread = _cells(sketches)
     counts, noise = zip(*(_counts(sketches.book, name) for name in names), strict=True)
     verdict = group_histograms(
-        cells, counts, noise=noise, columns=columns, level=level, seed=sketches.seed
+        cells,
+        counts,
+        noise=noise,
+        spread=spread,
+        columns=columns,
+        level=level,
+        seed=sketches.seed,
     )
     return name_verdict(verdict, sketches.columns)
 
 
-def _cells(sketches: Sketches) -> tuple[Array, tuple[str, ...]]:
-    """Return the public cells, by class where there are classes, and the names of their columns."""
+def _cells(sketches: Sketches) -> tuple[Array, tuple[str, ...], Array | None]:
+    """Return the public cells, by class where there are classes, and their columns.
+
+    These by names, and by standard deviations of the public records, if there are any.
+    """
     book = sketches.book
     centres, classes = book.cells.centres, book.class_names
     columns = sketches.columns
     names = columns.features if isinstance(columns, Contract) else columns
     names = names or tuple(f"column {k}" for k in range(book.cells.dimension))
+    spread = None if book.sample is None else book.sample.std(axis=0)
     if not classes:
         # Without classes a release is one histogram over the cells.
-        return centres, tuple(names)
+        return centres, tuple(names), spread
     # A class is a column of zeros and ones: a change of its share drives a verdict as others do.
     kinds = np.repeat(np.eye(len(classes)), len(centres), axis=0)
     cells = np.hstack([np.tile(centres, (len(classes), 1)), kinds])
-    return cells, (*names, *(f"class {name}" for name in classes))
+    # Of a share, at least what the counts say.
+    spread = None if spread is None else np.concatenate([spread, np.zeros(len(classes))])
+    return cells, (*names, *(f"class {name}" for name in classes)), spread
 
 
 def _counts(book: DecodedSketches, name: str) -> tuple[Array, float]:
