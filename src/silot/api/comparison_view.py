@@ -195,6 +195,7 @@ def _confirmation(result: SiteComparison, folder: Path | None) -> render.Card | 
     if folder is not None:
         places = shlex.join(str(folder / file) for file in files)
         command = f'silot schema confirm {places} --by "YOUR NAME"'
-    lines = ["they were read off the tables; the commands below refuse them until you confirm"]
+    refused = "refuse site files" if result.sources.site_drafts else "warn"
+    lines = [f"they were read off the tables; the commands below {refused} until you confirm"]
     words = f"CONFIRM {count(unconfirmed, 'entry', 'entries')} of drafted files"
     return render.Card("you", [("fix", words)], count(len(files), "file"), lines, command)

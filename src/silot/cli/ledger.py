@@ -51,7 +51,7 @@ def show_command(path: PathArgument, json: JsonOption = False) -> None:
         {
             "releases": str(len(releases)),
             "spent": f"mu {spent:.6g}; the holder's policy decides how much is left",
-            "account": _describe_account(account),
+            "account": describe_account(account),
             "exact answers": str(len(exact)),
             "refusals": str(sum(row.event == "refuse" for row in rows)),
             "head": head,
@@ -161,7 +161,7 @@ def separate_command(path: PathArgument) -> None:
     )
 
 
-def _describe_account(account: Account) -> str:
+def describe_account(account: Account) -> str:
     """Say which ledgers are about the same people, and what all of them spent."""
     others = account.ledgers[1:]
     if not others:

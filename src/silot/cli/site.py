@@ -42,6 +42,7 @@ from .console import (
     show_rows,
 )
 from .generate import Flags, argument, command, flag
+from .ledger import describe_account
 from .options import (
     JsonOption,
     LabelColumnOption,
@@ -134,7 +135,7 @@ def join_command(
     }
     if configuration is not None:
         # The ledger is made now, because it records its own place.
-        configuration.open_ledger().close()
+        account = configuration.open_account()
         if teach is not None:
             configuration = configuration.model_copy(update={"teacher": teach(member)})
         configuration.save(member)
@@ -145,6 +146,8 @@ def join_command(
         if configuration.teacher is not None:
             rows["teacher"] = configuration.teacher.describe()
         rows["ledger"] = str(configuration.ledger)
+        if len(account.ledgers) > 1:
+            rows["account"] = describe_account(account)
     show_rows(rows)
     words = {
         Role.SITE: "site check --kit",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
@@ -74,8 +75,11 @@ def distances_chart(what: str, distances: Mapping[str, Distance]) -> render.Inte
 
 
 def _ends_in_words(distances: Iterable[Distance]) -> str:
-    is_likely = any(distance.interval for distance in distances)
-    return "likely intervals (95 %), which are not certified" if is_likely else "certified bounds"
+    distances = list(distances)
+    if any(distance.interval for distance in distances):
+        return "likely intervals (95 %), which are not certified"
+    is_bounded = any(distance.lower > 0 or isfinite(distance.upper) for distance in distances)
+    return "certified bounds" if is_bounded else "no bounds: estimates"
 
 
 def distance_rows(result: Distance) -> dict[str, str]:

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from .. import __version__
 from ..errors import HolderError, MismatchError, SilotError
+from ..render.words import count, listed
 from .configuration import SiteConfiguration
 from .descriptions import count_waiting
 from .kit import Kit
@@ -155,11 +156,13 @@ def _check_ledger(configuration: SiteConfiguration) -> Finding:
     with configuration.open_ledger(readonly=True) as ledger:
         ledger.verify()
         ledger.check_place()
-        rows, spent, is_paused = ledger.size, ledger.spent, ledger.paused
+        rows, account, is_paused = ledger.size, ledger.account, ledger.paused
         waits = sum(question.state == "waiting" for question in ledger.waiting)
-    text = f"{rows} rows, all fit together; spent mu {spent:.4g}"
+    text = f"{count(rows, 'row')}, the chain is intact; spent mu {account.spent:.4g}"
     if rules.privacy_epsilon is not None and math.isfinite(rules.privacy_epsilon):
         text += f" of {rules.budget_mu:.4g} (epsilon {rules.privacy_epsilon:g})"
+    others = [name for name, mu in account.ledgers[1:] if mu]
+    text += f", by {listed(others, 2)} too, about the same people" if others else ""
     text += f"; {count_waiting(waits)}" if waits else ""
     if is_paused:
         text += "; paused: nothing is disclosed until `silot site resume`"
@@ -191,7 +194,7 @@ def describe_status(kit: Kit) -> dict[str, Any]:
     configuration, began = SiteConfiguration.load(kit), locked_since(kit)
     with configuration.open_ledger(readonly=True, walk=False) as ledger:
         waits = sum(question.state == "waiting" for question in ledger.waiting)
-        is_paused, spent, allowed = ledger.paused, ledger.spent, ledger.allowed
+        is_paused, spent, allowed = ledger.paused, ledger.account.spent, ledger.allowed
         questions, _ = ledger.count_history()
         latest = list(ledger.read_latest("question", last=1))
     is_changed = configuration.data is not None and _is_changed(kit, configuration.data)

@@ -14,7 +14,7 @@ from ..data.site import Site as Writing
 from ..errors import FileError, InputError
 from ..federation.party import Holder, Party
 from ..federation.policy import Policy
-from ..privacy.ledger import Ledger
+from ..privacy.ledger import Account, Ledger
 from .endpoint import Endpoint
 from .kit import SITE, Kit
 from .project import StoredModel
@@ -103,6 +103,14 @@ class SiteConfiguration(StoredModel):
     def open_ledger(self, *, readonly: bool = False, walk: bool = True) -> Ledger:
         """Open the account."""
         return Ledger(self.ledger, create=not readonly, readonly=readonly, walk=walk)
+
+    def open_account(self) -> Account:
+        """Create the ledger if there is none, and return the account it shares with others."""
+        with self.open_ledger() as ledger:
+            if self.data is not None:
+                records = self.read_measure(self.data)
+                ledger.register(records.points, records.columns)
+            return ledger.account
 
     def build_holder(self, ledger: Ledger) -> Holder | None:
         """Build the holder that answers about records, if the site has any."""

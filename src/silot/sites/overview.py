@@ -105,7 +105,7 @@ class SiteOverview:
         policy = self.policy
         if policy.privacy_epsilon is None:
             return "None are allowed."
-        mu = math.sqrt(sum(row.mu**2 for row in self.ledger.answers if not row.again))
+        mu = self.ledger.account.spent
         delta = policy.privacy_delta
         if math.isinf(policy.privacy_epsilon):
             return f"Without any limit. Spent so far: {_format_epsilon(mu, delta)}."

@@ -284,7 +284,12 @@ def build_contributions(
         )
         for k, name in enumerate(names)
     )
-    return _add_intervals(items, values**2, sampled) if sampled else items
+    if sampled:
+        return _add_intervals(items, values**2, sampled)
+    if any(np.isfinite(distance.upper) for distance in distances.values()):
+        return items
+    # Estimates without bounds and intervals prove no order.
+    return tuple(replace(item, ranks=(1, len(items))) for item in items)
 
 
 def _share_biases(names: Sequence[str], plain: Array, sampled: Mapping[str, Sampled]) -> Array:
