@@ -1,5 +1,7 @@
 """What is odd about a column is flagged, with its column and holder; honest columns are not."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,6 +67,18 @@ def test_another_unit_is_flagged_at_its_holder(factor: float, count: int) -> Non
     assert np.isclose(unit.numbers["factor"], max(factor, 1 / factor))
     # Of two holders nobody knows which one is right; both are named.
     assert "'w1'" in unit.sentence if count == 2 else unit.holders == ("w1",)
+
+
+def test_large_ratios_are_written_in_full_and_an_area_is_no_length() -> None:
+    rng = np.random.default_rng(0)
+    tables = {name: rng.lognormal(6.5, 0.4, (200, 2)) for name in ("w0", "w1", "w2")}
+    tables["w1"][:, 0] *= 1000.0
+    tables["w2"][:, 1] *= 100.0
+    found = seen(tables, ["density", "area"])
+    assert found is not None
+    times, area = (flag.sentence for flag in found.flags if flag.kind == "unit")
+    assert re.search(r"has (\d,\d{3}|\d{3}) times the median", times) and "e+" not in times
+    assert "as between a unit and its hundredth (factor 100)" in area and "length" not in area
 
 
 def test_another_unit_of_standardised_columns_is_another_spread() -> None:

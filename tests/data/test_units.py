@@ -39,3 +39,12 @@ def test_small_factors_are_told_only_of_names_that_say_what_is_measured() -> Non
     assert conversion_between("body_weight", first, second) is not None
     # Of a shift alone no unit is told.
     assert conversion_between("glucose", first, quartiles(1, 1.0, 900.0)) is None
+
+
+def test_a_power_of_ten_is_of_no_quantity_that_the_name_does_not_say() -> None:
+    first, second = quartiles(0), quartiles(1, 100.0)
+    for column in ("area", "x"):
+        found = conversion_between(column, first, second)
+        assert found is not None and not found.words
+    found = conversion_between("height", first, second)
+    assert found is not None and found.quantity == "length"

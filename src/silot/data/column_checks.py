@@ -219,8 +219,8 @@ def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) ->
         what, numbers["value"] = f"the value {value:g}", value
     times = "once" if count == 1 else f"{count:,} times"
     sentence = (
-        f"{column!r} of {holders_in_words(names)} has {what} {times}, {far:.3g} spreads away from "
-        "all other values: is it a code for missing values? Drop or fill those records."
+        f"{column!r} of {holders_in_words(names)} has {what} {times}, {_three(far)} spreads away "
+        "from all other values: is it a code for missing values? Drop or fill those records."
     )
     return Finding(column, names, "sentinel", sentence, True, numbers)
 
@@ -373,21 +373,25 @@ def _scale_finding(
 ) -> Finding:
     of = f"{column!r} of {holders_in_words(names)}"
     ratio, wide, shift = numbers["median_ratio"], numbers["spread_ratio"], numbers["shift"]
-    both = f"{of} has {ratio:.3g} times the median and {wide:.3g} times the spread of {reference!r}"
+    times = f"{_three(wide)} times the spread of {reference!r}"
+    both = f"{of} has {_three(ratio)} times the median and {times}"
     if unit is not None:
         sentence = f"{both}, as between {unit.in_words}. Bring the column to one unit."
         numbers = {**numbers, "factor": unit.factor}
     elif kind == "scale":
         # The ratio of medians of centred numbers means nothing.
         even = ratio > 0 and 1 / _EVEN <= ratio / wide <= _EVEN
-        what = both if even else f"{of} has {wide:.3g} times the spread of {reference!r}"
+        what = both if even else f"{of} has {times}"
         sentence = f"{what}: another unit, or another distribution. Look at the column."
     else:
-        sentence = (
-            f"{of}: {wide:.3g} times the spread of {reference!r}, and a median that is {shift:.3g} "
-            "of its spreads away"
-        )
+        sentence = f"{of}: {times}, and a median that is {_three(shift)} of its spreads away"
     return Finding(column, tuple(names), kind, sentence, kind != "shift", numbers)
+
+
+def _three(value: float) -> str:
+    """Write a number with three digits, large ones in full: 1,020."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if 1e3 <= abs(rounded) < 1e9 else f"{rounded:.3g}"
 
 
 def find_constants(columns: Sequence[str], samples: Sequence[HolderSample]) -> list[Finding]:

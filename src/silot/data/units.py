@@ -34,8 +34,11 @@ _FEWEST, _MOST_OF = 3, 0.8
 # suspected, and none of the 91 whose names speak of the quantity.
 _APART, _BULK, _TAIL, _UNLIKELY = 3.0, 2.0, 0.12, 1e-3
 # How far, in its spreads, the median may be from the typical quartiles, and how much wider or
-# narrower the numbers may be once they are converted.
+# narrower the numbers may be once they are converted. How far, in the same and at least as a
+# logarithm, quartiles may be on average after a power of ten: 3 standard errors of 150 records,
+# and less than between patients of a children's ward and tenths of the ages of others.
 _FAR, _NEAR, _WIDE = 1.5, 0.5, 1.7
+_CLOSE, _CLOSE_LEAST = 0.3, 0.15
 # The range decides if this part of the numbers is out of it and the schema says nothing typical.
 _OUTSIDE = 0.5
 # Least spread of converted numbers, as a share of the range that they are to fit.
@@ -168,7 +171,8 @@ def conversion_between(
     """Return the conversion by which the numbers of two holders would be alike, or ``None``.
 
     The numbers are quartiles, in rising order. Conversions of the quantity that the name of the
-    column says come first; one of another quantity must have a factor of 5 or more.
+    column says come first, then powers of ten; one of another quantity must have a factor of 5 or
+    more.
 
     Examples
     --------
@@ -242,8 +246,8 @@ def _tokens(name: str) -> list[str]:
 
 def _misfit(
     rule: Conversion, column: str, low: Sequence[float], high: Sequence[float]
-) -> tuple[bool, float] | None:
-    """Return whether a column's name says another quantity, and how far ``high`` is from ``low``.
+) -> tuple[int, float] | None:
+    """Return 0 if a column's name says the quantity, 2 if another; and how far ``high`` is off.
 
     ``low`` is converted first; ``None`` if it does not fit.
     """
@@ -256,12 +260,13 @@ def _misfit(
         # Measured in spreads, since zero means nothing on these scales.
         distance = abs(rule.factor * low[1] + rule.offset - high[1]) / other
         is_apart = abs(high[1] - low[1]) > 5.0 * spread
-        return (False, distance) if named and distance < 1.0 and is_apart else None
+        return (0, distance) if named and distance < 1.0 and is_apart else None
     if low[1] * high[1] <= 0 or not (rule.is_clear or named):
         return None
     ratio = high[1] / low[1]
     fits = _is_near(ratio, rule.factor, _MEDIAN if rule.is_clear else _MEDIAN_SMALL)
-    return (not named, abs(math.log(ratio / rule.factor))) if fits else None
+    rank = 0 if named else 2 if rule.words else 1
+    return (rank, abs(math.log(ratio / rule.factor))) if fits else None
 
 
 def _is_near(ratio: float, factor: float, most: float) -> bool:
@@ -304,13 +309,15 @@ def suspect_unit(
     >>> suspect_unit("glucose", column, (4.6, 5.9, 8.0), 0.0) is None
     True
     """
-    if not all(map(math.isfinite, quartiles)):
+    if not all(map(math.isfinite, quartiles)) or not is_odd(column, quartiles[1], outside):
         return None
     fits = [
         (not way.words, distance, k, way)
         for k, way in enumerate(_ways_to_schema(name, column))
-        if is_odd(column, quartiles[1], outside, named=bool(way.words))
+        # Quantities of zero and below have no unit but of temperature.
+        if (quartiles[0] >= 0 or not way.words or way.offset)
         and (distance := _distance_to_schema(column, *map(way.convert, quartiles))) is not None
+        and (way.words or _is_close(column.typical, quartiles, way.convert(1.0)))
     ]
     if not fits:
         return None
@@ -428,17 +435,39 @@ def _is_same(unit: str, other: str) -> bool:
         return False
 
 
-def is_odd(column: Number, median: float, outside: float, *, named: bool = True) -> bool:
+def is_odd(column: Number, median: float, outside: float) -> bool:
     """Return whether numbers are not where the schema expects them."""
-    if column.typical is None:
+    if column.typical is None or outside > _OUTSIDE:
         return outside > _OUTSIDE
-    low, _, high = column.typical
-    far = _FAR * (high - low)
-    least = low - far
-    if named and low > 0:
-        # Below, a wide column has no room but in logarithms; a factor of ten says less there.
-        least = max(least, low * (low / high) ** _FAR)
-    return outside > _OUTSIDE or not least <= median <= high + far
+    least, most = _around(column.typical, _FAR)
+    return not least <= median <= most
+
+
+def _around(typical: Quartiles, widths: float) -> tuple[float, float]:
+    """Return the ends of an interval that goes beyond quartiles, by their width.
+
+    Positive numbers may be as many times smaller as larger: differences leave no room below.
+    """
+    low, _, high = typical
+    far = widths * (high - low)
+    return (low * high / (high + far) if low > 0 else low - far), high + far
+
+
+def _is_close(typical: Quartiles | None, quartiles: Quartiles, factor: float) -> bool:
+    """Return whether quartiles times a power of ten are so near to typical ones as to prove it.
+
+    Larger positive numbers are near enough if their median is; smaller ones may be of children.
+    """
+    if typical is None or (typical[0] > 0 and factor < 1):
+        return True
+    pairs = [(factor * value, other) for value, other in zip(quartiles, typical, strict=True)]
+    least = 0.0
+    if min(typical[0], quartiles[0]) > 0:
+        pairs = [(math.log(value), math.log(other)) for value, other in pairs]
+        least = _CLOSE_LEAST
+    width = pairs[2][1] - pairs[0][1]
+    apart = sum(value - other for value, other in pairs) / len(pairs)
+    return abs(apart) <= max(_CLOSE * width, least)
 
 
 def _distance_to_schema(column: Number, first: float, median: float, last: float) -> float | None:
@@ -453,5 +482,6 @@ def _distance_to_schema(column: Number, first: float, median: float, last: float
     spread = high - low
     if not spread > 0 or not 1 / _WIDE <= (last - first) / spread <= _WIDE:
         return None
-    fits = low - _NEAR * spread <= median <= high + _NEAR * spread
+    least, most = _around(column.typical, _NEAR)
+    fits = least <= median <= most
     return abs(median - centre) / spread if fits else None

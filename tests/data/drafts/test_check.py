@@ -277,3 +277,27 @@ def test_numbers_are_not_divided_until_they_fit_about_zero() -> None:
     assert suspect_unit("w", column, (2e4, 1e5, 1.5e5), 0.9) is None
     odd = suspect_unit("w", column, (1e4, 3e4, 6e4), 0.9)
     assert odd is not None and odd.factor == 1e-3
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.01, 0.001])
+def test_skewed_numbers_are_as_far_below_as_above(factor: float) -> None:
+    area = Number.model_validate(
+        {"kind": "number", "range": (0, 5000), "typical": (515, 686, 1084)}
+    )
+    smaller = (521 * factor, 690 * factor, 1060 * factor)
+    odd = suspect_unit("worst area", area, smaller, 0.0)
+    assert odd is not None and odd.factor == pytest.approx(1 / factor)
+    # Half as large is a population, and so are numbers that no power of ten brings close.
+    assert suspect_unit("worst area", area, (260.0, 345.0, 530.0), 0.0) is None
+    assert suspect_unit("worst area", area, (36.0, 48.0, 75.0), 0.0) is None
+
+
+def test_numbers_around_zero_are_in_no_named_unit() -> None:
+    score = Number.model_validate(
+        {"kind": "number", "range": (-1, 1), "typical": (-0.037, -0.006, 0.035)}
+    )
+    odd = suspect_unit("bp", score, (-0.28, -0.045, 0.26), 0.6)
+    assert odd is None or not odd.unit
+    # A class of records that lies elsewhere, and spreads more, is in no other unit.
+    other = Number.model_validate({"kind": "number", "range": (-9, 9), "typical": (-0.5, 0, 0.4)})
+    assert suspect_unit("v", other, (-12.0, -5.0, -1.5), 0.3) is None

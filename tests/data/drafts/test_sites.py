@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
 
 import silot
 from silot import Schema, check_schema, draft_schema, load_measure
@@ -106,6 +107,62 @@ def test_a_planted_difference_is_proposed_and_nothing_else(
     assert entries(site) == {f"{column}.{key}": value for key, value in expected.items()}
     assert site.drafted == [f"{column}.{key}" for key in expected]
     assert not [problem for problem in site.problems if problem.refused]
+
+
+@pytest.mark.parametrize("factor", [0.001, 0.01, 0.1, 10.0, 100.0, 1000.0])
+def test_a_power_of_ten_is_proposed_in_both_directions(tmp_path: Path, factor: float) -> None:
+    # Most columns are skewed: a tenth of them is no spread below the lower quartile.
+    bunch: Any = load_breast_cancer()
+    names = [str(name) for name in bunch.feature_names if "error" not in name]
+    rows = np.random.default_rng(0).permutation(len(bunch.data))
+    kept = [k for k, name in enumerate(bunch.feature_names) if "error" not in name]
+    parts = [bunch.data[rows[:150]][:, kept], bunch.data[rows[150:300]][:, kept]]
+    parts[1] = parts[1] * factor
+    files = [
+        file(tmp_path / f"{name}.csv", dict(zip(names, part.T.tolist(), strict=True)))
+        for name, part in zip("ab", parts, strict=True)
+    ]
+    found = entries(draft_schema(*files).sites[1])
+    right = {f"{name}.factor": pytest.approx(1 / factor) for name in names}
+    # Those with zeros have no logarithm, and the widest ones reach as far in one unit.
+    wide = {f"{part} {what}.factor" for part in ("mean", "worst") for what in
+            ("concavity", "concave points")}  # fmt: skip
+    assert {name: found.get(name) for name in right.keys() - wide} == {
+        name: value for name, value in right.items() if name not in wide
+    }
+    assert all(found[name] == right[name] for name in wide & found.keys())
+    assert found.keys() <= right.keys()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (RNG.lognormal(4.0, 1.6, 300)), (RNG.normal(0.0, 1.0, 300)), (RNG.normal(0.3, 1.0, 300)),
+        (RNG.exponential(9.0, 300) * (RNG.random(300) < 0.6)), (RNG.poisson(1.5, 300)),
+    ],
+    ids=["wide", "around zero", "near zero", "with zeros", "counts"],
+)  # fmt: skip
+def test_no_power_of_ten_is_proposed_by_accident(tmp_path: Path, numbers: Any) -> None:
+    paths = [
+        file(tmp_path / f"{name}.csv", {"x": part.round(3).tolist(), "weight": TRUE["weight"]})
+        for name, part in (("a", numbers[:N]), ("b", numbers[N:]))
+    ]
+    assert entries(draft_schema(*paths).sites[1]) == {}
+    # Nor where one site has larger or smaller numbers.
+    for k, factor in enumerate((0.5, 2.0)):
+        other = {"x": (factor * numbers[N:]).round(3).tolist(), "weight": TRUE["weight"]}
+        path = file(tmp_path / f"c{k}.csv", other)
+        assert entries(draft_schema(paths[0], path).sites[1]) == {}
+
+
+def test_a_logarithm_keeps_its_range_above_zero(tmp_path: Path) -> None:
+    crp = RNG.lognormal(1.2, 1.5, N)
+    files = [
+        file(tmp_path / f"{name}.csv", {"crp": (part * crp).tolist(), "y": TRUE["weight"]})
+        for name, part in (("a", 1.0), ("b", 0.003))
+    ]
+    crp_part: Any = draft_schema(*files).schema.columns["crp"]
+    assert crp_part.transform == "log" and crp_part.range[0] > 0
 
 
 def test_codes_that_shares_alone_suggest_are_refused_until_a_person_edits_them(

@@ -8,7 +8,7 @@ from ..column_kinds import Category, Date, Label, Number
 from ..fit import MOST_OUTSIDE, Fit, Problem
 from ..reading import Schema, TableSource, Tell, read_by_schema
 from ..site import Site
-from .number_proposals import rounded_outwards
+from .number_proposals import round_below, rounded_outwards
 from .profile import TableProfile
 from .result import SchemaCheck
 from .site_proposals import SiteProposals
@@ -85,5 +85,7 @@ def _wider(part: Any, problem: Problem, fit: Fit) -> dict[str, Any]:
         ends = sorted([*part.range, *fit.columns[problem.column].strays.array[:, 0].tolist()])
         if part.transform == "log" and ends[0] <= 0:
             return {}
-        return {"range": list(rounded_outwards(ends[0], ends[-1]))}
+        low, high = rounded_outwards(ends[0], ends[-1])
+        is_zero = part.transform == "log" and low <= 0
+        return {"range": [round_below(ends[0]) if is_zero else low, high]}
     return {"missing": {"missing": "indicator"}, "fraction": {"kind": "number"}}.get(kind, {})

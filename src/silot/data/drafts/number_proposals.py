@@ -375,11 +375,11 @@ def _tail(proposal: Proposal, kept: Array, start: float) -> float:
         "tail", "a few values are many times the others: a logarithm is proposed, because "
                 "otherwise they alone would decide distances."
     )  # fmt: skip
-    return start if start > 0 else _below(low)
+    return start if start > 0 else round_below(low)
 
 
-def _below(value: float) -> float:
-    """A round number above 0 and not above a value."""
+def round_below(value: float) -> float:
+    """Return a round number above 0 and not above a value."""
     power = 10.0 ** math.floor(math.log10(value))
     return neat(next((k * power for k in (5, 2, 1) if k * power <= value), value))
 
