@@ -13,7 +13,7 @@ import typer
 
 import silot
 
-from ..errors import TEMPORARY, MemoryShortError, SilotError, nature_of
+from ..errors import TEMPORARY, ExtraError, MemoryShortError, SilotError, nature_of
 from ..render.words import format_bytes
 from .brief import BriefGroup, insert_default, with_calls
 from .console import ERRORS, tell
@@ -134,6 +134,9 @@ def main() -> None:
 
 def _find_status(code: str, status: int) -> int:
     """Return the exit status, another one where a supervisor is to start the process again."""
+    if code.startswith("extra-"):
+        # Also of a holder: what to install is known.
+        return ExtraError.exit_status
     serves = sys.argv[1:3] in (["site", "run"], ["project", "serve"])
     return TEMPORARY if serves and nature_of(code) == "passes" else status
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..api.coreset import coreset
 from ..api.value import barycenter
 from ..data.measure import Measure
+from ..distances.methods import parse_weights
 from ..distances.worth.fedbary import FedBary
 from ..distances.worth.result import Barycenter
 from ..errors import InputError
@@ -34,7 +35,7 @@ class Atoms(Flags):
 
     def read(self, loaded: Mapping[str, Measure] | Connection) -> dict[str, Any]:
         """Return the options about the holders that were loaded."""
-        weights = read_weights(self.weights, list(names_of(loaded)))
+        weights = parse_weights(self.weights, list(names_of(loaded)))
         return {"method": self.method, "weights": weights}
 
     def save(self, result: Barycenter | Coreset) -> None:
@@ -89,19 +90,3 @@ def coreset_command(
         result = coreset(loaded, test=mine, progress=progress, **options)
     atoms.save(result)
     outputs.finish(result)
-
-
-def read_weights(text: str | None, names: list[str]) -> dict[str, float] | None:
-    """Read weights by the holders' names from the text of a flag."""
-    if text is None:
-        return None
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if len(values) != len(names):
-        raise InputError(
-            f"--weights is {text!r}; {len(names)} numbers with commas between are needed.",
-            code="option-weights",
-        )
-    return dict(zip(names, values, strict=True))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..privacy.ledger import Account, Ledger
+from ..privacy.ledger import Ledger
 from ..privacy.ledger_file import list_exact_answers, list_releases
 from .console import OUT, format_minute, print_json, print_table, show_rows
 from .generate import argument, command, flag
@@ -51,7 +51,7 @@ def show_command(path: PathArgument, json: JsonOption = False) -> None:
         {
             "releases": str(len(releases)),
             "spent": f"mu {spent:.6g}; the holder's policy decides how much is left",
-            "account": describe_account(account),
+            "account": account.words,
             "exact answers": str(len(exact)),
             "refusals": str(sum(row.event == "refuse" for row in rows)),
             "head": head,
@@ -159,12 +159,3 @@ def separate_command(path: PathArgument) -> None:
         "its own budget, of which the amount above is spent.",
         highlight=False,
     )
-
-
-def describe_account(account: Account) -> str:
-    """Say which ledgers are about the same people, and what all of them spent."""
-    others = account.ledgers[1:]
-    if not others:
-        return "its own"
-    spent = ", ".join(f"{name} (mu {mu:.6g})" for name, mu in others)
-    return f"mu {account.spent:.6g}, shared with {spent}"

@@ -42,7 +42,6 @@ from .console import (
     show_rows,
 )
 from .generate import Flags, argument, command, flag
-from .ledger import describe_account
 from .options import (
     JsonOption,
     LabelColumnOption,
@@ -147,7 +146,7 @@ def join_command(
             rows["teacher"] = configuration.teacher.describe()
         rows["ledger"] = str(configuration.ledger)
         if len(account.ledgers) > 1:
-            rows["account"] = describe_account(account)
+            rows["account"] = account.words
     show_rows(rows)
     words = {
         Role.SITE: "site check --kit",

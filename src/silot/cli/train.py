@@ -10,9 +10,9 @@ from typing import Any, cast
 from ..api.train import train
 from ..data.foreign import JSON_BYTES, parse_json, read_bytes
 from ..data.loading import read_shape
+from ..distances.methods import parse_weights
 from ..errors import FileError, InputError
 from ..teaching.federated.federated import FederatedTraining
-from .barycenter import read_weights
 from .console import ARRAYS, steps
 from .generate import Flags, command, flag
 from .options import HoldersArgument, Outputs, Tables
@@ -42,7 +42,7 @@ class Together(Flags):
             validation=None,
             test=None,
             groups=None if self.groups is None else _groups(self.groups),
-            weights=weights if weights == "worth" else read_weights(weights, list(names)),
+            weights=weights if weights == "worth" else parse_weights(weights, list(names)),
         )
 
 

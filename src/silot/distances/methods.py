@@ -91,6 +91,22 @@ def check_weights(
     return dict(weights)
 
 
+def parse_weights(text: str | None, names: list[str]) -> dict[str, float] | None:
+    """Read weights by the holders' names from the text of a flag."""
+    if text is None:
+        return None
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if len(values) != len(names):
+        raise InputError(
+            f"--weights is {text!r}; {len(names)} numbers with commas between are needed.",
+            code="option-weights",
+        )
+    return dict(zip(names, values, strict=True))
+
+
 def normalize_shares(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
     """Return weights of holders that sum to 1, equal ones by default."""
     shares = check_weights(dict.fromkeys(names, 1.0) if weights is None else weights, names)

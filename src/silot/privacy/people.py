@@ -134,6 +134,12 @@ class Account:
         """What all of them spent together, as mu."""
         return compose([mu for _, mu in self.ledgers])
 
+    @property
+    def words(self) -> str:
+        """Which ledgers are about the same people, and what all of them spent."""
+        others = ", ".join(f"{name} (mu {mu:.6g})" for name, mu in self.ledgers[1:])
+        return f"mu {self.spent:.6g}, shared with {others}" if others else "its own"
+
 
 def fingerprint_records(
     points: npt.NDArray[np.float64], columns: Sequence[str] | None, key: bytes

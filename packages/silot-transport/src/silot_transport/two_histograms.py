@@ -231,7 +231,7 @@ class _Tilted(Shifting):
         values = releases.cells[:, columns]
         within = (shares @ (values - shares @ values) ** 2) ** 0.5
         # Cells are means of records: their spread is the smaller one.
-        given = within if releases.spread is None else releases.spread[columns]
+        scales = within if releases.spread is None else releases.spread[columns]
         features, errors = list[Array](), list[Array]()
         for name in ("mean", "shape", "tails"):
             family, _, error = gaps[name]
@@ -239,7 +239,7 @@ class _Tilted(Shifting):
             features.append(np.moveaxis(family.values[:, own], 0, 1))
             errors.append(error[own])
         return cls(
-            shares, values, np.maximum(given, within), (difference[1:] @ values).std(axis=0),
+            shares, values, np.maximum(scales, within), (difference[1:] @ values).std(axis=0),
             np.concatenate(features, axis=2), np.concatenate(errors, axis=1),
         )  # fmt: skip
 

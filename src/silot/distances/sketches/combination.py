@@ -156,6 +156,12 @@ def read_public(release: ReleaseFile, public: Data | None) -> Measure | None:
     records = read_data(public, release.schema, PUBLIC, False)
     if release.schema is not None:
         check_schemas({release.file: release.schema, PUBLIC: records.schema})
+    elif records.schema is not None:
+        raise MismatchError(
+            f"{release.file} was made without a schema, and the public records were read by one. "
+            "Leave the schema out, or have the sites release by it.",
+            code="schema-mismatch",
+        )
     if records.columns is not None and terms.columns is not None:
         if sorted(records.columns) != sorted(terms.columns):
             raise _other_public_error(release)
