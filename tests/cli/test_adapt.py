@@ -288,3 +288,18 @@ def test_a_table_without_the_label_column_has_no_labels(folder: Path, tmp_path: 
     pl.read_csv(tmp_path / "d2.csv").drop("digit").write_csv(tmp_path / "d2.csv")
     told = found(tmp_path, "train", "adapt", *files, "--label-column", "digit", *QUICK)
     assert told["labelled"]["d2"] == 0 and "d2" in told["plan"]["targets"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_trusted_records_may_be_those_of_a_holder_that_trains(tmp_path: Path) -> None:
+    """As `silot compare` prints it for a site whose records are to be cleaned."""
+    rng = np.random.default_rng(0)
+    for name in ("mine", "south"):
+        classes = rng.integers(0, 2, 120)
+        np.savez(tmp_path / f"{name}.npz", X=rng.normal(size=(120, 3)) + classes[:, None],
+                 y=classes)  # fmt: skip
+    train = ("train", "mine.npz", "south.npz", "--model", "logistic", "--rounds", "1")
+    body = found(tmp_path, *train, "--drop-flagged", "--validation", "mine.npz")
+    assert set(body["accuracies"]) == {"mine", "south"}
+    done = silot(tmp_path, "distance", "mine.npz", "mine.npz")
+    assert "[holder-names]" in done.stderr

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from silot import distance
 from silot.api._methods import METHODS
 from silot.cli import console
-from silot.cli.app import build
+from silot.cli.app import _find_status, build
+from silot.errors import ExtraError, HolderError
 from silot.federation import Transcript
 from silot.sites.secure import forecast
 from tests.cli.running import silot
@@ -337,3 +338,9 @@ def test_the_help_of_a_group_is_that_of_its_commands_and_imports_none_of_them(wo
     lines = {line.split()[0]: line for line in shown.splitlines() if line.startswith("  ")}
     found = {line.split()[0]: line for line in listed if line.startswith("  ")}
     assert found == lines and len(found) > 3
+
+
+def test_a_missing_extra_has_one_status_wherever_it_is_missing() -> None:
+    # Of a holder, whose faults have another one.
+    assert _find_status("extra-torch", HolderError.exit_status) == ExtraError.exit_status == 9
+    assert _find_status("holder-data", HolderError.exit_status) == HolderError.exit_status

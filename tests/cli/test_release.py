@@ -130,3 +130,19 @@ def test_the_same_question_is_told_from_the_ledger(desk: Path) -> None:
         released("north", "--period", "2026-11")
     with pytest.raises(Exception, match="ledger-absent"):
         call("release", "north.csv", "--schema", "schema.yml")
+
+
+def test_releases_without_a_schema_say_so_and_prove_no_order(desk: Path) -> None:
+    for name in ("north", "mine"):
+        pl.read_csv(f"{name}.csv").select("age", "glucose").write_csv(f"{name}.plain.csv")
+    pl.read_csv("public.csv").select("age", "glucose").write_csv("public.plain.csv")
+    for name in ("north", "mine"):
+        call("release", f"{name}.plain.csv", "--public", "public.plain.csv", "--ledger",
+             f"{name}.ledger", "-o", f"{name}.release")  # fmt: skip
+    words = ["release", "combine", "north.release", "mine.release", "--public"]
+    text = " ".join(call(*words, "public.plain.csv").split())
+    # Estimates without bounds and without intervals.
+    assert "with no bounds: estimates" in text and "certified bounds" not in text
+    assert text.count(" 1-2 ") == 4
+    with pytest.raises(Exception, match="schema-mismatch"):
+        call(*words, "public.csv", "--schema", "schema.yml")

@@ -57,6 +57,20 @@ def test_joining_names_files_by_whole_paths(
         assert found.build_holder(ledger).columns is None
 
 
+def test_what_other_ledgers_spent_on_the_same_people_counts(tmp_path: Path) -> None:
+    kit = joined(tmp_path)
+    records = np.load(tmp_path / "north.npz")["X"]
+    with Ledger(tmp_path / "earlier.ledger") as ledger:
+        assert ledger.register(records)
+        ledger.reserve("a" * 64, mu=0.25, budget=1.0, mechanism="noise")
+    assert json.loads(silot("site", "status", "--kit", kit, "--json"))["spent_mu"] == 0.25
+    checked = json.loads(silot("site", "check", "--kit", kit, "--json", status=4))
+    (text,) = (item["text"] for item in checked if item["name"] == "ledger")
+    assert "spent mu 0.25" in text and "earlier.ledger too, about the same people" in text
+    again = silot("site", "join", kit, tmp_path / "north.signed", *answers(tmp_path))
+    assert "earlier.ledger" in "".join(again.split())
+
+
 def test_a_certificate_is_renewed_and_the_rest_stays(tmp_path: Path) -> None:
     kit = joined(tmp_path)
     before = Kit.load(kit).identity().member().serial
