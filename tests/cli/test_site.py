@@ -68,7 +68,7 @@ def test_what_other_ledgers_spent_on_the_same_people_counts(tmp_path: Path) -> N
     (text,) = (item["text"] for item in checked if item["name"] == "ledger")
     assert "spent mu 0.25" in text and "earlier.ledger too, about the same people" in text
     again = silot("site", "join", kit, tmp_path / "north.signed", *answers(tmp_path))
-    assert "earlier.ledger" in "".join(again.split())
+    assert "account" in again and "shared with" in again and "(mu 0.25)" in again
 
 
 def test_a_certificate_is_renewed_and_the_rest_stays(tmp_path: Path) -> None:
