@@ -16,6 +16,11 @@ _WIDTH, _LINES = 80, 24
 _OTHERS = 9
 # Columns of options before their words.
 _OPTION = 26
+# What is shown first, after what is required and what typical calls have.
+_FIRST = {name: k for k, name in enumerate((
+    "method", "why", "validation", "labels", "label_column", "privacy_epsilon", "schema", "report",
+    "out", "save", "sheet", "site", "budget_epsilon", "sites",
+))}  # fmt: skip
 
 
 def _first_sentence(text: str) -> str:
@@ -105,8 +110,10 @@ class BriefCommand(TyperCommand):
             if item.param_type_name == "argument"
         ]
         options = [item for item in self.params if item.param_type_name == "option"]
-        options.sort(key=lambda item: not item.required)
-        calls = _show_calls(self.calls)
+        calls, words = _show_calls(self.calls), {*" ".join(self.calls).split()}
+        options.sort(key=lambda item: (
+            not item.required, not words & {*item.opts}, _FIRST.get(item.name, len(_FIRST))
+        ))  # fmt: skip
         shown = options[: _LINES - _OTHERS - (len(lines) - 4) - len(calls)]
         lines += [_option_row(item) for item in shown]
         if more := len(options) - len(shown):

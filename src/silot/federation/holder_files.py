@@ -23,7 +23,7 @@ Shares = Callable[[float], None]
 """Receives the share of a file that was read."""
 FLAGS = {
     "schema": "Schema by which tables are read: columns, units, labels.",
-    "labels": "Compare labels too.",
+    "labels": "Use labels too, not the features alone.",
     "public": "For sketch and private: public records that belong to no holder and are distributed "
     "as the holders' records.",
 }
