@@ -93,7 +93,7 @@ def _of_site(kit: Kit, configuration: SiteConfiguration, codes: list[str]) -> di
         codes.append("data-changed")
     # Without a budget no release is allowed.
     # By squares, as they add up.
-    left = max((rules.budget_mu or 0.0) ** 2 - status["spent_mu"] ** 2, 0.0) ** 0.5
+    remaining = max((rules.budget_mu or 0.0) ** 2 - status["spent_mu"] ** 2, 0.0) ** 0.5
     spent = epsilon_of(status["spent_mu"], rules.privacy_delta) if status["spent_mu"] else 0.0
     return {
         "paused": float(status["paused"]),
@@ -101,7 +101,7 @@ def _of_site(kit: Kit, configuration: SiteConfiguration, codes: list[str]) -> di
         "waiting_questions": float(status["waiting"]),
         "questions_total": float(status["questions"]),
         "privacy_mu_spent": float(status["spent_mu"]),
-        "privacy_mu_left": left,
+        "privacy_mu_left": remaining,
         "privacy_epsilon_spent": spent,
         "privacy_epsilon_left": max((rules.privacy_epsilon or 0.0) - spent, 0.0),
         "ledger_bytes": float(configuration.ledger.stat().st_size),

@@ -647,7 +647,7 @@ def two_sample(
         of_few = again.gaps(build_families_of_columns(values, again.pooled.blocks)[0])
         # Of samples of unlike sizes, whichever it is that shifts.
         both = sorted({(min(distinct), max(distinct)), (max(distinct), min(distinct))})
-        shifted = [_Shifted.of(values.T, each, again.rng) for each in both]
+        shifted = [_Shifted.of(values.T, pair, again.rng) for pair in both]
         return bar.find_detectable(of_few, np.arange(len(columns)), shifted)
 
     def count_histograms(drivers: Sequence[str]) -> tuple[Histogram, ...]:
