@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = (ROOT / "packages/silot-transport/src/silot_transport", ROOT / "src/silot")
 # Modules that hand on the names of others and define nothing.
-FACES = {"silot", "silot._version", "silot.transport", "silot.torch"}
+FACES = {"silot", "silot.__main__", "silot._version", "silot.transport", "silot.torch"}
 
 Graph = Mapping[str, set[str]]
 

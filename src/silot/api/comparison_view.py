@@ -14,7 +14,7 @@ from ..distances.verdict import changes_table
 from ..federation.view import cost_content, cost_rows
 from ..records.decisions import Decision, Step, test_words
 from ..records.evidence import LEVEL, Interval
-from ..render.words import count, printable
+from ..render.words import count, printable, signed
 from .comparison import SiteComparison
 
 Kind = Literal["use", "fix", "apart", "exclude"]
@@ -102,7 +102,7 @@ def _card(item: Decision, result: SiteComparison, folder: Path | None) -> render
     when = "once cleaned: " if item.flagged else ""
     lines.append(f"{when}{test_words(item, printable(result.reference))}")
     if gain := item.gain:
-        points = f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+        points = f"{signed(gain.value)} [{signed(gain.low)}, {signed(gain.high)}]"
         lines.append(f"accuracy {points} points with its records")
     # Models of the reference count no faulty records of a site that contradicts it.
     if item.faulty is not None and item.verb != "exclude":

@@ -105,8 +105,8 @@ def make_command(
     if file.fresh and records.size < (least := options.get("size") or ASSUMED):
         # On the site's own terminal alone: the release does not say how many there are.
         tell(
-            f"fewer than {least} records: noise has more effect. Sites may agree on a --size "
-            "from public knowledge, not from the count of a site"
+            f"note: with fewer than {least} records noise has more effect. Sites may agree on a "
+            "--size from public knowledge, not from the count of a site."
         )
     for text in file.warnings:
         tell(f"warning: {text}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from os.path import abspath
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,7 +99,7 @@ class Answers(Flags):
         """Return the flags with a value by fields of ``SiteConfiguration``; paths are absolute."""
         names = {"schema": "schema_file", "site": "writing"}
         return {
-            names.get(name, name): value.absolute() if isinstance(value, Path) else value
+            names.get(name, name): Path(abspath(value)) if isinstance(value, Path) else value  # noqa: PTH100
             for name, value in vars(self).items()
             if value is not None
         }

@@ -186,7 +186,8 @@ class Table:
                 return f"its numbers are in {sign!r}"
             return "its numbers have limits, such as <5" if reading.notation.limits else None
         if not reading.notations:
-            return f"{reading.unread} field(s), the first in {self.place(reading.row)}"
+            fields = "field" if reading.unread == 1 else "fields"
+            return f"{reading.unread} {fields}, the first in {self.place(reading.row)}"
         ways = " or ".join(str(notation) for notation in reading.notations[:3])
         return f"{self.place(reading.row)} can be read as different numbers: notation {ways}"
 

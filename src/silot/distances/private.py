@@ -111,7 +111,7 @@ class PrivateDistance(Private, Pairwise):
     sends = "its distance to the asker's records and its number of records, with noise"
     needs = (
         "the asker's own records, which every holder receives; at least 300 records "
-        "at privacy_epsilon 1; one round; the extra named privacy"
+        "at privacy_epsilon 1; one round; the extra silot[privacy]"
     )
     guarantees = (
         "an estimate with an interval for its noise, in a metric that is cut at a public distance"

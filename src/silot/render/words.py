@@ -64,6 +64,11 @@ def short_number(value: float) -> str:
     return "none" if math.isinf(value) else f"{value:#.4g}"
 
 
+def signed(value: float) -> str:
+    """Return a number with one digit and its sign; what is rounded to nothing is positive."""
+    return f"{round(value, 1) + 0.0:+.1f}"
+
+
 def short_bounds(lower: float, upper: float) -> str:
     """Return bounds in plain letters."""
     return f"[{short_number(lower)}, {short_number(upper)}]"

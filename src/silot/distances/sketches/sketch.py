@@ -169,7 +169,7 @@ class Sketch(Releasing, Pairwise):
     sends = "noisy counts of records in public cells, their clipped mean offset and scatter"
     needs = (
         "public records or a public mean and scale; at least 200 records at "
-        "privacy_epsilon 1, better 2000; one or two rounds; the extra named privacy"
+        "privacy_epsilon 1, better 2000; one or two rounds; the extra silot[privacy]"
     )
     guarantees = "an estimate and, with public=, an interval of its error; no certified bound"
     privacy = (

@@ -1,0 +1,5 @@
+"""``python -m silot``."""
+
+from .cli import main
+
+main()
