@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from evidence.common import Array, stream
 from evidence.verdicts._power import LEVEL
-from silot_transport import group_histograms, group_samples, two_histograms, two_sample
+from silot_transport import (
+    TwoSampleResult,
+    group_histograms,
+    group_samples,
+    two_histograms,
+    two_sample,
+)
 
 WIDE = "normal, 100 columns"
 HOLDERS, HOLDER_RECORDS = 6, 40
@@ -70,14 +77,16 @@ def groups_alarm(setting: Setting, rng: np.random.Generator, seed: int) -> bool:
     return group_samples(holders, level=LEVEL, seed=seed).k > 1
 
 
+def _count(records: Array, cells: Array, rng: np.random.Generator) -> Array:
+    """Count records in the nearest of public cells, with noise."""
+    nearest = cdist(records, cells).argmin(axis=1)
+    return np.bincount(nearest, minlength=CELLS) + rng.normal(0.0, NOISE, CELLS)
+
+
 def _releases(setting: Setting, rng: np.random.Generator, count: int) -> tuple[Array, list[Array]]:
-    """Count records of several holders in the nearest of public cells, with noise."""
+    """Count records of several holders in the same cells."""
     cells = setting.draw(rng, CELLS)
-    counts = []
-    for _ in range(count):
-        nearest = cdist(setting.draw(rng, RELEASED), cells).argmin(axis=1)
-        counts.append(np.bincount(nearest, minlength=CELLS) + rng.normal(0.0, NOISE, CELLS))
-    return cells, counts
+    return cells, [_count(setting.draw(rng, RELEASED), cells, rng) for _ in range(count)]
 
 
 def releases_alarm(setting: Setting, rng: np.random.Generator, seed: int) -> bool:
@@ -114,26 +123,49 @@ def count_alarms(kind: str, setting: str, draws: int, *, seed: int = 0) -> int:
     return sum(ALARMS[kind](SETTINGS[setting], stream(*key, draw), draw) for draw in range(draws))
 
 
-def count_detected(setting: str, draws: int, *, seed: int = 0) -> tuple[int, int, float]:
-    """Apply the detectable shift of a pair to one of its columns, and test again."""
+def _compare_released(
+    cells: Array, spread: Array, rng: np.random.Generator, x: Array, y: Array, *, level: float,
+    seed: int,
+) -> TwoSampleResult:  # fmt: skip
+    """Compare releases of two samples."""
+    counts = (_count(side, cells, rng) for side in (x, y))
+    return two_histograms(
+        cells, *counts, x_noise=NOISE, y_noise=NOISE, spread=spread, level=level, seed=seed
+    )
+
+
+def count_detected(
+    setting: str, draws: int, *, released: bool = False, seed: int = 0
+) -> tuple[int, int, float]:
+    """Apply the detectable shift of a pair to one of its columns, and test again.
+
+    Of records, or of what is ``released`` of them: then of columns of many values alone, since
+    records of categories that nobody has are in no cell.
+    """
     place = list(SETTINGS).index(setting)
     chosen = SETTINGS[setting]
+    sizes = (RELEASED, RELEASED) if released else chosen.sizes
     detected, shifts = 0, list[float]()
     for draw in range(draws):
-        rng = stream(243, seed, place, draw)
-        x, y = (chosen.draw(rng, size) for size in chosen.sizes)
-        shift = two_sample(x, y, level=LEVEL, seed=draw).detectable
-        if not np.isfinite(shift):
+        rng = stream(243, seed, place, draw, released)
+        cells, spread = chosen.draw(rng, CELLS), chosen.draw(rng, RELEASED).std(axis=0)
+        test = two_sample
+        if released:
+            test = partial(_compare_released, cells, spread, rng)
+        x, y = (chosen.draw(rng, size) for size in sizes)
+        shift = test(x, y, level=LEVEL, seed=draw).detectable
+        # A fresh pair: the first one need not be typical of what its shift is stated for.
+        x, y = (chosen.draw(rng, size) for size in sizes)
+        # Of columns that vary: a rare event may be absent.
+        levels = [len(np.unique(column)) for column in np.vstack([x, y]).T]
+        varying = np.flatnonzero(np.array(levels) > (_DISCRETE if released else 1))
+        if not np.isfinite(shift) or not len(varying):
             continue
         shifts.append(shift)
-        # A fresh pair: the first one need not be typical of what its shift is stated for.
-        x, y = (chosen.draw(rng, size) for size in chosen.sizes)
-        # Of columns that vary: a rare event may be absent.
-        k = int(rng.choice(np.flatnonzero(np.ptp(np.vstack([x, y]), axis=0) > 0)))
+        k = int(rng.choice(varying))
         pooled = np.concatenate([x[:, k], y[:, k]])
         y[:, k] = move(y[:, k], shift * float(pooled.std()), np.unique(pooled), rng)
-        result = two_sample(x, y, level=LEVEL, detectable=False, seed=draw)
-        detected += result.verdict == "different"
+        detected += test(x, y, level=LEVEL, seed=draw).verdict == "different"
     return detected, len(shifts), float(np.median(shifts)) if shifts else float("inf")
 
 

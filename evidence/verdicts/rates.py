@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.stats import binom
@@ -64,14 +65,16 @@ class Rates:
     """False alarms, by kind of verdict and distribution."""
     detected: Mapping[str, tuple[int, int, float]]
     """Shifts that were detected, of how many, and their median, by distribution."""
+    released: Mapping[str, tuple[int, int, float]]
+    """The same of releases."""
     trials: Sequence[Trial]
     groups: Sequence[Grouped]
     checks: Sequence[Checked]
 
-    @property
-    def detection(self) -> dict[str, float]:
-        """Shares of detectable shifts that were detected, by distribution."""
-        return {name: a / max(b, 1) for name, (a, b, _) in self.detected.items()}
+
+def _detection(detected: Mapping[str, tuple[int, int, float]]) -> dict[str, float]:
+    """Return shares of detectable shifts that were detected, by distribution."""
+    return {name: a / b for name, (a, b, _) in detected.items() if b}
 
 
 QUICK = {"USUAL": Sizes(dict(zip(ALARMS, (12, 1, 1, 1), strict=True)), 3, 1, 5, {4: 1}, 2, 1)}
@@ -92,13 +95,19 @@ def measure(context: Context, sizes: Sizes, *, seed: int = 0) -> Rates:
         context.say(f"{kind}: " + ", ".join(f"{rate:.1f}" for rate in rates) + " % false alarms")
     detected = {name: count_detected(name, sizes.detected, seed=seed) for name in SETTINGS}
     context.say(f"detectable shifts: {[f'{a}/{b}' for a, b, _ in detected.values()]}")
+    released = {
+        name: count_detected(name, sizes.detected, released=True, seed=seed)
+        for name in distributions("releases")
+    }
+    released = {name: one for name, one in released.items() if one[1]}
+    context.say(f"of releases: {[f'{a}/{b}' for a, b, _ in released.values()]}")
     every = list(tables(context, sizes.tables))
     trials = measure_power(every, sizes.power, sizes.forests, seed=seed)
     context.say(f"power: {power_by(trials, 'change')}")
     groups = measure_groups(sizes.groups, seed=seed)
     context.say(f"groups: mean adjusted Rand {np.mean([one.rand for one in groups]):.2f}")
     checks = measure_checks(every, sizes.checks, seed=seed)
-    return Rates(alarms, detected, trials, groups, checks)
+    return Rates(alarms, detected, released, trials, groups, checks)
 
 
 def report(sizes: Sizes, rates: Rates) -> Report:
@@ -180,7 +189,8 @@ def judge(sizes: Sizes, rates: Rates) -> list[Judged]:
         ),
         *_judge_drivers(rates),
         *_judge_groups(rates),
-        _judge_detected(rates),
+        _judge_detected("the detectable shift is detected", rates.detected),
+        _judge_detected("the detectable shift of releases is detected", rates.released),
         *_judge_checks(rates),
     ]
 
@@ -240,11 +250,11 @@ def _judge_groups(rates: Rates) -> list[Judged]:
     ]
 
 
-def _judge_detected(rates: Rates) -> Judged:
-    shares = rates.detection
+def _judge_detected(what: str, detected: Mapping[str, tuple[int, int, float]]) -> Judged:
+    shares = _detection(detected)
     low, *_, high = sorted(shares, key=lambda name: shares[name])
-    draws = max(b for _, b, _ in rates.detected.values())
-    return Claim("the detectable shift is detected", "70 to 90 % (stated: 80 %)").judged(
+    draws = max(b for _, b, _ in detected.values())
+    return Claim(what, "70 to 90 % (stated: 80 %)").judged(
         f"{shares[low]:.0%} ({low}) to {shares[high]:.0%} ({high}); {mean(shares.values()):.0%}",
         verdict(
             shares[low] >= 0.7 and shares[high] <= 0.9, partly=0.7 <= mean(shares.values()) <= 0.9
@@ -296,10 +306,20 @@ def _alarm_table(sizes: Sizes, rates: Rates) -> Table:
                 )
                 for kind in ALARMS
             },
-            "detected": lambda name: f"{100 * rates.detection[name]:.0f} %",
-            "shift": lambda name: f"{rates.detected[name][2]:.2f}",
+            **{
+                f"{what}{whose}": partial(_cell, detected, what)
+                for whose, detected in (("", rates.detected), (" of releases", rates.released))
+                for what in ("detected", "shift")
+            },
         },
     )
+
+
+def _cell(detected: Mapping[str, tuple[int, int, float]], what: str, name: str) -> str:
+    if name not in detected:
+        return shown(None)
+    found, count, shift = detected[name]
+    return f"{shift:.2f}" if what == "shift" else f"{100 * found / max(count, 1):.0f} %"
 
 
 def _power_table(rates: Rates) -> Table:
