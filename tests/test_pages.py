@@ -246,6 +246,7 @@ def test_commands_end_well(fence: Fence, command: str, desk: Path) -> None:
         ("run.transcript", "--transcript"),
         ("ledgers/north.ledger", "--public p.npz --ledgers"),
         ("public.npz", "schema apply"),
+        ("compare/schema.west.site.yml", "silot compare hospitals/north.csv"),
     ):
         if made in command and by not in command and not (desk / made).exists():
             at_desk(desk, next(line for _, line in LISTS if by in line))
