@@ -49,7 +49,7 @@ def secure_command(
     role: Party = flag("Which party this process is.", default=...),
     peers: Path = flag("peers.yml: addresses and certificates.", default=...),
     data: Path | None = flag("This party's data; a third party may have none."),
-    receiver: Party | None = flag("Party that receives the number. Default: third if any, or a."),
+    receiver: Party | None = flag("Party that receives the number. Default: third, else a."),
     tables: LabelledTables,
     account: Account,
     outputs: Outputs,

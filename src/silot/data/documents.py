@@ -191,10 +191,17 @@ class Document(BaseModel):
         # JSON is YAML too, so the name cannot be read as anything but a text.
         line = f"confirmed_by: {json.dumps(by.strip(), ensure_ascii=False)}"
         text = read_bytes(file, fail, JSON_BYTES).decode("utf-8-sig").rstrip()
+        # What a draft says of itself is no longer true.
+        text = re.sub(r"\A# A draft(.*\n#)*.*\n", "", text).replace("# Confirm or edit: ", "# ")
         place = re.compile("^confirmed_by:.*$", re.MULTILINE)
         text = place.sub(lambda _: line, text) if place.search(text) else f"{text}\n{line}"
-        if not by.strip() or parse_yaml(text, fail) != body:
-            raise fail("it is empty" if not by.strip() else "fields are not written line by line")
+        if by.strip() in ("", "YOUR NAME"):
+            raise InputError(
+                "--by is the name of the person who has looked at each entry. Give your own.",
+                code=cls.wrong,
+            )
+        if parse_yaml(text, fail) != body:
+            raise fail("fields are not written line by line")
         cls._in_file(file, body)
         return f"{text}\n"
 

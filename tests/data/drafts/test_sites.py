@@ -197,7 +197,9 @@ def test_no_table_is_read_by_a_site_file_that_nobody_confirmed(tmp_path: Path) -
     # It may be tried, to see whether it fits.
     assert check_schema(tmp_path / "b.csv", draft.schema, site=files["b"]).fits
     confirmed = Site.confirmed(files["b"], 'A. "Name": yes')
-    assert confirmed.startswith(text.rstrip())
+    # The same fields; what a draft says of itself is gone.
+    fields = text[text.index("silot: site") :].rstrip().replace("Confirm or edit: ", "")
+    assert confirmed.startswith(fields)
     files["b"].write_text(confirmed)
     assert Site.load(files["b"]).confirmed_by == 'A. "Name": yes'
     # Another name takes the line of the first.
@@ -212,9 +214,15 @@ def test_a_schema_is_confirmed_in_its_file_and_stays_what_it_was(tmp_path: Path)
     schema = Schema.load(tmp_path / "trial.yml")
     assert (schema.hash, schema.confirmed_by) == (draft.schema.hash, "A. Name")
     assert draft.schema.warning and not schema.warning
-    for path, by in ((tmp_path / "trial.yml", " "), (tmp_path / "t.json", "A")):
-        schema.save(tmp_path / "t.json")
-        with pytest.raises(InputError, match="no name can be written"):
+    # What a draft says of itself is gone.
+    assert (tmp_path / "trial.yml").read_text().startswith("silot: schema\n")
+    schema.save(tmp_path / "t.json")
+    for path, by, words in (
+        (tmp_path / "trial.yml", " ", "Give your own"),
+        (tmp_path / "trial.yml", "YOUR NAME", "Give your own"),
+        (tmp_path / "t.json", "A", "no name can be written"),
+    ):
+        with pytest.raises(InputError, match=words):
             Schema.confirmed(path, by)
 
 
