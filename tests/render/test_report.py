@@ -482,7 +482,7 @@ def test_distances_between_holders_say_how_they_were_found_and_what_that_disclos
     assert ("likely intervals (95 %), which are not certified" in text) == (method == "sketch")
     assert ("1.000 [0.5000, 1.500]" in text) == (method == "sketch")
     without = replace(found, between=matrix_of(NAMES[:3], apart[:3, :3]))
-    assert "between holders. Without the validation data." in Page(render(without)).text
+    assert "between holders, not to the validation data." in Page(render(without)).text
 
 
 @pytest.mark.heavy

@@ -389,7 +389,7 @@ def _maps(result: Contributions, matrix: DistanceMatrix) -> render.Content:
 def _sentences(result: Contributions, matrix: DistanceMatrix) -> render.Content:
     kind = _KINDS.get(matrix.method, f"By method {printable(matrix.method)}")
     aim = target_in_words(result.target)
-    first = f"{kind}: distances between holders; {aim} is not among them."
+    first = f"{kind}: distances between holders, not to {aim}."
     lines: list[str] = []
     if TARGET_NAME in matrix.names:
         first = f"{kind}: distances between holders, and to {aim}, on one scale."
