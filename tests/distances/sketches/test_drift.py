@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import silot
 from silot.api import report
 from silot.api.combine import watch
 from silot.api.release import release
@@ -113,7 +114,7 @@ def test_releases_of_two_sites_or_of_one_period_are_refused(
 @pytest.mark.slow
 def test_few_alarms_where_nothing_moved_and_many_where_much_did() -> None:
     from silot import Measure, Policy
-    from silot.distances.sketches.drift import _compare
+    from silot.distances.sketches.drift import compare_two
     from silot.distances.sketches.sketch import Sketching
     from silot.federation import Holder, LocalFederation
     from silot.privacy import Ledger
@@ -126,8 +127,17 @@ def test_few_alarms_where_nothing_moved_and_many_where_much_did() -> None:
     found = LocalFederation(holders).run(Sketching(public=PUBLIC, cells=45).among(list(data)))
 
     def alarm(a: str, b: str) -> bool:
-        return _compare(found, a, b, 0.05).verdict == "different"
+        return compare_two(found, a, b, 0.05).verdict == "different"
 
     # One in twenty is expected: more than 4 of 12 happen once in 5,000 times.
     assert sum(alarm(f"still{2 * k}", f"still{2 * k + 1}") for k in range(12)) <= 4
     assert sum(alarm(f"still{k}", f"moved{k}") for k in range(8)) >= 6
+
+
+def test_releases_by_a_quadtree_are_not_called_alike_or_different() -> None:
+    """They have no counts in cells that a test could compare."""
+    x = np.random.default_rng(5).normal(size=(3, 400, 2))
+    law = {"public_mean": [0.0, 0.0], "public_scale": [1.0, 1.0]}
+    result = silot.compare({"a": x[0], "b": x[1]}, x[2], privacy_epsilon=2.0, **law)
+    assert {item.verb for item in result.decisions} == {"apart"}
+    assert all("quadtree" in item.reason for item in result.decisions)

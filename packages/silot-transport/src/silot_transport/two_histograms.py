@@ -229,9 +229,12 @@ class _Tilted(Shifting):
     ) -> Self:  # fmt: skip
         """Pick the features of columns (k,), and measure what draws of one distribution give."""
         values = releases.cells[:, columns]
+        # Scaled, since squares of the smallest numbers are zero.
+        size = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
+        values = values / size
         within = (shares @ (values - shares @ values) ** 2) ** 0.5
         # Cells are means of records: their spread is the smaller one.
-        scales = within if releases.spread is None else releases.spread[columns]
+        scales = within if releases.spread is None else releases.spread[columns] / size
         features, errors = list[Array](), list[Array]()
         for name in ("mean", "shape", "tails"):
             family, _, error = gaps[name]
