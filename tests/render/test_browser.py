@@ -57,7 +57,10 @@ def opened(browser: Any, path: Path) -> list[str]:
     for log in ("browser", "performance"):
         browser.get_log(log)
     browser.get(path.as_uri())
-    assert browser.execute_script("return document.readyState") == "complete"
+    # The driver returns when the page's load is reported, which may be before it is complete.
+    ui.WebDriverWait(browser, 60, poll_frequency=0.05).until(
+        lambda driver: driver.execute_script("return document.readyState") == "complete"
+    )
     said = [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")]
     assert said == []
     addresses = {
