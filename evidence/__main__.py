@@ -1,13 +1,15 @@
 """Measure again: ``python -m evidence [PAPER [FIGURE ...]] [--data DIR] [--full | --quick]``.
 
 ``python -m evidence fedwad`` runs all of a paper, ``python -m evidence fedwad figure-2`` one of its
-figures, ``python -m evidence all`` everything but ``speed``. What is compared with a paper is
-written to ``docs/results``.
+figures, ``python -m evidence all`` everything but ``speed`` whose page is missing or older than its
+code. What is compared with a paper is written to ``docs/results``.
 
 ``list``, or nothing, shows every numbered figure and table of the five papers: when it was made,
 how long it took, whether the code it measures has changed since, or that it is missing.
-``judge PAPER FIGURE ...`` computes the verdicts of pages anew from their rows, and ``index`` writes
-``docs/results/index.md`` from the verdicts of all pages.
+``confirm PAPER FIGURE ...`` runs pages that are older than their code with --quick: where that
+gives the numbers of before, a page is of the code of now. ``judge PAPER FIGURE ...`` computes the
+verdicts of pages anew from their rows, and ``index`` writes ``docs/results/index.md`` from the
+verdicts of all pages.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 
@@ -26,8 +29,6 @@ from evidence.common import DATA_VARIABLE, DEFAULT_DATA, RESULTS, Context, Missi
 from evidence.pages import listing, loaded_code, read_pages, summarised, write_code
 
 HOUSE = Path(__file__).parent
-# Folders of what figures share: they have no figure of their own.
-SHARED = {"attacks"}
 
 
 def figures() -> dict[str, dict[str, Path]]:
@@ -35,7 +36,7 @@ def figures() -> dict[str, dict[str, Path]]:
     return {
         folder.name: {path.stem.replace("_", "-"): path for path in sorted(folder.glob("[!_]*.py"))}
         for folder in sorted(HOUSE.iterdir())
-        if (folder / "__init__.py").is_file() and folder.name not in SHARED
+        if (folder / "__init__.py").is_file()
     }
 
 
@@ -49,7 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
     there = figures()
     parser = argparse.ArgumentParser(prog="python -m evidence", description=__doc__)
     parser.add_argument(
-        "paper", nargs="?", default="list", help=f"{', '.join(there)}; all, list, judge or index"
+        "paper",
+        nargs="?",
+        default="list",
+        help=f"{', '.join(there)}; all, list, confirm, judge or index",
     )
     parser.add_argument("figures", nargs="*", metavar="figure", help="all when none is named")
     parser.add_argument("--data", help=f"data folder (else ${DATA_VARIABLE}, else {DEFAULT_DATA})")
@@ -66,12 +70,17 @@ def main(arguments: list[str] | None = None) -> int:
     if paper == "index":
         (RESULTS / "index.md").write_text(summarised(read_pages()), encoding="utf-8")
         return 0
-    if paper == "judge":
+    if paper in ("judge", "confirm"):
         if not named:
-            parser.error("judge takes a paper, and figures of it")
+            parser.error(f"{paper} takes a paper, and figures of it")
         paper, *named = named
     elif paper == "all":
-        pairs = [(each, figure) for each in there if each != "speed" for figure in there[each]]
+        # What an earlier run has done stays, unless sizes are asked for.
+        fresh = {name for name, page in read_pages().items() if page.code and not page.changed()}
+        pairs = [
+            (each, figure) for each in there if each != "speed" for figure in there[each]
+            if _flags(options) or f"{each}-{figure}" not in fresh
+        ]  # fmt: skip
         return _run_each(pairs, _flags(options))
     if paper not in there:
         parser.error(f"there is no paper {paper!r}; there are {', '.join(there)}, and all")
@@ -84,6 +93,8 @@ def main(arguments: list[str] | None = None) -> int:
         for figure in names:
             _judge(paper, figure)
         return 0
+    if options.paper == "confirm":
+        return max([_confirm(paper, figure) for figure in names])
     if len(names) > 1:
         return _run_each([(paper, figure) for figure in names], _flags(options))
     data = Path(options.data or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA)
@@ -137,6 +148,23 @@ def _judge(paper: str, figure: str) -> None:
     (RESULTS / f"{page.name}.md").write_text(page.rejudged(judged(page.tables)), encoding="utf-8")
 
 
+def _confirm(paper: str, figure: str) -> int:
+    page = read_pages().get(f"{paper}-{figure}")
+    if page is None:
+        print(f"{paper} {figure}: no page")
+        return 1
+    command = [sys.executable, "-m", "evidence", paper, figure, "--quick"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    if confirmed := page.confirmed(text, date.today().isoformat()):
+        (RESULTS / f"{page.name}.md").write_text(confirmed, encoding="utf-8")
+        print(f"{paper} {figure}: of the code of now")
+        return 0
+    print(
+        f"{paper} {figure}: other numbers than before with --quick, or only seconds. Run it again"
+    )
+    return 1
+
+
 def _run(context: Context) -> None:
     run = module(context.paper, context.figure).run
     if context.quick:
@@ -152,6 +180,7 @@ def _run(context: Context) -> None:
         text = report.markdown(context, seconds, write_code(loaded_code()))
         if not context.quick:
             (RESULTS / f"{context.name}.md").write_text(text, encoding="utf-8")
+            _confirm(context.paper, context.figure)
         print(text, flush=True)
     context.say(f"done in {seconds:.0f} s")
 

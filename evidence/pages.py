@@ -25,6 +25,9 @@ MACHINERY = {
     Path("evidence") / name for name in ("__init__.py", "__main__.py", "pages.py", "report.py")
 }
 SHOWING = re.compile(r"/(render|cli)/|view\.py$|/figures\.py$|/(errors|report)\.py$")
+# Columns of seconds and of memory: no two runs agree on them.
+_TIMED = re.compile(r"(^|, )m?s$|seconds|CPU|^MB$|MiB")
+_QUICK = re.compile(r"<!-- quick (\w+) (\S+) -->\n?")
 _MADE = re.compile(r"Made by `python -m evidence (.+?)` on (\d{4}-\d\d-\d\d) in (\d+) s")
 _DIGITS = 6
 
@@ -36,7 +39,8 @@ class Page:
     ``name, title, text``: its file's stem, its first line and all of it; ``command, date,
     seconds``: what made it, when, and for how long. ``code``: digest of every source file that
     was imported when it was made, by its path in the repository, words in it aside; empty for
-    pages made before this was written down. ``verdicts``: cells of the table of claims: claim,
+    pages made before this was written down. ``quick``: digest of the numbers of ``--quick``, and
+    the day on which it was last found the same. ``verdicts``: cells of the table of claims: claim,
     paper, here, verdict, why. ``tables``: its numbers.
     """
 
@@ -47,6 +51,7 @@ class Page:
     date: str
     seconds: int
     code: dict[str, str]
+    quick: tuple[str, str]
     verdicts: list[list[str]]
     tables: list[Table]
 
@@ -67,6 +72,7 @@ class Page:
             date=made[2],
             seconds=int(made[3]),
             code=_read_code(text),
+            quick=quick.groups() if (quick := _QUICK.search(text)) else ("", ""),
             verdicts=[list(row) for rows in claims for row in rows],
             tables=_tables(numbers),
         )
@@ -88,6 +94,8 @@ class Page:
     def state(self, root: Path = ROOT) -> str:
         """When and how long, and whether its code is older than what lies there now."""
         made = f"{self.date}, {self.seconds} s"
+        if self.quick[1] > self.date:
+            made += f", the same with --quick on {self.quick[1]}"
         if not self.code:
             return f"{made}, code unknown"
         changed = self.changed(root)
@@ -96,6 +104,20 @@ class Page:
         names = ", ".join(Path(name).name for name in changed[:2])
         more = f" and {len(changed) - 2} more" if len(changed) > 2 else ""
         return f"{made}, stale: {names}{more} changed since"
+
+    def confirmed(self, text: str, today: str, root: Path = ROOT) -> str:
+        """Write the page with the code of now, whose numbers of ``--quick`` are the same ones.
+
+        ``text`` is what ``--quick`` printed; "" is returned where its numbers are others, or only
+        seconds. A page that is not older than its code takes them as they are.
+        """
+        digest = digest_numbers(text)
+        if not digest or ((self.changed(root) or not self.code) and digest != self.quick[0]):
+            return ""
+        names = dict.fromkeys([*self.code, *_read_code(text)])
+        code = {name: _digest(root / name) for name in names if (root / name).is_file()}
+        before = _QUICK.sub("", self.text.partition("\n<!-- code\n")[0])
+        return f"{before}\n{write_code(code)}\n<!-- quick {digest} {today} -->\n"
 
     def rejudged(self, judged: Sequence[Judged]) -> str:
         """Write the page with verdicts computed anew; wishes that are not among them stay."""
@@ -112,6 +134,18 @@ class Page:
 def is_ours(paper: str) -> bool:
     """Whether the paper's cell of a claim says that it is not the paper's."""
     return not paper or paper in OURS or "a wish" in paper
+
+
+def digest_numbers(text: str) -> str:
+    """Digest the numbers of a page, columns of seconds aside; "" where there are no others."""
+    cells = [
+        [cell for name, cell in zip(table.columns, row, strict=False) if not _TIMED.search(name)]
+        for table in _tables(text.partition("\n## Numbers\n")[2])
+        for row in table.rows
+    ]
+    if not re.search(r"\d", str([row[1:] for row in cells])):
+        return ""
+    return hashlib.sha256(repr(cells).encode()).hexdigest()[:_DIGITS]
 
 
 def loaded_code(root: Path = ROOT) -> dict[str, str]:

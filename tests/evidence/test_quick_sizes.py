@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evidence.__main__ import figures
-from evidence.pages import ROOT
+from evidence.pages import ROOT, digest_numbers, read_pages
 
 ITEMS = [(paper, figure) for paper, files in figures().items() for figure in files]
 # Days until each item had its turn.
@@ -71,3 +71,6 @@ def test_a_look_at_an_item_works(paper: str, figure: str) -> None:
         command, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
+    page = read_pages().get(f"{paper}-{figure}")
+    if page is not None and page.quick[0]:
+        assert digest_numbers(ended.stdout) == page.quick[0], "run the item again"

@@ -12,6 +12,7 @@ from evidence.common import RESULTS, Context
 from evidence.pages import (
     ROOT,
     Page,
+    _digest,  # pyright: ignore[reportPrivateUsage]
     is_ours,
     listing,
     loaded_code,
@@ -101,6 +102,50 @@ def test_a_change_of_the_code_that_a_page_measures_is_noticed(tmp_path: Path) ->
     (tmp_path / names[1]).unlink()
     assert page.changed(tmp_path) == list(names)
     assert "code unknown" in _page(tmp_path, {}).state(tmp_path)
+
+
+def test_a_page_whose_quick_numbers_are_those_of_before_is_of_the_code_of_now(
+    tmp_path: Path,
+) -> None:
+    def quick(rows: list[list[str]], code: str) -> str:
+        table = Table("Errors.", ["way", "error", "time, s"], rows)
+        context = Context("fedwad", "figure-9", Path(), False, True)
+        return Report("A page", "About.", ["Set up."], [], [table]).markdown(context, 1.0, code)
+
+    measured = tmp_path / "src" / "a.py"
+    measured.parent.mkdir()
+    measured.write_text("ONE = 1\n")
+    page = _page(tmp_path, {"src/a.py": "none"})
+    before = quick([["slow", "0.5", "2"]], "")
+    # Nobody knows what the older code said.
+    assert page.changed(tmp_path) and page.confirmed(before, "2026-11-29", tmp_path) == ""
+
+    def confirmed(rows: list[list[str]]) -> Page | None:
+        text = page.confirmed(quick(rows, ""), "2999-11-30", tmp_path)
+        path = tmp_path / "fedwad-figure-9.md"
+        path.write_text(text or page.text, encoding="utf-8")
+        return Page.read(path) if text else None
+
+    code = {"src/a.py": _digest(measured)}
+    page = _page(tmp_path, code)
+    page = confirmed([["slow", "0.5", "2"]])
+    assert page and page.quick[0] and page.changed(tmp_path) == []
+    measured.write_text("TWO = 2\n")
+    assert page.changed(tmp_path) == ["src/a.py"]
+    assert confirmed([["slow", "0.6", "2"]]) is None
+    # Seconds alone say nothing of what was measured, and differ every time.
+    assert confirmed([["slow", "", "2"]]) is None
+    page = confirmed([["slow", "0.5", "3"]])
+    assert page and page.changed(tmp_path) == []
+    assert page.text.count("<!-- quick") == page.text.count("<!-- code") == 1
+    assert page.state(tmp_path).endswith("the same with --quick on 2999-11-30")
+    assert [row[3] for row in page.verdicts] == ["**matched**", "**not matched**"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
+def test_no_page_is_older_than_the_code_it_measures(page: Page) -> None:
+    assert page.code and not page.changed(), f"{page.name}: {page.state()}"
 
 
 def test_verdicts_are_written_anew_and_other_wishes_stay(tmp_path: Path) -> None:
