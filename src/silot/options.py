@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from textwrap import wrap
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
@@ -192,12 +193,13 @@ class Declared:
     default: Any = None
 
 
-def declared(kind: type[Options]) -> list[Declared]:
+@cache
+def declared(kind: type[Options]) -> tuple[Declared, ...]:
     """Return what was said of the options of a class, in their order."""
-    return [
+    return tuple(
         replace(item.metadata[_KEY], name=item.name, default=item.default)
         for item in fields(cast("Any", kind))
-    ]
+    )
 
 
 def option(

@@ -42,6 +42,7 @@ _COUNTED |= {"person", "customer", "client", "sample", "unnamed"}
 # another repeated value, or a code that occurs once.
 _FAR_REPEATED, _FAR_CLASSES, _FAR_VALUE = 1.0, 3.0, 10.0
 _CODES = {9.0, 2147483647.0, 2147483648.0, 32767.0, 32768.0, 65535.0, 4294967295.0}
+_CODE_DIGITS = {mark * n for mark in "987" for n in range(2 if mark == "9" else 3, 7)}
 _CODE_VALUES = 3
 _MISSING_MOST = 0.5
 
@@ -146,6 +147,8 @@ def find_identifiers(columns: Sequence[str], samples: Sequence[HolderSample]) ->
     integral = np.all(
         [np.all(sample.ordered == np.rint(sample.ordered), axis=0) for sample in samples], axis=0
     )
+    if not integral.any():
+        return []
     numbering = np.array([is_numbering_name(column) for column in columns])
     distinct = np.any([_distinct(sample) >= _DISTINCT for sample in samples], axis=0)
     findings: list[Finding] = []
@@ -234,22 +237,25 @@ def _far_values(sample: HolderSample) -> Iterable[tuple[int, float, int, float]]
         gaps = np.diff(ordered[: max(int(_MISSING_MOST * rows), 1) + 1], axis=0)
         if not len(gaps):
             continue
-        place = np.argmax(gaps, axis=0)
-        gap = np.take_along_axis(gaps, place[None], axis=0)[0]
+        place, every = np.argmax(gaps, axis=0), np.arange(gaps.shape[1])
+        gap = gaps[place, every]
         spread = _spread_above(ordered, place + 1)
         # A value below zero is far enough where all others are above: it is no measurement.
-        ends = np.take_along_axis(ordered, np.stack([place, place + 1]), axis=0)
-        below = (ends[0] < 0) & (ends[1] > 0) & (sign > 0)
+        below = (ordered[place, every] < 0) & (ordered[place + 1, every] > 0) & (sign > 0)
         for k in np.flatnonzero((gap > 0) & (below | (gap >= _FAR_REPEATED * spread))).tolist():
             outer, inner = ordered[: place[k] + 1, k], ordered[place[k] + 1 :, k]
-            values = np.unique(sign * outer)
+            values = sorted(set((sign * outer).tolist()))
             if len(values) > _CODE_VALUES:
+                continue
+            # Values that occur once, and are no code, are measurements. A sample repeats extremes.
+            is_whole = len(ordered) == len(sample.records)
+            if is_whole and len(values) == len(outer) and not any(map(is_missing_code, values)):
                 continue
             unit, many = _unit_of(sign * inner, float(spread[k]))
             far = float(gap[k]) / unit if unit > 0 else 0.0
             if far < _FAR_REPEATED and not (many and below[k]):
                 continue
-            for value in values.tolist():
+            for value in values:
                 # Among all records, since a sample may hold its extremes twice.
                 rows = sample.records[sample.records[:, k] == value]
                 # A repeated record is not a value that is written for many records.
@@ -290,8 +296,7 @@ def is_missing_code(value: float) -> bool:
     size = abs(value)
     if size in _CODES or value == -1.0 or size >= 1e29:
         return True
-    digits = f"{size:.6g}".replace(".", "")
-    return digits in {mark * n for mark in "987" for n in range(2 if mark == "9" else 3, 7)}
+    return f"{size:.6g}".replace(".", "") in _CODE_DIGITS
 
 
 def find_scales(columns: Sequence[str], samples: Sequence[HolderSample]) -> list[Finding]:

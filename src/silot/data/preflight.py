@@ -174,15 +174,18 @@ class Preflight:
             for name, measure in measures.items()
             if measure.dimension == len(columns)
         ]
+        faults, classes = _find_faults(columns, samples, named=named), _check_classes(measures)
+        # Of arrays without names only flags are reported: their owner prepared them.
+        if not (named or unseen or any(finding.flag for finding in [*faults, *classes])):
+            return None
+        facts = checks.find_constants(columns, samples) + checks.find_duplicates(columns, samples)
+        findings = [*faults, *facts, *classes]
         shares = _shares(columns, samples)
-        findings = [*_findings(columns, samples, named=named), *_check_classes(measures)]
         if named:
             explained = {finding.column for finding in findings if finding.flag}
             findings += _domination(shares, explained, samples)
         findings.sort(key=lambda finding: not finding.flag)
-        preflight = cls(shares, tuple(findings), tuple(measures), tuple(unseen), named)
-        # Of arrays without names only flags are reported: their owner prepared them.
-        return preflight if named or preflight.flags or unseen else None
+        return cls(shares, tuple(findings), tuple(measures), tuple(unseen), named)
 
     @classmethod
     def together(cls, every: Sequence[Preflight | None]) -> Preflight | None:
@@ -235,10 +238,10 @@ def _columns(measures: Mapping[str, Measure]) -> tuple[tuple[str, ...], bool]:
     return named or tuple(f"column {k}" for k in range(width)), named is not None
 
 
-def _findings(
+def _find_faults(
     columns: Sequence[str], samples: Sequence[HolderSample], *, named: bool
 ) -> list[Finding]:
-    """Run all checks of columns."""
+    """Run the checks of columns that may put numbers in doubt."""
     numbering = checks.find_identifiers(columns, samples)
     if not named and len(columns) == 1:
         # Points on a line have no other column that they could number.
@@ -250,8 +253,6 @@ def _findings(
         # A column without a name is of no quantity.
         *(find_mixtures(columns, samples) if named else []),
         *(checks.find_repetitions(samples) if named and len(columns) > 1 else []),
-        *checks.find_constants(columns, samples),
-        *checks.find_duplicates(columns, samples),
     ]
 
 

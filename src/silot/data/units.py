@@ -182,11 +182,16 @@ def conversion_between(
     >>> conversion_between("glucose", (85.0, 105.0, 128.0), (84.0, 104.0, 129.0)) is None
     True
     """
+    spread, other = first[2] - first[0], second[2] - second[0]
+    if spread <= 0 or other <= 0:
+        return None
     fits = [
         (*misfit, k)
+        for ratio, low, high in ((other / spread, first, second), (spread / other, second, first))
         for k, rule in enumerate(CONVERSIONS)
-        for low, high in ((first, second), (second, first))
-        if (misfit := _misfit(rule, column, low, high)) is not None
+        # The spreads first, by which few rules pass.
+        if _is_near(ratio, rule.factor, _SPREAD)
+        and (misfit := _misfit(rule, column, low, high)) is not None
     ]
     return CONVERSIONS[min(fits)[2]] if fits else None
 
@@ -252,9 +257,6 @@ def _misfit(
     ``low`` is converted first; ``None`` if it does not fit.
     """
     spread, other = low[2] - low[0], high[2] - high[0]
-    if spread <= 0 or other <= 0 or not _is_near(other / spread, rule.factor, _SPREAD):
-        return None
-    # After the spreads, which few rules pass.
     named = rule.concerns(column)
     if rule.offset:
         # Measured in spreads, since zero means nothing on these scales.

@@ -136,7 +136,7 @@ class Collected(RunResult):
             )
         )  # fmt: skip
         distance = build_distance(plan, (a, b), method.p, method.seed, verdict)
-        return replace(distance, parts=parts)
+        return distance if parts is None else replace(distance, parts=parts)
 
     def groups(self, level: float, seed: int) -> GroupsResult:
         """Test which of the samples, in the order of their names, differ in distribution."""

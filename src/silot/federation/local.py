@@ -185,7 +185,8 @@ def _parties(holders: Mapping[str, Endpoint | Data]) -> dict[str, Endpoint]:
     parties: dict[str, Endpoint] = {}
     owned: dict[str, Measure] = {}
     for name, holder in holders.items():
-        if isinstance(holder, Endpoint):
+        # Whether it is a protocol of typing takes long to say.
+        if not isinstance(holder, Measure) and isinstance(holder, Endpoint):
             parties[name] = holder
         else:
             owned[name] = Measure.of(holder)

@@ -129,7 +129,8 @@ def encode(message: Message) -> bytes:
         "scalars": dict(message.scalars),
         "arrays": arrays,
     }
-    packed = b"".join(pack_parts(body))
+    is_large = any(array.nbytes > foreign.LARGE_BYTES for array in message.arrays.values())
+    packed = b"".join(pack_parts(body)) if is_large else pack(body)
     if len(packed) > LARGEST_MESSAGE:
         raise WireError(
             f"a message of {len(packed)} bytes exceeds the limit of {LARGEST_MESSAGE}. Use a "

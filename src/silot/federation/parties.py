@@ -66,7 +66,8 @@ class Parties:
         own: Data | None = None,
     ) -> Parties:
         """Return who takes part; data are checked before any question is sent."""
-        if isinstance(holders, Federation | Runtime):
+        # A mapping first: whether it is a protocol of typing takes long to say.
+        if not isinstance(holders, Mapping) and isinstance(holders, Federation | Runtime):
             column = labels if isinstance(labels, str) else None
             if column is not None:
                 raise InputError(

@@ -137,10 +137,10 @@ class RunResult(Preflighted, ABC):
 
         Of a result that was computed from another one, ``run`` is that.
         """
-        result = replace(
-            self, **vars(_cost_of(run)), disclosure=run.disclosure, transcript=run.transcript
-        )
-        return result.with_preflight(run.preflight)
+        return replace(
+            self, **vars(_cost_of(run)), disclosure=run.disclosure, transcript=run.transcript,
+            **self._noting(run.preflight),
+        )  # fmt: skip
 
     def with_part(self, run: RunResult, holders: Sequence[str], seconds: float) -> Self:
         """Return the result with what the messages of some holders cost, by themselves, in a run.
@@ -151,21 +151,25 @@ class RunResult(Preflighted, ABC):
         if run.transcript is not None:
             entries = (run.transcript.seen_by(name) for name in holders)
             own = replace(run.transcript, entries=tuple(chain.from_iterable(entries)))
-        result = replace(
+        return replace(
             self, rounds=run.rounds, bytes_sent=own.bytes_sent if own else 0,
             bytes_received=own.bytes_received if own else 0, seconds=run.seconds + seconds,
-            disclosure=run.disclosure, transcript=own,
+            disclosure=run.disclosure, transcript=own, **self._noting(run.preflight),
         )  # fmt: skip
-        return result.with_preflight(run.preflight)
 
     def with_preflight(self, preflight: Preflight | None) -> Self:
         """Return the result with what was seen of the tables that it is of.
 
         Where something there puts it in doubt its ``status`` says of what it is true.
         """
+        return replace(self, **changed) if (changed := self._noting(preflight)) else self
+
+    def _noting(self, preflight: Preflight | None) -> dict[str, Any]:
+        """Return the fields that change with what was seen of the tables."""
+        if preflight is self.preflight:
+            return {}
         status = str(getattr(self, "status", "")).removesuffix(_doubt(self.preflight))
-        changed = {"preflight": preflight, "status": in_doubt(status, preflight)}
-        return replace(self, **changed)
+        return {"preflight": preflight, "status": in_doubt(status, preflight)}
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def run(
         if progress is not None:
             progress(Progress(protocol.name, 1, protocol.expected_rounds))
         return result.with_run(cost)
-    engine = parties if isinstance(parties, Runtime) else _runtime(runtime)(parties)
+    engine = _runtime(runtime)(parties) if isinstance(parties, Mapping) else parties
     (outcome,), _ = run_together([protocol], engine, progress=progress)
     if isinstance(outcome, SilotError):
         raise outcome
