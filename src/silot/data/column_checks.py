@@ -147,9 +147,10 @@ def find_identifiers(columns: Sequence[str], samples: Sequence[HolderSample]) ->
     integral = np.all(
         [np.all(sample.ordered == np.rint(sample.ordered), axis=0) for sample in samples], axis=0
     )
-    if not integral.any():
-        return []
-    numbering = np.array([is_numbering_name(column) for column in columns])
+    numbering = np.array([
+        bool(of_integers) and is_numbering_name(column)
+        for column, of_integers in zip(columns, integral, strict=True)
+    ])  # fmt: skip
     distinct = np.any([_distinct(sample) >= _DISTINCT for sample in samples], axis=0)
     findings: list[Finding] = []
     for k in np.flatnonzero(integral & (numbering | distinct)).tolist():
@@ -248,8 +249,8 @@ def _far_values(sample: HolderSample) -> Iterable[tuple[int, float, int, float]]
             if len(values) > _CODE_VALUES:
                 continue
             # Values that occur once, and are no code, are measurements. A sample repeats extremes.
-            is_whole = len(ordered) == len(sample.records)
-            if is_whole and len(values) == len(outer) and not any(map(is_missing_code, values)):
+            is_single = len(values) == len(outer) and len(ordered) == len(sample.records)
+            if is_single and not any(map(is_missing_code, values)):
                 continue
             unit, many = _unit_of(sign * inner, float(spread[k]))
             far = float(gap[k]) / unit if unit > 0 else 0.0
@@ -268,7 +269,6 @@ def _far_values(sample: HolderSample) -> Iterable[tuple[int, float, int, float]]
 def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
     """Return the spread of each column from a row on; heavy tails count more than quartiles."""
     last = len(ordered) - 1
-
     parts = np.array([0.05, 0.25, 0.75, 0.95])[:, None]
     rows = np.minimum(np.rint(first + parts * (last - first)).astype(int), last)
     lowest, low, high, highest = ordered[rows, np.arange(ordered.shape[1])]

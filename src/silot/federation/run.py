@@ -75,15 +75,6 @@ class Runtime(TypingProtocol):
 
 
 @runtime_checkable
-class Keeping(TypingProtocol):
-    """A runtime that keeps replies, and may still write them while a protocol computes."""
-
-    def settle(self) -> None:
-        """Wait until all replies are kept, or raise."""
-        ...
-
-
-@runtime_checkable
 class Federation(TypingProtocol):
     """Parties by name, and a way of its own to run protocols between them."""
 
@@ -228,8 +219,8 @@ def run_together(
             on_cores(
                 lambda item: item[0].receive(*item[1:]), work, alone=size < _LARGE * len(replies)
             )
-    if isinstance(engine, Keeping):
-        engine.settle()
+    # A runtime that keeps replies may still be writing them.
+    getattr(engine, "settle", lambda: None)()
     # Holders have ledgers of their own: their charges are no sum.
     cost = sum((seat.ended.cost for seat in seats), Cost())
     outcomes = [cast("B | SilotError", seat.outcome) for seat in seats]
