@@ -16,7 +16,7 @@ from evidence.common import Array, Context
 from evidence.report import Claim, Report, Table, verdict
 from silot import Measure
 
-PROBLEMS = (500, 10_000)  # as usual, and with --full
+PROBLEMS = (2_000, 10_000)  # as usual, and with --full
 WORKERS = 2
 BLOCK = 50
 # What `converged` promises, and the README of FedWaD's default.
