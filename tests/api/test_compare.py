@@ -411,6 +411,15 @@ def test_a_site_file_that_would_change_nothing_is_refused(tmp_path: Path) -> Non
         silot.compare(tables | {"coordinator": tables["a"]}, tables["b"])
 
 
+def test_trusted_data_among_the_files_are_no_site(tmp_path: Path) -> None:
+    for name, seed in (("mine", 0), ("near", 1)):
+        pl.DataFrame(patients(150, seed)).write_csv(tmp_path / f"{name}.csv")
+    every = sorted(tmp_path.glob("*.csv"))
+    # As a pattern such as *.csv names them, by another way to the same file.
+    result = silot.compare(every, tmp_path / ".." / tmp_path.name / "mine.csv")
+    assert [item.site for item in result.decisions] == ["near"]
+
+
 def test_files_called_alike_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / name / "data.csv" for name in "ab"]
     for path in paths:

@@ -129,8 +129,12 @@ def read_sites(
         Read by what persons confirmed alone: a draft is read off the records, so coordinates,
         notes and counts from it would tell about them without noise.
     """
-    files = {name: str(data) for name, data in named.items() if isinstance(data, str | Path)}
     file = str(reference) if isinstance(reference, str | Path) else ""
+    files = {name: str(data) for name, data in named.items() if isinstance(data, str | Path)}
+    # A pattern such as *.csv names the reference too, which is no site.
+    same = {name for name, path in files.items() if Path(path).resolve() == Path(file).resolve()}
+    if same < set(named):
+        named, files = ({k: v for k, v in m.items() if k not in same} for m in (named, files))
     # Commands call a file by its name up to the first dot.
     stem = stem_of(Path(file)) if file else ""
     owner = stem if stem and stem not in named else own
