@@ -1,1 +1,1 @@
-"""Confident Sinkhorns (paper 004): one model from teachers' predictions."""
+"""Confident Sinkhorns: one model from teachers' predictions."""

@@ -1,4 +1,4 @@
-"""Tables 2 to 4 of paper 004: eight algorithms of distillation on three tasks."""
+"""Tables 2 to 4 of Confident Sinkhorns: eight algorithms of distillation on three tasks."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ Rows = list[dict[str, dict[str, "Score"]]]
 # Of a seed: scores by row and test set, mean weights and biases of teachers, and what was chosen.
 Run = tuple[dict[str, dict[str, "Score"]], dict[str, Array], dict[str, str]]
 
-KEEPS = Claim(
-    f"{OURS} forgets little of what the global model knew",
-    "its own predictions are one more teacher",
-)
+KEEPS = Claim(f"{OURS} forgets at most .02 of what the global model knew", "not stated")
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,10 @@ def _seed(work: tuple[Context, str, int]) -> Run:
 
 
 def values(found: Rows, row: str, column: str, of: str) -> Array:
-    """Scores of a row by seed."""
+    """Scores of a row by seed; of all test sets the mean of their distances, as in the paper."""
+    if column == ALL and of == "distance":
+        sets = [name for name in found[0][row] if name != ALL]
+        return np.mean([values(found, row, name, of) for name in sets], axis=0)
     return np.array([getattr(each[row][column], of) for each in found])
 
 
@@ -206,11 +206,6 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
     distances = {row: mean(row, "distance") for row in at.ALGORITHMS}
     ranked = sorted(distances, key=lambda row: distances[row])
     columns = [column for column in found[0][OURS] if column != ALL]
-    even = {
-        row: float(np.mean([mean(row, "distance", column) for column in columns]))
-        for row in at.ALGORITHMS
-    }
-    ranked_even = sorted(even, key=lambda row: even[row])
     clear = [row for row in adjusted if adjusted[row] < LEVEL and distances[OURS] < distances[row]]
     place = ranked.index(OURS) + 1
     sharp = sorted(at.ALGORITHMS, key=lambda row: mean(row + at.SHARP, "distance")).index(OURS) + 1
@@ -232,9 +227,8 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
                 else f"place {place} (best: {ranked[0]} {distances[ranked[0]]:.3f})"
             ),
             verdict(place == 1),
-            f"Better than {len(clear)} of 7 at p < {LEVEL} after Holm's adjustment; on the mean of "
-            f"the test sets, each counting alike, place {ranked_even.index(OURS) + 1}; with "
-            f"sharpened teachers, place {sharp}.",
+            f"Better than {len(clear)} of 7 at p < {LEVEL} after Holm's adjustment; with sharpened "
+            f"teachers, place {sharp}.",
         ),
         _compared(
             "Sinkhorn above Entropy, weighting by weighting",
@@ -310,15 +304,19 @@ def _compared(title: str, pairs: list[tuple[str, str]], found: Rows, paper: Publ
 
     distance, clear = count("distance", lambda a, b: a < b)
     other, other_clear = count(paper.score, lambda a, b: a > b)
-    total = len(pairs)
-    return Claim(title, "in general better").judged(
+    total, printed = len(pairs), [(paper.scores[a], paper.scores[b]) for a, b in pairs]
+    nearer = sum(a[1][-1] < b[1][-1] for a, b in printed)
+    higher = sum(a[0][-1] > b[0][-1] for a, b in printed)
+    cell = f"in general better: {nearer} and {higher} of {total} in its table"
+    return Claim(title, cell).judged(
         f"semantic distance {distance} of {total} ({clear} at p < {LEVEL}), "
         f"{paper.word} {other} of {total} ({other_clear})",
         verdict(
-            distance == total and other == total,
-            partly=distance == total or distance + other > total,
+            distance + other > total and distance >= nearer and other >= higher,
+            partly=distance + other > total,
         ),
-        f"Means on {ALL}; paired t tests, adjusted within the claim.",
+        f"Matched: as often as in the paper's table. Means on {ALL}; paired t tests, adjusted "
+        "within the claim.",
     )
 
 
@@ -348,6 +346,9 @@ def _setup(paper: Published, seeds: list[int]) -> list[str]:
         f"trained; once, after as many epochs as the teachers, or {at.ROUNDS} times after one. It "
         "sends parameters, and needs one architecture.",
         "The global model's own predictions are one more teacher ('global'), its weight by size "
-        f"that of its training records. {ALL}: all test records together. Semantic distance is "
-        "the mean over classes, as in the paper.",
+        f"that of its training records. {ALL}: all test records together; semantic distance "
+        "is the mean over classes, and over test sets, as in the paper.",
+        "The paper trains with an epsilon of .001, and estimates a teacher's bias by how often "
+        "each label is its prediction for 100,000 texts; here transport is exact, and the bias is "
+        "the mean prediction for 2,000.",
     ]

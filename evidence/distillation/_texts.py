@@ -1,4 +1,4 @@
-"""Labelled texts in the layout of paper 004: sentiment, emotion, inference.
+"""Labelled texts in the layout of Confident Sinkhorns: sentiment, emotion, inference.
 
 Texts are read once, made unique over a whole task, and split by group (a dialogue, a premise)
 with fixed seeds, so that nothing a model is tested on was in front of it, not even unlabelled.

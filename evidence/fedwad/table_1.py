@@ -26,11 +26,10 @@ from evidence.report import (
 from silot import Measure
 
 ALWAYS = Claim("strong structure: groups always improve (FedAvg, FedRep, FedPer)", "always")
-UPLIFT = Claim("strong structure, MNIST: FedAvg gains 20 points and more", "59.7 to 73.2, N 20-100")
-OTHERS = Claim("strong structure, MNIST: FedPer and FedRep gain", "0.8 to 18.0")
-LOOSE = Claim(
-    "no structure: groups almost always improve (but for cases of FedPer)", "almost always"
-)
+UPLIFT = Claim("strong structure, MNIST, affinity: FedAvg gains 20 points and more", "59.7 to 80.0")
+OTHERS = Claim("strong structure, MNIST, affinity: FedPer and FedRep gain", "0.8 to 27.8")
+LOOSE = Claim("no structure: groups almost always improve FedAvg and FedRep", "34 of 36 cells")
+BEST = Claim("affinity is the best of the three, on average", "MNIST 26.4 against 24.4 and 24.4")
 LOSS = Claim("no structure: groups that are found automatically cost a point at most", "none")
 
 # Draws of each case; of many holders, whose distances and models take minutes, fewer.
@@ -126,8 +125,10 @@ def _report(runs: Runs) -> Report:
             + "; the paper does not say how many. A fifth is held out at each.",
             "Groups are found in the matrix of FedWaD's distances (labels as OTDD vectors, support "
             f"{METHODS['fedwad']['support']} as in the paper, {METHODS['fedwad']['rounds']} "
-            "rounds), five of them, by the paper's three affinities. 'Unasked', not the paper's: "
-            "by exact distances, as many groups as the test of `silot.cluster` tells apart.",
+            "rounds), five of them, by the paper's three affinities ('rescaled' is its affinity). "
+            "'Automatic' is not the paper's: by exact distances, as many groups as the test of "
+            "`silot.cluster` tells apart. Support 100, half of the paper's tables 2 to 5, is not "
+            "run.",
             f"Training: one hidden layer of 64 units, {TRAINING['rounds']} rounds of "
             f"{TRAINING['passes']:.0f} passes, batches of {TRAINING['batch']}, rate .01, "
             "momentum .9; one holder in ten (of each group, one at least) is asked a round, as in "
@@ -171,11 +172,15 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             f"{why}{' ' if why else ''}{short(cells)}".strip(),
         )
 
-    strong, loose = gains("strong", *ALGORITHMS), gains("none", *ALGORITHMS)
+    strong, loose = gains("strong", *ALGORITHMS), gains("none", "fedavg", "fedrep")
     uplift = gains("strong", "fedavg", data=("mnist",), ways=["rescaled"])
     more = gains("strong", "fedrep", "fedper", data=("mnist",), ways=["rescaled"])
     cifar = gains("strong", "fedrep", data=("cifar10",), ways=["rescaled"])
     cifar_loose = gains("none", "fedavg", data=("cifar10",), ways=["rescaled"])
+    means = {
+        way: float(np.mean(list(gains("strong", *ALGORITHMS, ways=[way]).values())))
+        for way in ASKED
+    }
     costs = gains("none", *ALGORITHMS, data=DATA, ways=["automatic"])
     heads = "Heads are fitted anew in every round here, and fit two classes well without groups."
     return [
@@ -186,10 +191,15 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             short(uplift, 20.0),
         ),
         share(OTHERS, more, 1.0, heads),
-        Claim("strong structure, CIFAR-10: FedRep gains up to 9 points", "4.4 to 8.7").judged(
+        Claim("strong structure, CIFAR-10: FedRep gains up to 9 points", "3.4 to 8.7").judged(
             spread(list(cifar.values()), "+.1f"),
-            verdict(min(cifar.values()) >= 4.4, partly=min(cifar.values()) > 0),
+            verdict(min(cifar.values()) >= 3.4, partly=min(cifar.values()) > 0),
             heads,
+        ),
+        BEST.judged(
+            ", ".join(f"{way} {value:+.1f}" for way, value in means.items()),
+            verdict(max(means.values()) == means["rescaled"]),
+            "Mean gains over data, holders and algorithms with strong structure.",
         ),
         share(LOOSE, loose, 0.9),
         Claim("no structure, CIFAR-10: FedAvg gains", "27.1 to 53.2").judged(

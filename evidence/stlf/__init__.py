@@ -1,1 +1,1 @@
-"""ST-LF (paper 003): who sends its model to whom."""
+"""ST-LF: who sends its model to whom."""

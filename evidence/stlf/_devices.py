@@ -1,4 +1,4 @@
-"""Networks of devices with parts of MNIST, USPS and MNIST-M: the nine settings of paper 003."""
+"""Networks of devices with parts of MNIST, USPS and MNIST-M: the nine settings of ST-LF."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paper 003, Algorithm 1 and its rivals: how well divergences tell what a model loses on its way.
+"""ST-LF, Algorithm 1 and its rivals: how well divergences tell what a model loses on its way.
 
 Also the order of magnitude of ``as_error``, which stands for half a divergence in eq. 18.
 """
@@ -24,13 +24,11 @@ from silot.teaching.questions import DomainErrors
 
 SKEW = Claim(
     "label skew: a domain classifier trained by exchange tells what a model loses",
-    "used for all results; no correlation given",
+    "not stated",
 )
-ARCHITECTURE = Claim(
-    "the domain classifier needs the learner's architecture", "same CNN, two outputs"
-)
+ARCHITECTURE = Claim("the domain classifier needs the learner's architecture", "not claimed")
 NEEDED = Claim(
-    "it takes Algorithm 1 to estimate divergences without sharing records", "proposed for that"
+    "it takes Algorithm 1 to estimate divergences without sharing records", "not claimed"
 )
 
 SKEWED = ("M", "U")
@@ -109,7 +107,7 @@ def run(context: Context) -> Report:
                     found = _compare(result, network, errors, own)
                     runs.setdefault((name, setting), []).append(found)
     return Report(
-        title="Paper 003, Algorithm 1: divergences against transfer errors",
+        title="ST-LF, Algorithm 1: divergences against transfer errors",
         about="Ten devices hold parts of MNIST (M), USPS (U) or MNIST-M (MM). The first five have "
         "labels and train the paper's CNN; its error on every other device's records is what a "
         "divergence is meant to foretell, from records without labels.",
@@ -313,7 +311,7 @@ def _claims(runs: Runs) -> list[Judged]:
             f"Worst network: {worst(ALGORITHM):.2f}, with the best threshold {worst(CENTRED):.2f}, "
             f"linear {worst(LINE):.2f}.",
         ),
-        Claim("the same on split domains", "used for all results; no correlation given").judged(
+        Claim("the same on split domains", "not stated").judged(
             listed(mixed),
             verdict(mixed[ALGORITHM] > 0.5, partly=mixed[ALGORITHM] > 0.3),
             "In M//MM what a model loses on the way is small beside how good it was (MNIST-M is "

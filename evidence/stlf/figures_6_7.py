@@ -1,4 +1,4 @@
-"""Paper 003, figures 6 and 7: links and energy as the price of energy rises."""
+"""ST-LF, figures 6 and 7: links and energy as the price of energy rises."""
 
 from __future__ import annotations
 
