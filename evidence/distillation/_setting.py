@@ -56,7 +56,7 @@ SETTINGS = {
     "emotion": Setting(fitting=(10, 3e-3), epochs=20, rate=3e-3),
     "nli": Setting(fitting=(15, 3e-3), epochs=20),
 }
-"""Chosen on seeds 0 to 2, by validation records (``_tuning``)."""
+"""Chosen on seeds 0 to 2, by validation records."""
 
 # Of a look (``--quick``): one epoch each.
 LOOK = {name: replace(each, fitting=(1, 3e-3), epochs=1) for name, each in SETTINGS.items()}

@@ -350,6 +350,7 @@ class RecordKeywords(TypedDict, total=False):
     covariance: Covariance
     t: float
     support: int
+    rounds: int
 
 class ReleaseKeywords(TypedDict, total=False):
     """Of ``silot.api.release.release``."""

@@ -331,7 +331,7 @@ def test_a_schema_travels_and_two_are_refused_by_column(tmp_path: Path) -> None:
     assert caught.value.code == "schema-mismatch" and "'age'" in caught.value.message
     plain = write(tmp_path, "plain", SITES["a"])
     assert code_of(lambda: combine([paths[0], plain], known)) == "schema-mismatch"
-    assert code_of(lambda: combine([plain], known)) == "public-mismatch"
+    assert code_of(lambda: combine([plain], known)) == "schema-mismatch"
 
 
 def test_without_public_records_the_box_of_the_schema_stands_for_them(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ ALL: list[Question] = [
     CostParts(**LABELLED, **METRIC),
     DistanceWithError(**WITH_REFERENCE, tested=False),
     LabelledDistanceWithError(**LABELLED, **METRIC, tested=False),
-    ScoreRecords(target=CLOUD, target_weights=MASS, epsilon=0.1),
+    ScoreRecords(target=CLOUD, target_weights=MASS),
     SCREEN,
     JudgeRecords(**vars(SCREEN)),
     CountRecords(privacy_mu=0.1, mass_limit=2.0),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from silot.records.gradients import gradients
 from silot.records.questions.scores import ScreenRecords
 from silot.records.screen import Screen
 from silot.records.validation import records
-from silot_transport import calibrated_gradient, debiased_potential, interpolate
+from silot_transport import calibrated_gradient, exact_plan, interpolate
 from tests.problems import Array, assert_refused
 from tests.saying import Saying
 
@@ -385,22 +386,26 @@ def test_a_sound_question_is_answered() -> None:
 # As published.
 
 
-def test_published_form_is_the_calibrated_gradient_of_balanced_potentials() -> None:
-    found = silot.value_records(X, V, method="published", t=0.5, support=40, seed=3)
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_published_form_is_the_calibrated_gradient_of_exact_potentials(rounds: int) -> None:
+    options = {"t": 0.5, "support": 40, "rounds": rounds, "seed": 3}
+    found = silot.value_records(X, V, method="published", **options)
     assert found.method == "published" and found.screening is None and found.fdr is None
     assert found.transcript is not None
     scored = next(q for q in sent(found) if q.kind == SCORES)
     uniform = np.full(N, 1 / N)
-    expected = calibrated_gradient(
-        debiased_potential(X, scored.target, uniform, scored.target_weights,
-                           epsilon=scored.epsilon).values,
-        uniform,
-    )  # fmt: skip
+    plan = exact_plan(X, scored.target, uniform, scored.target_weights)
+    expected = calibrated_gradient(plan.potentials[0], uniform)
     np.testing.assert_allclose(found.scores, expected)
     np.testing.assert_array_equal(found.flagged, expected > 0)
-    moved = next(q for q in sent(found) if q.kind == MOVED)
-    target = interpolate(V, moved.reference, t=0.5).atoms
+    moved = [question for question in sent(found) if question.kind == MOVED]
+    assert len(moved) == rounds and len(moved[0].reference) == 40
+    target = interpolate(V, moved[-1].reference, t=0.5).atoms
     np.testing.assert_allclose(scored.target, target)
+    # Later references lie between what both sides made of the one before.
+    for before, after in pairwise(moved):
+        ours, theirs = (interpolate(side, before.reference, t=0.5).atoms for side in (X, V))
+        np.testing.assert_allclose(after.reference, interpolate(ours, theirs, t=0.5).atoms)
     with pytest.raises(AttributeError, match="without parts"):
         _ = found.parts
 

@@ -59,7 +59,7 @@ def value_records(
     progress
         Called after every exchange.
     **options
-        For ``"published"`` ``t``, ``support`` and ``covariance``.
+        For ``"published"`` ``t``, ``support``, ``rounds`` and ``covariance``.
 
     Returns
     -------

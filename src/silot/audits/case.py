@@ -259,19 +259,18 @@ def shown_interpolants(exchanges: Sequence[Exchange], *, shared: bool) -> list[I
 
 
 def _brought_along(exchanges: Sequence[Exchange], *, shared: bool) -> Iterator[Interpolant]:
-    scored: ScoreRecords | None = None
+    last: Interpolate | None = None
     for item in exchanges:
         question = item.question
-        if isinstance(question, ScoreRecords):
-            scored = question
-        elif isinstance(question, Interpolate) and scored is not None:
-            # The question before brought an interpolant towards the reference of this one.
-            atoms, weights = scored.target, scored.target_weights
-            yield _towards(item, question, atoms, weights, form="rows", p=2)
-            scored = None
+        if isinstance(question, ScoreRecords) and last is not None:
+            # It brings an interpolant towards the reference of the last question.
+            atoms, weights = question.target, question.target_weights
+            yield _towards(item, last, atoms, weights, form="rows", p=2)
         elif isinstance(question, InterpolantDistance | InterpolantCosts):
             t = question.t if shared else None
             yield _towards(item, question, question.target, question.target_weights, t=t)
+        elif isinstance(question, Interpolate):
+            last = question
 
 
 def _form(question: Interpolate) -> Form:

@@ -149,7 +149,7 @@ def _show_counts(
 
 
 def _check_options(method: Method, options: Mapping[str, object]) -> None:
-    others = ("fdr",) if method == "published" else ("support", "t")
+    others = ("fdr",) if method == "published" else ("support", "rounds", "t")
     odd = [name for name in others if name in options]
     if odd:
         raise InputError(f"--method {method} has no option --{odd[0]}.", code="option-unknown")

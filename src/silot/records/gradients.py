@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from silot_transport import Frame, calibrated_gradient, cost_matrix, debiased_potential, interpolate
+from silot_transport import Frame, calibrated_gradient, interpolate
+from silot_transport.bounded import fitting_plan
 
 from ..data.measure import Covariance, Embedding
 from ..distances.questions import Describe, Interpolate, LabelledRecords
@@ -16,15 +17,11 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, failure_error, required
 from ..federation.question import Answerer
-from ..options import option, share
+from ..options import count, option, share
 from .questions.scores import ScoreRecords
 from .result import RecordScores
 from .scoring import Scoring, build_scoring
 
-# Regularisation as a share of the mean cost.
-_EPSILON = 0.03
-# The mean cost is estimated from so many records a side.
-_SAMPLE = 1000
 # Squares of sums of numbers up to this do not overflow.
 _LARGEST = 1e300
 
@@ -32,14 +29,15 @@ _LARGEST = 1e300
 class RecordGradients(Scoring):
     r"""Calibrated gradients of a holder's records, from both sides.
 
-    The coordinator sends the interpolant :math:`\eta_Q` of its validation records and a public
-    reference. On the *holder side* the holder computes debiased entropic potentials ``f`` of its
-    records against :math:`\eta_Q`, and from them the gradients
+    Both sides send interpolants :math:`\eta_P, \eta_Q` of their records and a common reference,
+    which is first drawn and then lies between the two, for some rounds. On the *holder side* the
+    holder computes dual potentials ``f`` of the exact transport of its records to
+    :math:`\eta_Q`, and from them the gradients
 
     .. math:: s_l = f_l - \frac{1}{n - 1} \sum_{j \ne l} f_j;
 
-    on the *coordinator side* the holder sends its own interpolant :math:`\eta_P`, and the
-    coordinator computes them between the two. Records of a positive gradient are flagged.
+    on the *coordinator side* the coordinator computes them between :math:`\eta_P` and
+    :math:`\eta_Q`. Records of a positive gradient are flagged.
 
     ``own`` is an ``Own(measure)`` with the validation data, which is trusted.
 
@@ -55,9 +53,10 @@ class RecordGradients(Scoring):
 
     Notes
     -----
-    Li et al., *Data Valuation and Detections in Federated Learning*, 2024, eq. 10, for the
-    holder side; *Private Wasserstein Distance* (TriangleWad), sec. 3.5.2, for the coordinator
-    side. ``RecordScreening`` finds far more; docs/results/fedbary-figure-2.md compares.
+    Li et al., *Data Valuation and Detections in Federated Learning*, 2024, algorithm 1 and eq. 10,
+    for the holder side; *Private Wasserstein Distance* (TriangleWad), sec. 3.5.2, for the
+    coordinator side; its reference is the one that was drawn (``rounds=1``).
+    ``RecordScreening`` finds far more; docs/results/fedbary-figure-2.md compares.
 
     Examples
     --------
@@ -81,6 +80,12 @@ class RecordGradients(Scoring):
         brief="For published: interpolation parameter, between 0 and 1.",
     )
     support: int = support_option("Atoms of the public reference.")
+    rounds: int = option(
+        "Interpolants that each side makes, each towards what lies between the last two.",
+        count(1),
+        default=10,
+        brief="For published: how often both sides interpolate. Default: 10.",
+    )
     seed: int = seed_option("Seed of the reference.")
 
     @property
@@ -94,8 +99,8 @@ class RecordGradients(Scoring):
             (holder,),
             Disclosure.RECORD,
             _Run(holder, own, self).start,
-            self.values("embedding", "t", "support", "seed"),
-            expected_rounds=3,
+            self.values("embedding", "t", "support", "rounds", "seed"),
+            expected_rounds=2 + self.rounds,
         )
 
 
@@ -127,34 +132,38 @@ class _Run:
         # A draw with the validation data's location and scale.
         reference = frame.mean + frame.scale * drawn
         masses = np.full(self.options.support, 1.0 / self.options.support)
-        target = interpolate(points, reference, weights, masses, t=self.options.t).atoms
-        epsilon = _regularisation(points, weights, self.options.seed)
+        t, theirs, note, target = self.options.t, None, "", points
+        for _ in range(self.options.rounds):
+            if theirs is not None:
+                # Of as many atoms as the holder has records.
+                reference = interpolate(theirs[0], target, theirs[1], weights, t=0.5).atoms
+                masses = theirs[1]
+            target = interpolate(points, reference, weights, masses, t=t).atoms
+            towards = Interpolate(
+                reference=reference, reference_weights=masses, t=t, scalars=False,
+                embedding=self.options.embedding,
+            )  # fmt: skip
+            interpolant = (yield {self.holder: towards}).get(self.holder, Failure("holder-silent"))
+            if isinstance(interpolant, Answer):
+                theirs = _read_interpolant(interpolant, target.shape[1])
+            elif interpolant.kind == "refused":
+                note = "; the holder sends no interpolant, so the coordinator has no part"
+                break
+            else:
+                raise failure_error(self.holder, interpolant)
         question = ScoreRecords(
-            target=target, target_weights=weights, epsilon=epsilon, embedding=self.options.embedding
+            target=target, target_weights=weights, embedding=self.options.embedding
         )
         scored = required((yield {self.holder: question}), self.holder)
         scores = scored.array("gradients", ndim=1)
         held = read_weights(scored, len(scores))
         if _huge(scores):
             raise build_misfit_error()
-        towards = Interpolate(
-            reference=reference,
-            reference_weights=masses,
-            t=self.options.t,
-            scalars=False,
-            embedding=self.options.embedding,
-        )
-        interpolant = (yield {self.holder: towards}).get(self.holder, Failure("holder-silent"))
-        coordinator, note, solved = None, "", scored.flag("converged")
-        if isinstance(interpolant, Answer):
-            # Interpolants are the records shrunk by 1 - t, and costs by its square.
-            shrunk = (1.0 - self.options.t) ** 2 * epsilon
-            coordinator, done = self._between(interpolant, target, weights, held, shrunk)
-            solved = solved and done
-        elif interpolant.kind == "refused":
-            note = "; the holder sends no interpolant, so the coordinator has no part"
-        else:
-            raise failure_error(self.holder, interpolant)
+        coordinator, solved = None, scored.flag("converged")
+        if theirs is not None:
+            plan = fitting_plan(theirs[0], target, theirs[1], weights, 2)
+            coordinator = _over_all(calibrated_gradient(plan.potentials[0], theirs[1]), held)
+            solved = solved and plan.optimal
         return RecordScores(
             name=self.holder,
             scores=scores,
@@ -165,37 +174,29 @@ class _Run:
             coordinator=coordinator,
             rule="as published: a positive calibrated gradient is flagged, without a "
             "significance level",
-            status=("converged" if solved else "stopped: potentials did not converge") + note,
+            status=("converged" if solved else "stopped: a plan is not optimal") + note,
             converged=solved,
             seed=self.options.seed,
         )
 
-    def _between(
-        self, interpolant: Answer, target: Array, weights: Array, held: Array, epsilon: float
-    ) -> tuple[Array, bool]:
-        atoms = interpolant.array("atoms", ndim=2, columns=target.shape[1])
-        masses = read_weights(interpolant, len(atoms))
-        used = np.flatnonzero(held)
-        if len(atoms) != len(used) or float(np.abs(atoms).max()) > _LARGEST**0.5:
-            raise build_misfit_error()
-        potential = debiased_potential(atoms, target, masses, weights, epsilon=epsilon)
-        gradients_ = calibrated_gradient(potential.values, masses)
-        # Records without mass have no atom: the lowest score.
-        over_all = np.full(len(held), float(gradients_.min()))
-        over_all[used] = gradients_
-        return over_all, potential.converged
+
+def _read_interpolant(answer: Answer, width: int) -> tuple[Array, Array]:
+    atoms = answer.array("atoms", ndim=2, columns=width)
+    if float(np.abs(atoms).max()) > _LARGEST**0.5:
+        raise build_misfit_error()
+    return atoms, read_weights(answer, len(atoms))
+
+
+def _over_all(gradients_: Array, held: Array) -> Array:
+    used = np.flatnonzero(held)
+    if len(gradients_) != len(used):
+        raise build_misfit_error()
+    # Records without mass have no atom: the lowest score.
+    over_all = np.full(len(held), float(gradients_.min()))
+    over_all[used] = gradients_
+    return over_all
 
 
 def _huge(values: Array) -> bool:
     """Return whether numbers are so large that arithmetic with them overflows."""
     return float(np.abs(values).max()) > _LARGEST
-
-
-def _regularisation(points: Array, weights: Array, seed: int) -> float:
-    if len(points) > _SAMPLE:
-        rng = np.random.default_rng([seed, 4])
-        chosen = np.sort(rng.choice(len(points), _SAMPLE, replace=False, p=weights))
-        points, weights = points[chosen], np.full(_SAMPLE, 1.0 / _SAMPLE)
-    mean_cost = float(weights @ cost_matrix(points, points) @ weights)
-    # One validation record has no spread; any positive number will do then.
-    return _EPSILON * mean_cost or 1.0

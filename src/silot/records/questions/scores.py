@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from silot_transport import calibrated_gradient, debiased_potential
+from silot_transport import calibrated_gradient
+from silot_transport.bounded import fitting_plan
 
 from ...distances.questions import check_shared_labels, encode_labels
 from ...errors import MismatchError, WireError
@@ -160,14 +161,13 @@ class ScreenRecords(ScreenModels):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRecords(Question):
-    """Debiased potentials of every record against a target: one number for each record."""
+    """Gradients of the cost of the transport to a target: one number for each record."""
 
     kind: ClassVar[str] = "score-records"
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
     target: Array
     target_weights: Array
-    epsilon: float
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         if self.target.ndim != 2 or self.target.shape[1] != points.shape[1]:
@@ -175,14 +175,10 @@ class ScoreRecords(Question):
                 "the target has another number of features than the records.",
                 code="dimension-mismatch",
             )
-        if not np.isfinite(self.epsilon) or self.epsilon <= 0:
-            raise WireError("epsilon is not a positive number.", code="question-fields")
-        potential = debiased_potential(
-            points, self.target, weights, self.target_weights, epsilon=self.epsilon
-        )
+        plan = fitting_plan(points, self.target, weights, self.target_weights, 2)
         return Answer(
-            {"gradients": calibrated_gradient(potential.values, weights), "weights": weights},
-            {"converged": potential.converged},
+            {"gradients": calibrated_gradient(plan.potentials[0], weights), "weights": weights},
+            {"converged": plan.optimal},
         )
 
 
