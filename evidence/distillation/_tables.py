@@ -331,8 +331,8 @@ def _setup(paper: Published, seeds: list[int]) -> list[str]:
         f"{setting.batch}, exact transport; the same for all eight. Epochs (5, 10, 20), rate "
         "(.001, .003) and whether labels count the same (tried with .003) were chosen on seeds 0 "
         "to 2, by the mean semantic distance of validation records over both losses with A and E. "
-        "Teachers are not tempered, as in the paper: to sharpen them lowers semantic distances by itself (a table "
-        "below).",
+        "Teachers are not tempered, as in the paper: to sharpen them lowers semantic distances by "
+        "itself (a table below).",
         f"Seeds {seeds[0]} to {seeds[-1]}: splits, starts, order and noise. Official splits where "
         "there are any; else 70, 10 and 20 %, whole dialogues or premises each. No text is in two "
         "parts.",

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from evidence.common import Array, Labels
 from evidence.fedbary._games import TrainingRound
-from silot_transport import calibrated_gradient, cost_matrix, exact_plan
+from silot_transport import calibrated_gradient, cost_matrix
 
 NEIGHBOURS = 10
 
@@ -89,11 +89,6 @@ def leave_one_out(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
     moved = checks @ lever.T / part
     changes = 2.0 * ((moved.T @ error) * off).sum(axis=1)
     return -(changes + (moved**2).sum(axis=0) * (off**2).sum(axis=1))
-
-
-def plain_gradient(x: Array, other: Array) -> Array:
-    """Calibrated gradients of exact transport of features alone (n,)."""
-    return calibrated_gradient(exact_plan(x, other).potentials[0], np.full(len(x), 1.0 / len(x)))
 
 
 def accuracy(x: Array, y: Labels, other: Array, labels: Labels) -> float:
