@@ -18,9 +18,7 @@ LARGE_LOST = Claim("sentiment: epsilons of 1 and more lose the geometry", "yes (
 
 # Of the largest distance of two labels.
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0)
-SMALL = 0.03
-# Largest distance of two labels of sentiment.
-FARTHEST = 4
+SMALL, FARTHEST = 0.03, 4  # the largest distance of two labels of sentiment
 # What two losses that should give the same may differ by.
 SAME = 0.005
 QUICK = {"EPSILONS": EPSILONS[1::3], "SETTINGS": LOOK}

@@ -229,14 +229,6 @@ def _report(scores: dict[str, list[dict[str, Score]]], seeds: list[int]) -> Repo
         means = {name: values(setting, name, "energy").mean() for name in ROWS}
         return 100 * float(means[method] / max(means.values()))
 
-    def accuracies(theirs: str, caption: str) -> Table:
-        return Table.of(caption, ROWS, {
-            "method": str,
-            **{k: lambda method, k=k: mean_sd(values(
-                k, method, theirs if method in (PUBLISHED, *BASELINES) else "output"))
-               for k in SETTINGS},
-        })  # fmt: skip
-
     def paper_row(place: int, method: str) -> list[str]:
         cells = [method]
         for accuracies, energies in _PAPER.values():
@@ -265,9 +257,14 @@ def _report(scores: dict[str, list[dict[str, Score]]], seeds: list[int]) -> Repo
                 "paper's energy, %": lambda k: f"{_PAPER[k][1][0]:.1f}",
             },
         ),
-        accuracies("parameter", "Accuracy in per cent, mean ± sd over seeds; baselines average "
-                   "parameters, as published."),
-        accuracies("output", "The same; baselines average outputs, which the paper does not do."),
+        Table.of(
+            "Accuracy in per cent, mean ± sd over seeds; baselines average parameters, as "
+            "published.",
+            ROWS,
+            {"method": str, **{k: lambda method, k=k: mean_sd(values(
+                k, method, "parameter" if method in (PUBLISHED, *BASELINES) else "output"))
+               for k in SETTINGS}},
+        ),
         Table(
             "Energy in per cent of the largest of the setting's methods, mean over seeds. "
             "FedAvg and psi-FedAvg as if every source sent to every target; the paper leaves "
@@ -297,21 +294,16 @@ def _report(scores: dict[str, list[dict[str, Score]]], seeds: list[int]) -> Repo
 
 def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge the paper's method, st-lf, by its own rows; silot's are named beside it."""
-    averaged, outputs, energies = (
+    averaged, energies = (
         {row[0]: [float(cell.split()[0]) for cell in row[1:]] for row in table.rows}
-        for table in tables[1:4]
+        for table in (tables[1], tables[-2])
     )
 
-    def gains(
-        of: dict[str, list[float]], method: str, names: Sequence[str] = BASELINES
-    ) -> npt.NDArray[np.float64]:
-        return np.array(of[method]) - np.max([averaged[name] for name in names], axis=0)
-
-    def wins(of: dict[str, list[float]], method: str) -> int:
-        return int((gains(of, method) > 0).sum())
+    def gains(method: str, names: Sequence[str] = BASELINES) -> Array:
+        return np.array(averaged[method]) - np.max([averaged[name] for name in names], axis=0)
 
     def over(claim: Claim, names: Sequence[str], least: Sequence[float]) -> Judged:
-        found = gains(averaged, PUBLISHED, names)
+        found = gains(PUBLISHED, names)
         firsts = ", ".join(f"{k} {gain:+.1f}" for k, gain in zip(SETTINGS, found[:3], strict=False))
         return claim.judged(
             f"best in {(found > 0).sum()} of {many}; {firsts}",
@@ -322,8 +314,9 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         )
 
     many = len(SETTINGS)
-    theirs, alike = (wins(averaged, name) for name in (PUBLISHED, PARAMETER))
-    own, plain = (wins(outputs, name) for name in (OURS, PLAIN))
+    theirs, alike, own, plain = (
+        int((gains(name) > 0).sum()) for name in (PUBLISHED, PARAMETER, OURS, PLAIN)
+    )
     # Of the largest among the paper's methods, as in its table.
     most = np.max([energies[name] for name in (PUBLISHED, *BASELINES)], axis=0)
     spent, ours = (100 * np.array(energies[name]) / most for name in (PUBLISHED, OURS))
