@@ -410,6 +410,10 @@ def test_published_form_is_the_calibrated_gradient_of_exact_potentials(rounds: i
         _ = found.parts
 
 
+def test_records_equal_to_the_trusted_ones_are_not_flagged_by_rounding() -> None:
+    assert not silot.value_records(V, V, method="published").flagged.any()
+
+
 def sent(found: RecordScores) -> list[Question]:
     from silot.federation.question import decode_question
 

@@ -22,6 +22,8 @@ from .questions.scores import ScoreRecords
 from .result import RecordScores
 from .scoring import Scoring, build_scoring
 
+# Of a gradient, as a part of the variance of the validation records.
+_ROUNDING = 1e-12
 # Squares of sums of numbers up to this do not overflow.
 _LARGEST = 1e300
 
@@ -120,18 +122,18 @@ class _Run:
         answer = required({COORDINATOR: mine}, COORDINATOR)
         points, weights = answer.array("points", ndim=2), answer.array("weights", ndim=1)
         weights = weights / weights.sum()
-        described = required(
-            (yield {self.holder: Describe(embedding=self.options.embedding)}), self.holder
-        )
+        describe = Describe(embedding=self.options.embedding)
+        described = required((yield {self.holder: describe}), self.holder)
         dimension = int(described.number("dimension"))
         agree_on_dimension({self.holder: dimension, COORDINATOR: points.shape[1]})
         frame = Frame.of(points, weights)
-        drawn = np.random.default_rng([self.options.seed, 6]).standard_normal(
-            (self.options.support, points.shape[1])
-        )
+        rng = np.random.default_rng([self.options.seed, 6])
+        drawn = rng.standard_normal((self.options.support, points.shape[1]))
         # A draw with the validation data's location and scale.
         reference = frame.mean + frame.scale * drawn
         masses = np.full(self.options.support, 1.0 / self.options.support)
+        # Of equal records all gradients are 0, but for rounding.
+        rounding = _ROUNDING * float(weights @ ((points - frame.mean) ** 2).sum(axis=1))
         t, theirs, note, target = self.options.t, None, "", points
         for _ in range(self.options.rounds):
             if theirs is not None:
@@ -147,7 +149,10 @@ class _Run:
             if isinstance(interpolant, Answer):
                 theirs = _read_interpolant(interpolant, target.shape[1])
             elif interpolant.kind == "refused":
-                note = "; the holder sends no interpolant, so the coordinator has no part"
+                note, theirs = (
+                    "; the holder sends no interpolant: the coordinator has no part",
+                    None,
+                )
                 break
             else:
                 raise failure_error(self.holder, interpolant)
@@ -167,7 +172,7 @@ class _Run:
         return RecordScores(
             name=self.holder,
             scores=scores,
-            flagged=(scores > 0) & (held > 0),
+            flagged=(scores > rounding) & (held > 0),
             method="published",
             fdr=None,
             screening=None,
