@@ -84,7 +84,8 @@ def test_noise_widens_the_interval_and_the_status_says_what_would_help() -> None
     narrow, wide = (run(moved, privacy_epsilon=each) for each in (LOUD, 0.2))
     assert narrow.interval is not None and wide.interval is not None
     assert np.diff(wide.interval)[0] > np.diff(narrow.interval)[0]
-    assert "would be enough" in wide.status and "would be enough" not in narrow.status
+    # The noise may hide the value altogether, and then nothing says how much would be enough.
+    assert "epsilon" in wide.status and "epsilon" not in narrow.status
 
 
 def test_a_class_the_target_lacks_is_as_far_as_its_furthest_classes() -> None:

@@ -195,7 +195,9 @@ class PrivateDistance(Private, Pairwise):
 
     def _describe_need(self, reading: Reading, value: float, width: float) -> str:
         """Describe which epsilon or how many records would make the interval short enough."""
-        if width / 2.0 <= _COARSE * value or value == 0.0:
+        if value == 0.0:
+            return "; the noise hides the value: more records or a larger epsilon are needed"
+        if width / 2.0 <= _COARSE * value:
             return ""
         # The noise of a mean falls with the records and with mu, which is nearly epsilon: both are
         # scaled by the same factor.

@@ -396,7 +396,7 @@ def check_pairs(
         (~np.isfinite(pairs), "is not a finite number", "pair-nan"),
         ((pairs < least) | (pairs > most), f"is outside [{least:g}, {most:g}]", "pair-range"),
         (
-            symmetric & (np.abs(pairs - pairs.T) > 1e-9),
+            symmetric & ~np.isclose(pairs, pairs.T, rtol=0, atol=1e-9),
             "differs between the two directions; it must be symmetric",
             "pair-asymmetric",
         ),
