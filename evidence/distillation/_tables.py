@@ -15,7 +15,7 @@ from scipy import stats
 from evidence.common import Array, Context, MissingError
 from evidence.distillation import _setting as at
 from evidence.distillation._setting import ALL, BEST, CHOSEN, LOOK, SETTINGS
-from evidence.report import Claim, Judged, Report, Table, mean_sd, verdict
+from evidence.report import Claim, Judged, Report, Table, every, mean_sd, verdict
 from silot.distillation import LabelSpace
 
 if TYPE_CHECKING:
@@ -215,6 +215,13 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
     before = mean(at.BEFORE, paper.score, at.MEMORY), mean(at.BEFORE, "distance", at.MEMORY)
     after = mean(OURS, paper.score, at.MEMORY), mean(OURS, "distance", at.MEMORY)
     kept = after[0] > before[0] - 0.02
+    on_global = [
+        min(at.ALGORITHMS, key=lambda row: mean(row, "distance", at.MEMORY)),
+        max(at.ALGORITHMS, key=lambda row: mean(row, paper.score, at.MEMORY)),
+    ]
+    higher = [mean("Sinkhorn-A", paper.score, c) > mean("Entropy-A", paper.score, c) for c in local]
+    a, b = (paper.scores[row][0][: len(local)] for row in ("Sinkhorn-A", "Entropy-A"))
+    printed = sum(x > y for x, y in zip(a, b, strict=True))
     return [
         Claim(
             f"{OURS} has the best mean semantic distance of the eight",
@@ -247,6 +254,17 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[J
             [(f"{loss}-E", f"{loss}-{w}") for loss in at.LOSSES for w in weights],
             found,
             paper,
+        ),
+        Claim("Sinkhorn-D is best on the global model's own set", "yes, for sentiment").judged(
+            f"best in semantic distance: {on_global[0]}; in {paper.word}: {on_global[1]}",
+            every(row == "Sinkhorn-D" for row in on_global),
+            "Of the eight. It weights teachers by size.",
+        ),
+        Claim(
+            f"Sinkhorn-A has the higher {paper.word} than Entropy-A on local sets",
+            f"on {printed} of {len(local)} in its table",
+        ).judged(
+            f"on {sum(higher)} of {len(local)}", verdict(sum(higher) >= printed, partly=any(higher))
         ),
         Claim(f"{OURS} gains on the teachers' test sets", "not stated").judged(
             f"semantic distance falls on {len(set(better) & set(local))} of {len(local)}; {ALL} "

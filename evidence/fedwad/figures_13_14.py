@@ -22,7 +22,9 @@ RECORDS, SUPPORT_USED, ROUNDS_USED = 400, 200, 10
 ROUNDS, SUPPORTS, SIZES = (2, 5, 10, 20, 50), (50, 100, 200, 400), (50, 100, 200, 400)
 PAIRS = (("mnist", "fashion_mnist"), ("mnist", "usps"))
 TOLERANCE = 0.05
-QUICK = {"SEEDS": (1,)}
+# Records and supports of which the seconds are compared.
+GROWING, THIN, WIDE = (50, 500, 5000), 10, 1000
+QUICK = {"SEEDS": (1,), "GROWING": (50, 200)}
 
 
 def run(context: Context) -> Report:
@@ -44,6 +46,10 @@ def run(context: Context) -> Report:
     sizes = [
         [f"{' to '.join(pair)}", f"{n}", *cells(pair, records=n)] for n in SIZES for pair in PAIRS
     ]
+    growth = [
+        [f"{n}", *(f"{_seconds(stored, n, support):.3f}" for support in (THIN, WIDE))]
+        for n in GROWING
+    ]
     columns = ["FedWaD", "exact", "excess", "FedWaD, s", "exact, s"]
     tables = [
         Table(f"Rounds; support {SUPPORT_USED}.", ["rounds", *columns], rounds),
@@ -52,6 +58,11 @@ def run(context: Context) -> Report:
             f"Records of each; support {SUPPORT_USED}, {ROUNDS_USED} rounds.",
             ["pair", "records", *columns],
             sizes,
+        ),
+        Table(
+            f"Seconds by records of each, {PAIRS[0][0]} to {PAIRS[0][1]}; {ROUNDS_USED} rounds.",
+            ["size", *(f"support {support}" for support in (THIN, WIDE))],
+            growth,
         ),
     ]
     return Report(
@@ -81,6 +92,12 @@ def _one(
     return value, truth, ours, theirs
 
 
+def _seconds(stored: dict[str, tuple[Images, Labels]], records: int, support: int) -> float:
+    x, y = couple(stored, PAIRS[0], 0, Sizes(records, SMALL.side, 1, ()))
+    options = {"support": support, "rounds": ROUNDS_USED, "t": None, "seed": 0, "labels": True}
+    return timed(lambda: fedwad(x, y, **options))[1]
+
+
 def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge by the rows of excess over the exact distance."""
     rounds = {int(r["rounds"]): number(r["excess"]) for r in pick(tables, "rounds", "excess")}
@@ -91,6 +108,12 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     later = [value for n, value in rounds.items() if n >= ROUNDS_USED]
     change = max(later) - min(later)
     steps = list(supports.values())
+    growth = pick(tables, "size", f"support {THIN}")
+    more = number(growth[-1]["size"]) / number(growth[0]["size"])
+    longer = [
+        number(growth[-1][column]) / number(growth[0][column])
+        for column in (f"support {THIN}", f"support {WIDE}")
+    ]
     kept = [
         _same_order([r for r in sizes if r["records"] == n])
         for n in dict.fromkeys(r["records"] for r in sizes)
@@ -130,6 +153,18 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             ", ".join(f"{value:+.1%}" for value in large),
             every(value > max(small) for value in large),
             f"Judged: by more than data smaller than the support, {max(small):+.1%} at most.",
+        ),
+        Claim(
+            "100 times the data take 100 times the seconds of a small support, 10 times those of "
+            "a large one (figure 14)",
+            "yes",
+        ).judged(
+            f"{more:.0f} times the data: {longer[0]:.0f} and {longer[1]:.0f} times the seconds",
+            every(
+                ratio / 3 < times < 3 * ratio
+                for times, ratio in zip(longer, (more, more**0.5), strict=True)
+            ),
+            f"Supports of {THIN} and {WIDE}, which the paper does not number; within a factor 3.",
         ),
     ]
 

@@ -66,7 +66,13 @@ BOUNDED = (
     ("normal", 50_000, 8, False),
     ("clusters", 50_000, 64, True),
 )
-LARGEST = (*BOUNDED, ("normal", 1_000_000, 2, False))
+LARGEST = (
+    *BOUNDED,
+    ("normal", 100_000, 8, False),
+    ("clusters", 100_000, 64, False),
+    ("normal", 1_000_000, 2, False),
+    ("normal", 1_000_000, 8, False),
+)
 # Marginal error of entropic plans, and the sweeps after which a peer is given up.
 TOLERANCE, SWEEPS = 1e-5, 1_000
 PEERS = ("pot", "scipy", "lapx", "lapjv", "fastlap", "ott-jax")
