@@ -226,6 +226,11 @@ def _is_uniform(weights: Array) -> bool:
     return largest - float(weights.min()) <= 1e-13 * largest
 
 
+def has_repeats(values: Array) -> bool:
+    """Return whether a value occurs twice."""
+    return bool((np.diff(np.sort(values)) == 0.0).any())
+
+
 def solve_compiled(
     kernels: ModuleType,
     cost: Array,
@@ -252,13 +257,14 @@ def _assign(kernels: ModuleType, cost: Array, d: int, start: Array | None) -> So
     n = len(cost)
     highest = cost.min(axis=0)
     f, g, column = np.empty(n), highest.copy(), np.empty(n, dtype=np.int32)
+    is_tied = has_repeats(cost[0])
     if start is not None:
         g[:] = start
-    elif n >= _MANY or 0 < d <= n / _FLAT:
+    elif not is_tied and (n >= _MANY or 0 < d <= n / _FLAT):
         ones = np.ones(n, dtype=np.int64)
         kernels.near_potentials(cost, ones, ones, f, g)
-    if n <= _UNIQUE:
-        # Half the bytes gain nothing here, and potentials are settled below.
+    if n <= _UNIQUE or (is_tied and n < _LISTED):
+        # Half the bytes gain nothing here: potentials are settled below, or ties are to be broken.
         kernels.assign(cost, f, g, column)
     elif n < _LISTED:
         kernels.assign_mixed(cost, f, g, column)

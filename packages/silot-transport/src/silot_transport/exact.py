@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from ._check import (
     as_weights,
     real,
 )
-from ._solvers import Solution, solve_costs, solve_line, staircase
+from ._solvers import Solution, has_repeats, solve_costs, solve_line, staircase
 from .cost import build_cost, cost_by_differences, paired_cost, relative_rounding, to_power
 from .errors import InputError, SolverError
 
@@ -41,8 +40,8 @@ _WELL_ABOVE = 8.0
 # Masses below are rounding.
 _NEGLIGIBLE = 8.0 * _EPSILON
 # Points that coincide are solved as one where there are more costs than these, and this makes them
-# fewer by so many times.
-_SMALL, _FEW = 4096, 2
+# fewer by so many times; columns that are looked at first, and entries at a time, in the cache.
+_SMALL, _FEW, _LOOK, _LOOKED_AT = 4096, 2, 16, 1 << 16
 # Exponent of 2 below which points are scaled: their squares would be near the end of the range.
 _TINY_EXPONENT = -400
 _LARGEST_TINY = 2.0**_TINY_EXPONENT
@@ -411,7 +410,7 @@ class Groups:
 def group_points(x: Array) -> Groups:
     """Group points that coincide."""
     # One column is enough to see that most clouds have no such points.
-    if not _repeats(x[:, 0]):
+    if not has_repeats(x[:, 0]):
         every = np.arange(len(x))
         return Groups(every, every)
     order = np.lexsort(x.T)
@@ -421,36 +420,31 @@ def group_points(x: Array) -> Groups:
     return Groups(of, order[is_new])
 
 
-def _repeats(values: Array) -> bool:
-    """Return whether a value occurs twice."""
-    ordered = np.sort(values)
-    return bool((ordered[1:] == ordered[:-1]).any())
-
-
 def _group_costs(cost: Array) -> tuple[Groups, Groups] | None:
     """Group rows and columns that are equal, where that makes far fewer costs."""
-    if cost.size <= _SMALL or not (_repeats(cost[:, 0]) or _repeats(cost[0])):
+    if cost.size <= _SMALL or not (has_repeats(cost[:, 0]) or has_repeats(cost[0])):
         return None
-    rows = _group_rows(cost)
-    # Columns that are equal in one row of each group are equal.
-    cols = _group_rows(np.ascontiguousarray(cost[rows.first].T))
-    return (rows, cols) if _FEW * rows.count * cols.count <= cost.size else None
-
-
-def _group_rows(cost: Array) -> Groups:
-    """Group rows that are equal, whose points no cost can distinguish."""
-    every = np.arange(len(cost))
-    if not _repeats(cost[:, 0]):
-        return Groups(every, every)
+    # Rows that differ in a few columns are different: most matrices need no look at all of it.
+    for columns in (_LOOK, None):
+        rows, cols = _group_sums(cost[:, :columns]), _group_sums(cost[:columns].T)
+        if _FEW * rows.count * cols.count > cost.size:
+            return None
     # Rows of one sum may differ, and rounding may part equal ones: what is merged is looked at.
-    factors = cast("Array", np.random.default_rng(0).standard_normal(cost.shape[1]))
-    sums = cost @ factors
-    _, first, of = np.unique(sums, return_index=True, return_inverse=True)
-    of = of.ravel()
-    is_one = len(first) < len(cost) and all(
-        (cost[row] == cost[first[group]]).all() for row, group in enumerate(of.tolist())
+    few = cost[rows.first]
+    block = max(1, _LOOKED_AT // cost.shape[1])
+    parts = (slice(k, k + block) for k in range(0, len(cost), block))
+    is_equal = bool((few == few[:, cols.first[cols.of]]).all()) and all(
+        bool((cost[part] == few[rows.of[part]]).all()) for part in parts
     )
-    return Groups(of, first) if is_one else Groups(every, every)
+    return (rows, cols) if is_equal else None
+
+
+def _group_sums(cost: Array) -> Groups:
+    """Group rows by a sum of their entries with random factors."""
+    factors = np.random.default_rng(0).standard_normal((cost.shape[1], 1))
+    sums: Array = np.matmul(cost, factors)
+    _, first, of = np.unique(sums, return_index=True, return_inverse=True)
+    return Groups(of.ravel(), first)
 
 
 def _solve_groups(
