@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 
 from silot_transport import (
     ExactPlan,
@@ -982,3 +983,18 @@ def test_a_mask_of_large_whole_numbers_is_seen() -> None:
 def test_a_start_that_is_none_is_refused(start: Any) -> None:
     with pytest.raises(InputError):
         exact_plan([[0.0], [1.0]], [[2.0], [3.0]], start=start)
+
+
+def test_tied_costs_are_optimal_and_rows_that_differ_late_are_not_merged() -> None:
+    rng = np.random.default_rng(5)
+    for high in (2, 50):
+        cost = rng.integers(0, high, (400, 400)).astype(float)
+        # Two kinds of rows and columns that are alike where a group is looked for first.
+        cost[:200], cost[:, :200] = cost[0], cost[:, :1]
+        cost[7, 390] += 1.0
+        plan = plan_from_cost(cost)
+        assert plan.cost == pytest.approx(cost[linear_sum_assignment(cost)].mean(), abs=1e-12)
+        # Masses are whole numbers of units in the simplex: they are exact to 1e-12, absolutely.
+        np.testing.assert_allclose(plan.plan.sum(axis=1), 1 / 400, rtol=0.0, atol=1e-12)
+        moved = (plan.plan.toarray() * cost).sum()
+        assert moved == pytest.approx(plan.cost, rel=1e-10)

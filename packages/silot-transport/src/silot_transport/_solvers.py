@@ -226,11 +226,6 @@ def _is_uniform(weights: Array) -> bool:
     return largest - float(weights.min()) <= 1e-13 * largest
 
 
-def has_repeats(values: Array) -> bool:
-    """Return whether a value occurs twice."""
-    return bool((np.diff(np.sort(values)) == 0.0).any())
-
-
 def solve_compiled(
     kernels: ModuleType,
     cost: Array,
@@ -257,7 +252,7 @@ def _assign(kernels: ModuleType, cost: Array, d: int, start: Array | None) -> So
     n = len(cost)
     highest = cost.min(axis=0)
     f, g, column = np.empty(n), highest.copy(), np.empty(n, dtype=np.int32)
-    is_tied = has_repeats(cost[0])
+    is_tied = len(np.unique(cost[0])) < n / 2
     if start is not None:
         g[:] = start
     elif not is_tied and (n >= _MANY or 0 < d <= n / _FLAT):

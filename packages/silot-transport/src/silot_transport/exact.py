@@ -22,7 +22,7 @@ from ._check import (
     as_weights,
     real,
 )
-from ._solvers import Solution, has_repeats, solve_costs, solve_line, staircase
+from ._solvers import Solution, solve_costs, solve_line, staircase
 from .cost import build_cost, cost_by_differences, paired_cost, relative_rounding, to_power
 from .errors import InputError, SolverError
 
@@ -410,7 +410,7 @@ class Groups:
 def group_points(x: Array) -> Groups:
     """Group points that coincide."""
     # One column is enough to see that most clouds have no such points.
-    if not has_repeats(x[:, 0]):
+    if not _repeats(x[:, 0]):
         every = np.arange(len(x))
         return Groups(every, every)
     order = np.lexsort(x.T)
@@ -420,9 +420,14 @@ def group_points(x: Array) -> Groups:
     return Groups(of, order[is_new])
 
 
+def _repeats(values: Array) -> bool:
+    """Return whether a value occurs twice."""
+    return bool((np.diff(np.sort(values)) == 0.0).any())
+
+
 def _group_costs(cost: Array) -> tuple[Groups, Groups] | None:
     """Group rows and columns that are equal, where that makes far fewer costs."""
-    if cost.size <= _SMALL or not (has_repeats(cost[:, 0]) or has_repeats(cost[0])):
+    if cost.size <= _SMALL or not (_repeats(cost[:, 0]) or _repeats(cost[0])):
         return None
     # Rows that differ in a few columns are different: most matrices need no look at all of it.
     for columns in (_LOOK, None):
