@@ -18,7 +18,6 @@ from silot.distillation.text import PAIR
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
 
-_EMOTIONS = ("anger", "happiness", "no emotion", "sadness", "surprise")
 _MELD = {"anger": 0, "joy": 1, "neutral": 2, "sadness": 3, "surprise": 4}
 _DAILY = {"1": 0, "4": 1, "0": 2, "5": 3, "6": 4}
 _INFERENCE = ("entailment", "neutral", "contradiction")

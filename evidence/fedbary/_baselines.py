@@ -72,11 +72,13 @@ def lava_published(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
     return calibrated_gradient(potential.reshape(-1).numpy(), np.full(len(x), 1.0 / len(x)))
 
 
-def leave_one_out(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
+def leave_one_out(
+    x: Array, y: Labels, other: Array, labels: Labels, *, influence: bool = False
+) -> Array:
     """What a least-squares classifier loses on validation records with each record (n,).
 
     The squared error with all records less that without one, in closed form; higher means more
-    suspect.
+    suspect. ``influence``: its first order in the record's weight (influence function).
     """
     kinds = np.unique(y)
     design, checks = (np.hstack([points, np.ones((len(points), 1))]) for points in (x, other))
@@ -84,11 +86,11 @@ def leave_one_out(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
     inverse = np.linalg.inv(design.T @ design + np.eye(design.shape[1]))
     slopes = inverse @ design.T @ goal
     lever = design @ inverse
-    part = 1.0 - (lever * design).sum(axis=1)
+    part = 1.0 - (0.0 if influence else (lever * design).sum(axis=1))
     off, error = goal - design @ slopes, truth - checks @ slopes
     moved = checks @ lever.T / part
     changes = 2.0 * ((moved.T @ error) * off).sum(axis=1)
-    return -(changes + (moved**2).sum(axis=0) * (off**2).sum(axis=1))
+    return -(changes + (not influence) * (moved**2).sum(axis=0) * (off**2).sum(axis=1))
 
 
 def accuracy(x: Array, y: Labels, other: Array, labels: Labels) -> float:

@@ -21,12 +21,11 @@ _LEAST_ORDERS = 30
 
 @dataclass(frozen=True)
 class PlayerValues:
-    """What each player is worth, and how many coalitions, models and orders that took."""
+    """What each player is worth, and how many coalitions or models that took."""
 
     names: tuple[Hashable, ...]
     values: tuple[float, ...]
     evaluations: int
-    orders: int = 0
 
 
 class Game:
@@ -73,12 +72,11 @@ class Game:
             before = after
         return gains
 
-    def result(self, values: Iterable[float], orders: int = 0) -> PlayerValues:
+    def result(self, values: Iterable[float]) -> PlayerValues:
         """Return values by ``order`` in the order in which the caller named the players."""
         by_name = dict(zip(self.order, map(float, values), strict=True))
-        return PlayerValues(
-            self.names, tuple(by_name[name] for name in self.names), self.evaluations, orders
-        )
+        ordered = tuple(by_name[name] for name in self.names)
+        return PlayerValues(self.names, ordered, self.evaluations)
 
 
 def exact_shapley(players: Iterable[Hashable], utility: Utility) -> PlayerValues:
@@ -116,7 +114,7 @@ def monte_carlo_shapley(
         running.count >= _LEAST_ORDERS and float(running.errors.max()) <= tolerance
     ):
         running.add(game.gains(rng.permutation(game.size).tolist(), truncation))
-    return game.result(running.mean, running.count)
+    return game.result(running.mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,14 +153,13 @@ def _players(rounds: Sequence[TrainingRound]) -> dict[Hashable, float]:
 
 
 def _summed(rounds: Sequence[TrainingRound], results: Iterable[PlayerValues]) -> PlayerValues:
-    """Sum values of the games of several rounds, their evaluations and their orders."""
-    totals, evaluations, orders = _players(rounds), 0, 0
+    """Sum values of the games of several rounds, and their evaluations."""
+    totals, evaluations = _players(rounds), 0
     for result in results:
         evaluations += result.evaluations
-        orders += result.orders
         for name, value in zip(result.names, result.values, strict=True):
             totals[name] += value
-    return PlayerValues(tuple(totals), tuple(totals.values()), evaluations, orders)
+    return PlayerValues(tuple(totals), tuple(totals.values()), evaluations)
 
 
 def multi_rounds(rounds: Sequence[TrainingRound], utility: ModelUtility) -> PlayerValues:
@@ -200,9 +197,13 @@ def gtg_shapley(
     truncation: float = 0.001,
     round_truncation: float = 0.01,
     max_permutations: int = 1000,
+    guided: bool = True,
     seed: int = 0,
 ) -> PlayerValues:
     """Estimate the Shapley values of every round, guided and truncated (GTG).
+
+    Not guided, orders are plain random ones: its variants GTG-Ti, with ``round_truncation=0``, and
+    GTG-Tib.
 
     A round that moves the utility by less than ``round_truncation`` counts nothing and costs two
     evaluations. In the others every player leads a sampled order in turn, a cycle, until the
@@ -217,18 +218,18 @@ def gtg_shapley(
     results: list[PlayerValues] = []
     for step in rounds:
         game = step.game(utility)
-        values, orders = np.zeros(game.size), 0
+        values = np.zeros(game.size)
         if abs(game.value(game.everyone) - game.value(0)) >= round_truncation:
-            cycles = _sample_cycles(game, rng, tolerance, truncation, max_permutations)
-            values, orders = cycles.mean, cycles.count * game.size
-        results.append(game.result(values, orders))
+            values = _sample_cycles(game, rng, tolerance, truncation, max_permutations, guided)
+        results.append(game.result(values))
     return _summed(rounds, results)
 
 
 def _sample_cycles(
-    game: Game, rng: np.random.Generator, tolerance: float, truncation: float, most: int
-) -> RunningMean:
-    """Sample cycles of orders led by each player in turn, until their means settle."""
+    game: Game, rng: np.random.Generator, tolerance: float, truncation: float, most: int,
+    guided: bool,
+) -> Array:  # fmt: skip
+    """Sample cycles of as many orders as players, which each leads in turn where guided."""
     n = game.size
     window = math.ceil(_LEAST_ORDERS / n)
     running = RunningMean(n)
@@ -236,12 +237,14 @@ def _sample_cycles(
     while (running.count + 1) * n <= most:
         gains = np.zeros(n)
         for leader in range(n):
-            others = np.delete(np.arange(n), leader)
-            gains += game.gains([leader, *rng.permutation(others).tolist()], truncation)
+            order = rng.permutation(n).tolist()
+            if guided:
+                order = [leader, *(player for player in order if player != leader)]
+            gains += game.gains(order, truncation)
         running.add(gains / n)
         past = [*past[-window:], running.mean]
         if running.count > window:
             change = max(float(np.abs(running.mean - mean).sum()) for mean in past)
             if change <= tolerance * float(np.abs(running.mean).sum()):
                 break
-    return running
+    return running.mean

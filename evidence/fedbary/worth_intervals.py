@@ -17,7 +17,6 @@ from silot import Measure
 from silot_transport import exact_plan
 from silot_transport.classwise import class_distances, labelled_plan
 
-COVER = Claim("intervals cover the distance of the pool", "85 to 97 % of draws (a wish)")
 OPEN = Claim("what sampling leaves open is not ranked", "0 pairs in the wrong order (a wish)")
 CHANCE = Claim("two samples of one distribution are not distinguishable", "95 % of draws (a wish)")
 SMALL_FAIR = Claim(
@@ -113,7 +112,7 @@ def run(context: Context) -> Report:
             f"{4 * seeds} seeds: mean Spearman of size and distance.",
         ],
         claims=[
-            COVER.judged(
+            Claim("intervals cover the pool's distance", "85 to 97 % of draws (a wish)").judged(
                 f"{within} of {len(cells)} settings within; mean {np.mean(cells):.1%}, "
                 f"{spread(cells, '.0%')}",
                 verdict(
