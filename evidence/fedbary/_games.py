@@ -21,11 +21,12 @@ _LEAST_ORDERS = 30
 
 @dataclass(frozen=True)
 class PlayerValues:
-    """What each player is worth, and how many coalitions or models that took."""
+    """What each player is worth, and how many coalitions, models and orders that took."""
 
     names: tuple[Hashable, ...]
     values: tuple[float, ...]
     evaluations: int
+    orders: int = 0
 
 
 class Game:
@@ -72,11 +73,11 @@ class Game:
             before = after
         return gains
 
-    def result(self, values: Iterable[float]) -> PlayerValues:
+    def result(self, values: Iterable[float], orders: int = 0) -> PlayerValues:
         """Return values by ``order`` in the order in which the caller named the players."""
         by_name = dict(zip(self.order, map(float, values), strict=True))
         ordered = tuple(by_name[name] for name in self.names)
-        return PlayerValues(self.names, ordered, self.evaluations)
+        return PlayerValues(self.names, ordered, self.evaluations, orders)
 
 
 def exact_shapley(players: Iterable[Hashable], utility: Utility) -> PlayerValues:
@@ -114,7 +115,7 @@ def monte_carlo_shapley(
         running.count >= _LEAST_ORDERS and float(running.errors.max()) <= tolerance
     ):
         running.add(game.gains(rng.permutation(game.size).tolist(), truncation))
-    return game.result(running.mean)
+    return game.result(running.mean, running.count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +154,14 @@ def _players(rounds: Sequence[TrainingRound]) -> dict[Hashable, float]:
 
 
 def _summed(rounds: Sequence[TrainingRound], results: Iterable[PlayerValues]) -> PlayerValues:
-    """Sum values of the games of several rounds, and their evaluations."""
-    totals, evaluations = _players(rounds), 0
+    """Sum values of the games of several rounds, their evaluations and their orders."""
+    totals, evaluations, orders = _players(rounds), 0, 0
     for result in results:
         evaluations += result.evaluations
+        orders += result.orders
         for name, value in zip(result.names, result.values, strict=True):
             totals[name] += value
-    return PlayerValues(tuple(totals), tuple(totals.values()), evaluations)
+    return PlayerValues(tuple(totals), tuple(totals.values()), evaluations, orders)
 
 
 def multi_rounds(rounds: Sequence[TrainingRound], utility: ModelUtility) -> PlayerValues:
@@ -218,17 +220,18 @@ def gtg_shapley(
     results: list[PlayerValues] = []
     for step in rounds:
         game = step.game(utility)
-        values = np.zeros(game.size)
+        values, orders = np.zeros(game.size), 0
         if abs(game.value(game.everyone) - game.value(0)) >= round_truncation:
-            values = _sample_cycles(game, rng, tolerance, truncation, max_permutations, guided)
-        results.append(game.result(values))
+            cycles = _sample_cycles(game, rng, tolerance, truncation, max_permutations, guided)
+            values, orders = cycles.mean, cycles.count * game.size
+        results.append(game.result(values, orders))
     return _summed(rounds, results)
 
 
 def _sample_cycles(
     game: Game, rng: np.random.Generator, tolerance: float, truncation: float, most: int,
     guided: bool,
-) -> Array:  # fmt: skip
+) -> RunningMean:  # fmt: skip
     """Sample cycles of as many orders as players, which each leads in turn where guided."""
     n = game.size
     window = math.ceil(_LEAST_ORDERS / n)
@@ -247,4 +250,4 @@ def _sample_cycles(
             change = max(float(np.abs(running.mean - mean).sum()) for mean in past)
             if change <= tolerance * float(np.abs(running.mean).sum()):
                 break
-    return running.mean
+    return running

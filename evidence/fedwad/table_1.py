@@ -50,7 +50,8 @@ ALGORITHMS = ("fedavg", "fedrep", "fedper")
 TRAINING = {"rounds": 12, "passes": 3.0, "batch": 20, "alone": False}
 
 Runs = dict[tuple[str, int, str], list[dict[str, float]]]
-QUICK = {"SEEDS": 1, "DATA": DATA[:2], "MOST": dict.fromkeys(MOST, (10,)), "MOST_WIDE": 0}
+QUICK = {"SEEDS": 1, "DATA": DATA[:2], "SIZES": {10: 100}, "MOST_WIDE": 0}
+QUICK["TRAINING"] = TRAINING | {"rounds": 4}
 
 
 def run(context: Context) -> Report:

@@ -20,9 +20,6 @@ from silot.distances.questions import DistanceTo, Interpolate
 from silot_transport import exact_plan
 
 IMAGES_HIDDEN = Claim("TriangleWad's interpolants reveal no information (sec. 5.1)", "none")
-DISTRIBUTION = Claim(
-    "The distributional attack finds the other distribution (fig. 5, 6)", "W tends to 0"
-)
 
 IMAGES, PAIRS, REPEATS = 100, 10, 20
 # Of the descent of the distributional attack.
@@ -296,7 +293,7 @@ def run(context: Context) -> Report:
               every(abs(rate - 0.04) <= 0.15 for rate in (near, mean["from_local"])),
               "The paper states none for texts, and 1 for images. After inversion of the same "
               f"messages {percent(mean['from_audit'])}."),
-        DISTRIBUTION.judged(
+        Claim("the distributional attack finds the other data (fig. 5, 6)", "W tends to 0").judged(
               f"W from {attacked.history[0]:.1f} to {attacked.history[-1]:.1f}; "
               f"{percent(attacked.exact_rate)} of the images exact; the iterate itself is at "
               f"{attacked.start:.1f}",
