@@ -21,6 +21,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from types import ModuleType
@@ -108,12 +109,10 @@ def _flags(options: argparse.Namespace) -> list[str]:
 
 
 def _run_each(pairs: list[tuple[str, str]], flags: list[str]) -> int:
-    """Run each in a process of its own: a page names the code that it alone imported."""
-    for paper, figure in pairs:
-        command = [sys.executable, "-m", "evidence", paper, figure, *flags]
-        if code := subprocess.run(command, check=False).returncode:
-            return code
-    return 0
+    """Run each in a process of its own, one a core: a page names the code it alone imported."""
+    commands = [[sys.executable, "-m", "evidence", *pair, *flags] for pair in pairs]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return max(pool.map(subprocess.call, commands), default=0)
 
 
 def module(paper: str, figure: str) -> ModuleType:

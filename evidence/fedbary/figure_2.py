@@ -162,7 +162,7 @@ def _scored(pool: Pool, fault: str, seed: int) -> Numbers:
 def _more_gradients(mine: Measure, own: Own, seed: int) -> dict[str, Array]:
     """Gradients that `value_records` does not have: towards the reference, and of all data."""
     points, other = (
-        each.answer(LabelledRecords(embedding="full")).array("points", ndim=2)
+        each.answer(LabelledRecords(embedding="diagonal")).array("points", ndim=2)
         for each in (Own(mine), own)
     )
     frame = Frame.of(other, np.full(len(other), 1.0 / len(other)))
