@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from evidence.common import Array, Context, Images, signed_pixels, stream
-from evidence.report import Claim, Judged, Report, Table, spread, verdict
+from evidence.report import Claim, Judged, Report, Table, number, pick, spread, verdict
 from evidence.runs import Form, exact, interpolant, relative, triangle
 
 STEPS = tuple(round(0.1 * k, 1) for k in range(1, 10))
@@ -52,18 +55,6 @@ READINGS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Row:
-    """One reference and form, for every t: excess of the estimate, displacement over t."""
-
-    reading: Reading
-    scale: float
-    form: Form
-    support: int
-    excess: list[float]
-    moved: list[float]
-
-
 QUICK = {
     "PAPER": {1: PAPER[1]},
     "READINGS": tuple(
@@ -76,7 +67,16 @@ QUICK = {
 
 def run(context: Context) -> Report:
     images, _ = context.images("cifar10")
-    rows: list[Row] = []
+    excess, moved = (
+        {
+            scale: [[f"{scale:g}", "paper", "?", "?", *cells]]
+            for scale, cells in zip(PAPER, columns, strict=True)
+        }
+        for columns in (
+            [[_percent(relative(value, TRUTH)) for value in paper[0]] for paper in PAPER.values()],
+            [[f"{value:.1f}" for value in paper[1]] for paper in PAPER.values()],
+        )
+    )
     truths: list[float] = []
     for reading in READINGS:
         x, y = _parties(images, reading)
@@ -89,13 +89,32 @@ def run(context: Context) -> Report:
                 )
                 results = {t: estimate(x, y, t=t) for t in STEPS}
                 power = reading.power
-                excess = [relative(k.value**power, truth**power) for k in results.values()]
-                moved = [exact(x, interpolant(k, "x")).value / t for t, k in results.items()]
-                rows.append(Row(reading, scale, form, support, excess, moved))
+                head = [f"{scale:g}", reading.label, form, str(support)]
+                ratios = [relative(k.value**power, truth**power) for k in results.values()]
+                excess[scale].append([*head, *map(_percent, ratios)])
+                walks = [exact(x, interpolant(k, "x")).value for k in results.values()]
+                moved[scale].append([*head, *(f"{value:.1f}" for value in walks)])
             context.say(f"{reading.label}, deviation {scale:g} done")
     x, _ = _parties(images, READINGS[0])
     noise = stream(33, 1).standard_normal(x.shape)
-    plain = exact(x + noise, noise).value, exact(x + noise, x).value
+    columns = ["deviation", "reading", "form", "atoms", *(f"t = {t:g}" for t in STEPS)]
+    caption = (
+        "Estimate over the exact value, minus 1 (×N: N times it); squared distances in the first "
+        "reading."
+    )
+    tables = [
+        Table(caption, columns, [row for rows in excess.values() for row in rows]),
+        Table(
+            "Distance between records and interpolant.",
+            columns,
+            [row for rows in moved.values() for row in rows],
+        ),
+        Table(
+            "Noise of deviation 1 (D.6): distance from the records with it.",
+            ["to the noise", "to the records"],
+            [[f"{exact(x + noise, other).value:.1f}" for other in (noise, x)]],
+        ),
+    ]
     return Report(
         title="TriangleWad, table 3: t from .1 to .9 on CIFAR-10",
         about="The estimate W(interpolants) / (1 - t) and the distance between a party's records "
@@ -112,16 +131,8 @@ def run(context: Context) -> Report:
             "first reading; in the second, 750 atoms of mean 0 do it, for the noise is far away.",
             "A reference of one atom is added: then nothing can differ between the parties.",
         ],
-        claims=[
-            *(claim for scale in PAPER for claim in _claims(rows, scale)),
-            Claim("noise of deviation 1: W(records + noise, noise) (D.6)", f"{NOISY:g}").judged(
-                f"{plain[0]:.1f}; to the records {plain[1]:.1f}",
-                verdict(min(abs(relative(value, NOISY)) for value in plain) <= 0.05),
-                "By neither reading. Interpolants of t = .1 are nearer to the records than "
-                "records with this noise.",
-            ),
-        ],
-        tables=_tables(rows),
+        claims=judged(tables),
+        tables=tables,
     )
 
 
@@ -135,34 +146,51 @@ def _parties(images: Images, reading: Reading) -> tuple[Array, Array]:
     return x, y
 
 
-def _claims(rows: list[Row], scale: float) -> list[Judged]:
+def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge by the reading that is nearest to the paper."""
-    estimates, _ = PAPER[scale]
-    paper = [relative(value, TRUTH) for value in estimates]
+    plain = [float(cell) for cell in pick(tables, "to the noise")[0].values()]
+    return [
+        *(claim for scale in PAPER for claim in _judged(tables, f"{scale:g}")),
+        Claim("noise of deviation 1: W(records + noise, noise) (D.6)", f"{NOISY:g}").judged(
+            f"{plain[0]:.1f}; to the records {plain[1]:.1f}",
+            verdict(min(abs(relative(value, NOISY)) for value in plain) <= 0.05),
+            "By neither reading. Interpolants of t = .1 are nearer to the records than "
+            "records with this noise.",
+        ),
+    ]
+
+
+def _judged(tables: Sequence[Table], scale: str) -> list[Judged]:
+    def of(table: Table, reading: str) -> list[list[float]]:
+        return [
+            [float(cell[1:]) - 1.0 if cell[0] == "×" else number(cell) for cell in row[4:]]
+            for row in table.rows
+            if list(row[:2]) == [scale, reading]
+        ]
+
+    (paper,) = of(tables[0], "paper")
 
     def gaps(reading: Reading) -> list[float]:
-        row = next(row for row in rows if row.reading is reading and row.scale == scale)
-        return [abs(ours - theirs) for ours, theirs in zip(row.excess, paper, strict=True)]
+        ours = of(tables[0], reading.label)[0]
+        return [abs(a - b) for a, b in zip(ours, paper, strict=True)]
 
     reading = min(READINGS, key=lambda each: max(gaps(each)))
-    averaged, other, *single = [
-        row for row in rows if row.reading is reading and row.scale == scale
-    ]
-    apart = max(abs(relative(a, b)) for a, b in zip(averaged.moved, other.moved, strict=True))
-    is_linear = max(other.moved) < 1.01 * min(other.moved)
-    more = f" One atom: {_range(single[0].excess)}." if single else ""
+    averaged, other, *single = of(tables[0], reading.label)
+    walks = [np.divide(row, STEPS).tolist() for row in of(tables[1], reading.label)]
+    apart = max(abs(relative(a, b)) for a, b in zip(walks[0], walks[1], strict=True))
+    is_linear = max(walks[1]) < 1.01 * min(walks[1])
+    more = f" One atom: {_range(single[0])}." if single else ""
     return [
-        Claim(f"deviation {scale:g}: excess, t from .1 to .9", _range(paper)).judged(
-            _range(averaged.excess),
+        Claim(f"deviation {scale}: excess, t from .1 to .9", _range(paper)).judged(
+            _range(averaged),
             verdict(max(gaps(reading)) <= 0.001, partly=max(gaps(reading)[:5]) <= 0.005),
-            f"Read as {reading.label}. Exact form: {_range(other.excess)}.{more}",
+            f"Read as {reading.label}. Exact form: {_range(other)}.{more}",
         ),
         Claim(
-            f"deviation {scale:g}: records to interpolant = t W(records, reference) (theorem 3)",
+            f"deviation {scale}: records to interpolant = t W(records, reference) (theorem 3)",
             "yes",
         ).judged(
-            f"over t: exact form {spread(other.moved, '.1f')}, approximate "
-            f"{spread(averaged.moved, '.1f')}",
+            f"over t: exact form {spread(walks[1], '.1f')}, approximate {spread(walks[0], '.1f')}",
             verdict(is_linear and apart <= 0.03, partly=is_linear),
             "The exact form lies on the geodesic, so it has W(records, reference) there. Partly: "
             "it alone holds.",
@@ -177,26 +205,3 @@ def _percent(excess: float) -> str:
 def _range(excess: list[float]) -> str:
     low, high = _percent(min(excess)), _percent(max(excess))
     return low if low == high else f"{low} to {high}"
-
-
-def _tables(rows: list[Row]) -> list[Table]:
-    """The paper's numbers, and below them those of every reading."""
-    excess: list[list[str]] = []
-    moved: list[list[str]] = []
-    for scale, (estimates, distances) in PAPER.items():
-        head = [f"{scale:g}", "paper", "?", "?"]
-        excess.append([*head, *(_percent(relative(value, TRUTH)) for value in estimates)])
-        moved.append([*head, *(f"{value:.1f}" for value in distances)])
-        for row in [row for row in rows if row.scale == scale]:
-            head = [f"{scale:g}", row.reading.label, row.form, str(row.support)]
-            excess.append([*head, *map(_percent, row.excess)])
-            moved.append([*head, *(f"{v * t:.1f}" for v, t in zip(row.moved, STEPS, strict=True))])
-    columns = ["deviation", "reading", "form", "atoms", *(f"t = {t:g}" for t in STEPS)]
-    caption = (
-        "Estimate over the exact value, minus 1 (×N: N times it); squared distances in the first "
-        "reading."
-    )
-    return [
-        Table(caption, columns, excess),
-        Table("Distance between records and interpolant.", columns, moved),
-    ]
