@@ -12,13 +12,6 @@ from evidence.common import Array, Context, stream
 from evidence.report import Claim, Judged, Report, Table, every, pick, shown, spread, verdict
 from evidence.runs import exact, fedwad, largest_support, relative, seconds_per_round
 
-FASTER = Claim(
-    "approximate form (10 atoms) over exact form, from N = 100", "at least 10 times faster"
-)
-SIMILAR = Claim(
-    "d = 2: approximate (10 atoms), exact form and pooled distance have similar errors", "yes"
-)
-AS_FAST = Claim("as fast as exact transport from N = 5000 (section 3)", "yes")
 HIGH = Claim("d = 50: no method estimates the distance of the means; 10 atoms are worst", "yes")
 
 SIZES = (30, 100, 300, 1000, 3000, 10000)
@@ -148,7 +141,9 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     each = {(row["ratio"], row["N"]): float(row["e"]) for row in timed if row["d"] == "2"}
     slower = [each["1:3", size] / each["1:1", size] for ratio, size in each if ratio == "1:1"]
     return [
-        FASTER.judged(
+        Claim(
+            "approximate form (10 atoms) over exact form, from N = 100", "at least 10 times faster"
+        ).judged(
             "; ".join(f"{name}: {spread(of, '.1f')}" for name, of in faster.items()) + " times",
             every(value >= 10 for of in faster.values() for value in of),
             "Per round, over the first rounds only: later rounds of the exact form can take "
@@ -156,14 +151,17 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             "equal sizes keep the support at N, and silot 0.1 picks a slow solver for 1000 records "
             "against few atoms.",
         ),
-        AS_FAST.judged(
+        Claim("as fast as exact transport from N = 5000 (section 3)", "yes").judged(
             "; ".join(f"{k} atoms: {spread(v, '.1f')}" for k, v in costs.items())
             + " times its seconds",
             every(value <= 1.0 for values in costs.values() for value in values),
             f"All {ROUNDS} rounds, at N = {large[-1]['N']}, against the pooled distance by silot's "
             "solver, which is faster than the paper's.",
         ),
-        SIMILAR.judged(
+        Claim(
+            "d = 2: approximate (10 atoms), exact form and pooled distance have similar errors",
+            "yes",
+        ).judged(
             f"errors differ by at most {max(apart):.1e}",
             verdict(max(apart) <= 0.02),
             "Errors from the distance of the means.",

@@ -22,15 +22,6 @@ from silot.teaching.divergences import divergences
 from silot.teaching.federated import ModelSpec, initial, probabilities, train
 from silot.teaching.questions import DomainErrors
 
-SKEW = Claim(
-    "label skew: a domain classifier trained by exchange tells what a model loses",
-    "not stated",
-)
-ARCHITECTURE = Claim("the domain classifier needs the learner's architecture", "not claimed")
-NEEDED = Claim(
-    "it takes Algorithm 1 to estimate divergences without sharing records", "not claimed"
-)
-
 SKEWED = ("M", "U")
 MIXED = ("M//MM", "M//U", "MM//U")
 SEEDS = (5, 10)  # as usual, and with --full
@@ -303,7 +294,10 @@ def _claims(runs: Runs) -> list[Judged]:
     rivals = (LINE, MEAN, EXACT)
     ahead = [orders_[ALGORITHM] - orders_[MEAN] for orders_ in (skewed, mixed)]
     return [
-        SKEW.judged(
+        Claim(
+            "label skew: a domain classifier trained by exchange tells what a model loses",
+            "not stated",
+        ).judged(
             listed(skewed),
             verdict(skewed[ALGORITHM] > 0.5, partly=skewed[ALGORITHM] > 0.3),
             "Between two averagings each device trains on one label. The bias drifts, and often "
@@ -317,14 +311,16 @@ def _claims(runs: Runs) -> list[Judged]:
             "In M//MM what a model loses on the way is small beside how good it was (MNIST-M is "
             "hard to learn): a symmetric divergence cannot know, own errors can.",
         ),
-        ARCHITECTURE.judged(
+        Claim("the domain classifier needs the learner's architecture", "not claimed").judged(
             f"label skew: linear {skewed[LINE]:.2f}, CNN {skewed[CENTRED]:.2f}; split: linear "
             f"{mixed[LINE]:.2f}, CNN {mixed[CENTRED]:.2f}",
             verdict(skewed[CENTRED] > skewed[LINE] and mixed[CENTRED] > mixed[LINE]),
             f"Linear takes {line[0]:.0f} s and {line[1]:.0f} MB, the CNN {slow[0]:.0f} s and "
             f"{slow[1]:.0f} MB a network.",
         ),
-        NEEDED.judged(
+        Claim(
+            "it takes Algorithm 1 to estimate divergences without sharing records", "not claimed"
+        ).judged(
             f"best of the others: label skew {max(skewed[k] for k in rivals):.2f}, split "
             f"{max(mixed[k] for k in rivals):.2f}; MMD {fast[0]:.1f} s and {fast[1]:.1f} MB",
             verdict(min(ahead) > 0.05, partly=max(ahead) > 0.05),

@@ -18,8 +18,6 @@ from silot.teaching.exact import solve_exact
 from silot.teaching.gp import GeometricProgram
 from silot.teaching.network import Network
 
-ALONE = Claim("5B, extreme: device 1 is the only source", "yes")
-
 DEVICES, LABELLED, RECORDS = 10, 5, 600
 BAD = 2
 """The device the paper calls 3."""
@@ -233,7 +231,7 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             f"its mean weight at the unlabelled ones {spread(first, '.2f')}",
             verdict(min(first) > 0.95, partly=min(first) > 0.5),
         ),
-        ALONE.judged(
+        Claim("5B, extreme: device 1 is the only source", "yes").judged(
             f"{count('extreme')} sources; in the optimum {count('extreme', WAYS[2])}",
             verdict(set(of("sources", "extreme")) == {"1"}, partly=min(first) > 0.95),
             "Partly: devices 2 to 5 train and serve nobody, for their own errors cost less than "
