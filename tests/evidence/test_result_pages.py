@@ -31,10 +31,6 @@ JUDGED = [
     for figure, path in files.items()
     if (name := f"{paper}-{figure}") in PAGES and "\ndef judged(" in path.read_text()
 ]
-# Pages of runs before the rows that their verdicts are now computed from: to be run again.
-OLD = {
-    "fedbary-table-4",
-}
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
@@ -47,11 +43,6 @@ def test_every_verdict_is_one_of_four_and_has_a_reason_where_it_is_not_matched(p
 @pytest.mark.parametrize("name", JUDGED)
 def test_verdicts_of_a_page_follow_from_its_rows(name: str) -> None:
     judge = module(*name.split("-", 1)).judged
-    if name in OLD:
-        # Once it was run again its rows suffice, and it must leave the list.
-        with pytest.raises((LookupError, ValueError)):
-            judge(PAGES[name].tables)
-        return
     stated = {row[0]: row[3] for row in PAGES[name].verdicts}
     computed = {one.claim.claim: f"**{one.verdict}**" for one in judge(PAGES[name].tables)}
     assert computed
