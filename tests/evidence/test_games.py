@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evidence.fedbary._baselines import leave_one_out as leave_one_out_of_records
 from evidence.fedbary._games import (
     PlayerValues,
     TrainingRound,
@@ -485,6 +486,40 @@ def test_every_player_leads_as_often() -> None:
     )
     assert found.orders == 2 * n
     assert found.values == pytest.approx([1 / n] * n)
+    # By plain random orders some lead oftener.
+    plain = gtg_shapley(
+        [step],
+        lambda model: float(model.any()),
+        truncation=0.0,
+        tolerance=0.0,
+        max_permutations=3 * n - 1,
+        guided=False,
+    )
+    assert plain.orders == 2 * n
+    assert sum(plain.values) == pytest.approx(1.0)
+    assert max(plain.values) > 1 / n + 1e-9
+
+
+@given(seeds)
+def test_leaving_a_record_out_and_its_influence_are_what_fits_say(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 8
+    (x, y), (other, labels) = ((rng.normal(size=(size, 2)), np.arange(size) % 3) for size in (n, 5))
+
+    def error(weights: Array) -> float:
+        design, checks = (np.hstack([points, np.ones((len(points), 1))]) for points in (x, other))
+        goal, truth = (1.0 * (codes[:, None] == np.arange(3)) for codes in (y, labels))
+        gram = design.T @ (weights[:, None] * design) + np.eye(3)
+        slopes = np.linalg.solve(gram, design.T @ (weights[:, None] * goal))
+        return float(((truth - checks @ slopes) ** 2).sum())
+
+    least = 1e-6
+    whole, record = error(np.ones(n)), np.eye(n)
+    without = [whole - error(1.0 - record[k]) for k in range(n)]
+    slope = [(whole - error(1.0 - least * record[k])) / least for k in range(n)]
+    assert leave_one_out_of_records(x, y, other, labels) == pytest.approx(without, abs=1e-9)
+    found = leave_one_out_of_records(x, y, other, labels, influence=True)
+    assert found == pytest.approx(slope, abs=1e-4, rel=1e-3)
 
 
 def test_more_players_than_fit_exactly_are_sampled() -> None:
