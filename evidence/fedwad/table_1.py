@@ -211,7 +211,6 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         LOSS.judged(
             spread(list(costs.values()), "+.1f"),
             verdict(min(costs.values()) >= -1),
-            "Of 100 holders ten are asked a round, of a group of 20 two: what its holders share is "
-            f"trained on a fifth of the records. {short(costs, -1.0)}",
+            f"With {MOST_TESTED} holders at most. {short(costs, -1.0)}",
         ),
     ]
