@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evidence.common import Context
 from evidence.distillation._setting import ALL, BEFORE, EXACT, LOOK, ONE_HOT, PLAIN, SETTINGS
 from evidence.distillation._tables import LEVEL, Rows, against, holm, seeds_of, values, workers
 from evidence.distillation._texts import TASKS
-from evidence.report import Claim, Judged, Report, Table, every, mean_sd, spread, verdict
+from evidence.report import Claim, Judged, Report, Table, mean_sd, number, pick, spread, verdict
 
 if TYPE_CHECKING:
     from evidence.distillation._runs import Score
@@ -31,8 +32,8 @@ def run(context: Context) -> Report:
     with workers() as pool:
         for (_, name, seed), rows in zip(work, pool.map(_seed, work), strict=True):
             found[name].append(rows)
-            told = {row: round(rows[row][ALL].distance, 4) for row in (EXACT, ONE_HOT)}
-            context.say(f"{name}, seed {seed}: {told}")
+            distances = {row: round(rows[row][ALL].distance, 4) for row in (EXACT, ONE_HOT)}
+            context.say(f"{name}, seed {seed}: {distances}")
     return _report(found, seeds)
 
 
@@ -44,8 +45,7 @@ def _seed(work: tuple[Context, str, int]) -> dict[str, dict[str, Score]]:
 
 
 def _report(found: dict[str, Rows], seeds: list[int]) -> Report:
-    claims, tables = _geometry(found)
-    more_claims, more_tables = _regularised(found)
+    tables = [_geometry(found), *_regularised(found)]
     return Report(
         title="Confident Sinkhorns: the label space, and epsilon",
         about="Sinkhorn-E with labels where the paper puts them, with every two labels at the "
@@ -60,72 +60,37 @@ def _report(found: dict[str, Rows], seeds: list[int]) -> Report:
             "The paper's figures 6 and 7 are pictures of sentence vectors that were trained with "
             "it, for sentiment; here scores stand for them.",
         ],
-        claims=claims + more_claims,
-        tables=tables + more_tables,
+        claims=judged(tables),
+        tables=tables,
     )
 
 
-def _geometry(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
-    cells: list[list[str]] = []
-    tests = {
-        (name, other): against(*(values(rows, row, ALL, "distance") for row in (EXACT, other)))
-        for name, rows in found.items()
-        for other in (ONE_HOT, PLAIN)
-    }
-    adjusted = dict(zip(tests, holm([each[2] for each in tests.values()]), strict=True))
-    better: dict[str, list[str]] = {ONE_HOT: [], PLAIN: []}
-    clear = dict.fromkeys(better, 0)
-    for (name, other), (told, won, p) in tests.items():
-        means = [values(found[name], row, ALL, "distance").mean() for row in (EXACT, other)]
-        if means[0] < means[1]:
-            better[other].append(name)
-            clear[other] += adjusted[name, other] < LEVEL
-        key = "accuracy" if name == "nli" else "f1"
-        scores = [values(found[name], row, ALL, key).mean() for row in (EXACT, other)]
-        cells.append([
-            name, other, f"{means[0]:.4f}", f"{means[1]:.4f}", told, won, f"{p:.3g}",
-            f"{adjusted[name, other]:.3g}", f"{scores[0]:.3f} / {scores[1]:.3f}",
-        ])  # fmt: skip
+def judged(tables: Sequence[Table]) -> list[Judged]:
+    """Judge by means over seeds, and p after Holm's adjustment."""
+    tests = pick(tables, "task", "against", "geometric", "other", "p, Holm")
+    means = {row[""]: row for row in pick(tables, "", "sentiment", "emotion")}
 
-    def claim(title: str, other: str) -> Judged:
-        count = len(better[other])
+    def better(title: str, other: str) -> Judged:
+        rows = [row for row in tests if row["against"] == other]
+        won = [row for row in rows if number(row["geometric"]) < number(row["other"])]
+        clear = sum(number(row["p, Holm"]) < LEVEL for row in won)
         return Claim(title, "not compared").judged(
-            f"better mean semantic distance on {count} of {len(found)} tasks"
-            + (f" ({', '.join(better[other])})" if count else ""),
-            verdict(count == len(found), partly=clear[other] > 0),
-            f"At p < {LEVEL}, Holm-adjusted, on {clear[other]}.",
+            f"better mean semantic distance on {len(won)} of {len(rows)} tasks"
+            + (f" ({', '.join(row['task'] for row in won)})" if won else ""),
+            verdict(len(won) == len(rows), partly=clear > 0),
+            f"At p < {LEVEL}, Holm-adjusted, on {clear}.",
         )
 
+    def above(row: str, task: str) -> float:
+        return number(means[row][task]) - number(means[EXACT][task])
+
+    shares = {row: number(row.split()[1]) for row in means if row.startswith("epsilon")}
+    gaps = [abs(above(row, task)) for row, share in shares.items() if share <= SMALL
+            for task in means[row] if task]  # fmt: skip
+    worst = [above(row, "sentiment") for row, share in shares.items() if share * FARTHEST >= 1]
     return [
-        claim("geometric label space above one-hot", ONE_HOT),
-        claim("geometric transport above Kullback-Leibler", PLAIN),
-    ], [
-        Table(
-            f"Semantic distance on {ALL} of exact transport in the geometric space against "
-            "others: means, paired difference (mean ± standard error; negative is better for the "
-            "geometric space), seeds won, p of a two-sided t test and after Holm's adjustment, "
-            "and macro F1 (accuracy for inference) of both.",
-            ["task", "against", "geometric", "other", "difference", "seeds won", "p", "p, Holm",
-             "F1 or accuracy"],
-            cells,
-        )
-    ]  # fmt: skip
-
-
-def _regularised(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
-    names = [f"epsilon {share:g}" for share in EPSILONS]
-    small = [f"epsilon {share:g}" for share in EPSILONS if share <= SMALL]
-    gaps: list[float] = []
-    worst: list[float] = []
-    for name, rows in found.items():
-        means = {row: float(values(rows, row, ALL, "distance").mean()) for row in (EXACT, *names)}
-        gaps += [abs(means[row] - means[EXACT]) for row in small]
-        if name == "sentiment":
-            large = [
-                row for row, share in zip(names, EPSILONS, strict=True) if share * FARTHEST >= 1
-            ]
-            worst = [means[row] - means[EXACT] for row in large]
-    claims = [
+        better("geometric label space above one-hot", ONE_HOT),
+        better("geometric transport above Kullback-Leibler", PLAIN),
         SMALL_SAME.judged(
             f"semantic distances differ by at most {max(gaps):.4f} up to epsilon {SMALL:g}",
             verdict(max(gaps) <= SAME),
@@ -133,18 +98,51 @@ def _regularised(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
         ),
         LARGE_LOST.judged(
             f"semantic distance {spread(worst, '+.3f')} above exact",
-            every(value > 0 for value in worst),
+            verdict(min(worst) > 0, partly=max(worst) > 0),
             "With much entropy the loss is least where the student names one label alone, as it "
             "is not 0 for equal predictions.",
         ),
     ]
 
-    def table(title: str, **scores: str) -> Table:
+
+def _geometry(found: dict[str, Rows]) -> Table:
+    tests = {
+        (name, other): against(*(values(rows, row, ALL, "distance") for row in (EXACT, other)))
+        for name, rows in found.items()
+        for other in (ONE_HOT, PLAIN)
+    }
+    adjusted = holm([each[2] for each in tests.values()])
+    cells: list[list[str]] = []
+    for ((name, other), (difference, won, p)), holm_p in zip(tests.items(), adjusted, strict=True):
+        key = "accuracy" if name == "nli" else "f1"
+        means, scores = (
+            [values(found[name], row, ALL, of).mean() for row in (EXACT, other)]
+            for of in ("distance", key)
+        )
+        cells.append([
+            name, other, *(f"{mean:.4f}" for mean in means), difference, won, f"{p:.3g}",
+            f"{holm_p:.3g}", f"{scores[0]:.3f} / {scores[1]:.3f}",
+        ])  # fmt: skip
+    return Table(
+        f"Semantic distance on {ALL} of exact transport in the geometric space against "
+        "others: means, paired difference (mean ± standard error; negative is better for the "
+        "geometric space), seeds won, p of a two-sided t test and after Holm's adjustment, "
+        "and macro F1 (accuracy for inference) of both.",
+        ["task", "against", "geometric", "other", "difference", "seeds won", "p", "p, Holm",
+         "F1 or accuracy"],
+        cells,
+    )  # fmt: skip
+
+
+def _regularised(found: dict[str, Rows]) -> list[Table]:
+    names = [f"epsilon {share:g}" for share in EPSILONS]
+
+    def table(title: str, form: str, **scores: str) -> Table:
         """``scores`` by task, those of others as ``other``."""
 
         def cell(row: str, name: str) -> str:
             score = scores.get(name, scores["other"])
-            return mean_sd(values(found[name], row, ALL, score), ".3f")
+            return mean_sd(values(found[name], row, ALL, score), form)
 
         return Table(
             f"{title}, mean ± sd over seeds, on {ALL}.",
@@ -153,7 +151,7 @@ def _regularised(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
              for row in (BEFORE, PLAIN, ONE_HOT, EXACT, *names)],
         )  # fmt: skip
 
-    return claims, [
-        table("Semantic distance", other="distance"),
-        table("Macro F1 (inference: accuracy)", other="f1", nli="accuracy"),
+    return [
+        table("Semantic distance", ".4f", other="distance"),
+        table("Macro F1 (inference: accuracy)", ".3f", other="f1", nli="accuracy"),
     ]

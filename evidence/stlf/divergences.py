@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from evidence.common import Array, Context, Flags, Labels, rank_correlation
-from evidence.report import Claim, Judged, Report, Table, typical, verdict
+from evidence.report import Claim, Judged, Report, Table, number, pick, typical, verdict
 from evidence.stlf._devices import Network, Pools, device_network
 from silot import Measure, Policy
 from silot.federation import Answer, Holder, LocalFederation
@@ -97,6 +97,7 @@ def run(context: Context) -> Report:
                 for name, result in _results(way, network, public).items():
                     found = _compare(result, network, errors, own)
                     runs.setdefault((name, setting), []).append(found)
+    tables = _tables(runs, truth)
     return Report(
         title="ST-LF, Algorithm 1: divergences against transfer errors",
         about="Ten devices hold parts of MNIST (M), USPS (U) or MNIST-M (MM). The first five have "
@@ -120,8 +121,8 @@ def run(context: Context) -> Report:
             "TriangleWad and FedWaD on one seed a setting, for their time; FedWaD stops after 2 "
             "rounds of 60 atoms, far above W2.",
         ],
-        claims=_claims(runs),
-        tables=_tables(runs, truth),
+        claims=judged(tables),
+        tables=tables,
     )
 
 
@@ -221,16 +222,8 @@ def _mean(table: Array, mask: Flags) -> float:
     return float(table[mask].mean()) if mask.any() else float("nan")
 
 
-def _names(runs: Runs) -> list[str]:
-    return list(dict.fromkeys(name for name, _ in runs))
-
-
-def _settings(runs: Runs) -> list[str]:
-    return list(dict.fromkeys(setting for _, setting in runs))
-
-
 def _tables(runs: Runs, truth: dict[str, list[tuple[float, float]]]) -> list[Table]:
-    names, settings = _names(runs), _settings(runs)
+    names, settings = (list(dict.fromkeys(key[place] for key in runs)) for place in (0, 1))
 
     def orders(caption: str, read: Callable[[Found], float]) -> Table:
         cells = [[typical([read(k) for k in runs[name, s]]) for s in settings] for name in names]
@@ -271,28 +264,33 @@ def _two(values: Sequence[tuple[float, float]]) -> str:
     return f"{alike:.2f}" if np.isnan(other) else f"{alike:.2f} / {other:.2f}"
 
 
-def _claims(runs: Runs) -> list[Judged]:
-    def middle(name: str, settings: Sequence[str], read: Callable[[Found], float]) -> float:
-        return float(np.median([read(k) for setting in settings for k in runs[name, setting]]))
+def judged(tables: Sequence[Table]) -> list[Judged]:
+    """Judge by the mean over settings of the median order of their networks."""
+    rows = {row["divergence"]: row for row in pick(tables, "divergence", SKEWED[0])}
+    costs = {row["divergence"]: row for row in pick(tables, "divergence", "seconds", "MB")}
+    settings = [name for name in rows[LINE] if name != "divergence"]
 
-    def orders(settings: Sequence[str]) -> dict[str, float]:
+    def orders(some: Sequence[str]) -> dict[str, float]:
         names = (ALGORITHM, CENTRED, LINE, MEAN, EXACT)
-        return {name: middle(name, settings, lambda k: k.order) for name in names}
+        return {
+            name: float(np.mean([number(rows[name][setting]) for setting in some]))
+            for name in names
+        }
 
     def worst(name: str) -> float:
-        return min(k.order for setting in _settings(runs) for k in runs[name, setting])
+        return min(number(rows[name][setting].split("(")[1].rstrip(")")) for setting in settings)
 
     def listed(found: dict[str, float]) -> str:
         return "; ".join(f"{name} {value:.2f}" for name, value in found.items())
 
-    skewed, mixed = orders(SKEWED), orders([name for name in MIXED if (LINE, name) in runs])
-    every = _settings(runs)
+    skewed = orders([name for name in SKEWED if name in settings])
+    mixed = orders([name for name in MIXED if name in settings])
     slow, line, fast = (
-        (middle(name, every, lambda k: k.seconds), middle(name, every, lambda k: k.megabytes))
+        tuple(number(costs[name][column]) for column in ("seconds", "MB"))
         for name in (ALGORITHM, LINE, MEAN)
     )
     rivals = (LINE, MEAN, EXACT)
-    ahead = [orders_[ALGORITHM] - orders_[MEAN] for orders_ in (skewed, mixed)]
+    ahead = [found[ALGORITHM] - found[MEAN] for found in (skewed, mixed)]
     return [
         Claim(
             "label skew: a domain classifier trained by exchange tells what a model loses",
