@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
 
 import numpy as np
@@ -14,9 +14,7 @@ from evidence.report import Claim, Judged, Report, Table, number, pick, spread, 
 from evidence.runs import exact, fedwad, relative
 from silot import Measure
 
-ORDER = Claim(
-    "FedWaD keeps the order of pairs of datasets", "except two pairs in the row of USPS, of six"
-)
+ORDER = Claim("FedWaD keeps the order of pairs of datasets", "except two pairs of USPS, of six")
 
 DATASETS = {"mnist": "MNIST", "usps": "USPS", "fashion_mnist": "Fashion-MNIST"}
 # Settled: the sum fell by less than this share over a few rounds.
@@ -30,6 +28,8 @@ def _named(pair: Pair) -> str:
 
 
 PAIRS = [_named(pair) for pair in combinations(DATASETS, 2)]
+# By pair: FedWaD's distance and the exact one, of each draw.
+Found = dict[Pair, list[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
@@ -44,33 +44,6 @@ class Setting:
     rounds: int
     t: float | None
     thorough: bool
-
-    @property
-    def label(self) -> str:
-        """In words."""
-        named = "random t" if self.t is None else f"t = {self.t:g}"
-        return f"S = {self.support}, {self.rounds} rounds, {named}"
-
-
-@dataclass
-class Column:
-    """What a setting gave, and the exact distances it is compared with."""
-
-    setting: Setting
-    values: dict[Pair, list[float]] = field(default_factory=dict)
-    truths: dict[Pair, list[float]] = field(default_factory=dict)
-
-    def excess(self, pair: Pair, draws: int | None = None) -> float:
-        """Mean of the first draws over the exact mean, minus 1."""
-        return relative(mean(self.values[pair][:draws]), mean(self.truths[pair][:draws]))
-
-    def turned(self) -> tuple[int, int]:
-        """Comparisons of two pairs that the estimate turns round, and all comparisons."""
-        found = {pair: mean(values) for pair, values in self.values.items()}
-        truth = {pair: mean(values) for pair, values in self.truths.items()}
-        couples = list(combinations(found, 2))
-        turned = sum((truth[a] - truth[b]) * (found[a] - found[b]) < 0 for a, b in couples)
-        return turned, len(couples)
 
 
 @dataclass(frozen=True)
@@ -96,29 +69,22 @@ QUICK = {"SMALL": Sizes(200, 16, 1, _settings(60, 200))}
 def run(context: Context) -> Report:
     sizes = context.size((SMALL, FULL))
     stored = {name: context.images(name) for name in DATASETS}
-    truths: dict[Pair, list[float]] = {}
-    columns = [Column(setting) for setting in sizes.settings]
+    found: dict[Setting, Found] = {setting: {} for setting in sizes.settings}
     longest = 0
     for draw in range(sizes.draws):
         for pair in combinations_with_replacement(DATASETS, 2):
             x, y = couple(stored, pair, draw, sizes)
             truth = exact(x, y, labels=True).value
-            truths.setdefault(pair, []).append(truth)
-            for column in columns:
-                if column.setting.thorough or (draw == 0 and pair[0] != pair[1]):
-                    of = column.setting
+            for of, pairs in found.items():
+                if of.thorough or (draw == 0 and pair[0] != pair[1]):
                     result = fedwad(
                         x, y, support=of.support, rounds=of.rounds, t=of.t, tol=TOLERANCE,
                         seed=draw, labels=True,
                     )  # fmt: skip
-                    column.values.setdefault(pair, []).append(result.value)
-                    column.truths.setdefault(pair, []).append(truth)
+                    pairs.setdefault(pair, []).append((result.value, truth))
                     longest = max(longest, len(result.history) - 1)
             context.say(f"draw {draw}, {pair[0]} and {pair[1]} done")
-    means = {pair: mean(found) for pair, found in truths.items()}
-    tables = [_table(means, columns), _settings_table(columns)]
-    other = _under_other_resizing(stored, sizes)
-    orders = {tuple(sorted(found, key=found.__getitem__)) for found in other.values()}
+    tables = [_table(found[sizes.settings[0]]), _settings_table(found)]
     return Report(
         title="FedWaD, figure 6: distances between labelled image datasets",
         about="Records with their labels as OTDD vectors (pixels, class mean, class standard "
@@ -133,12 +99,9 @@ def run(context: Context) -> Report:
             "with scipy.ndimage.zoom (linear).",
             f"Runs stop when settled within {TOLERANCE:g} over a few rounds; of 500 rounds at most "
             f"{longest} were needed. Reference: standard normal.",
-            f"The order of the exact distances is not robust: {len(orders)} order(s) when images "
-            f"are brought to one size in {len(other)} ways (last table), for USPS digits fill "
-            "their frame and those of MNIST do not.",
         ],
         claims=judged(tables),
-        tables=[*tables, _resizing(other)],
+        tables=tables,
     )
 
 
@@ -167,35 +130,6 @@ def _resized(images: Images, side: int) -> Array:
     factor = side / images.shape[1]
     # Linear interpolation stays within the pixels' range.
     return np.asarray(ndimage.zoom(scaled, (1.0, factor, factor), order=1), dtype=np.float64)
-
-
-def _padded(images: Images) -> Array:
-    """USPS digits as MNIST shows its own: 20 x 20 in the middle of 28 x 28."""
-    if images.shape[1] == 28:
-        return images / 255.0
-    return np.pad(_resized(images, 20), ((0, 0), (4, 4), (4, 4)))
-
-
-def _under_other_resizing(
-    stored: dict[str, tuple[Images, Labels]], sizes: Sizes
-) -> dict[str, dict[Pair, float]]:
-    """Exact distances of draw 0 when images are brought to one size in other ways."""
-    ways = {
-        "zoom to 16 x 16": lambda images: _resized(images, 16),
-        "zoom to 28 x 28": lambda images: _resized(images, 28),
-        "USPS zoomed to 20 x 20, padded to 28 x 28": _padded,
-    }
-    found: dict[str, dict[Pair, float]] = {}
-    for way, change in ways.items():
-        measures: dict[str, Measure] = {}
-        for place, (name, (images, labels)) in enumerate(stored.items()):
-            rows = stream(6, 0, place).permutation(len(images))[: sizes.records]
-            measures[name] = _measure(change(images[rows]), labels[rows])
-        found[way] = {
-            (a, b): exact(measures[a], measures[b], labels=True).value
-            for a, b in combinations(DATASETS, 2)
-        }
-    return found
 
 
 def judged(tables: Sequence[Table]) -> list[Judged]:
@@ -242,48 +176,38 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     ]
 
 
-def _table(truths: dict[Pair, float], columns: list[Column]) -> Table:
-    def cell(column: Column, pair: Pair) -> str:
-        if pair not in column.values:
-            return "–"
-        return f"{mean(column.values[pair]):.2f} ({column.excess(pair):+.1%})"
-
+def _table(found: Found) -> Table:
+    means = {pair: np.mean(draws, axis=0) for pair, draws in found.items()}
     return Table.of(
-        "Distances, means over the draws, and the excess of FedWaD over the exact distance of the "
-        "same draws (all draws in the first column, one in the others).",
-        sorted(truths, key=truths.__getitem__),
+        "Distances in the first setting, means over the draws.",
+        sorted(means, key=lambda pair: means[pair][1]),
         {
             "pair, nearest first": _named,
-            "exact": lambda pair: f"{truths[pair]:.2f}",
-            **{c.setting.label: lambda pair, c=c: cell(c, pair) for c in columns},
+            "exact": lambda pair: f"{means[pair][1]:.2f}",
+            "FedWaD": lambda pair: f"{means[pair][0]:.2f}",
+            "excess": lambda pair: f"{relative(*means[pair]):+.1%}",
         },
     )
 
 
-def _settings_table(columns: Sequence[Column]) -> Table:
-    def turned(column: Column) -> str:
-        turns, comparisons = column.turned()
-        return f"{turns} of {comparisons}"
+def _settings_table(found: dict[Setting, Found]) -> Table:
+    def turned(pairs: Found) -> str:
+        means = [np.mean(draws, axis=0) for draws in pairs.values()]
+        couples = list(combinations(means, 2))
+        return f"{sum(np.prod(a - b) < 0 for a, b in couples)} of {len(couples)}"
+
+    def excess(pair: Pair) -> Callable[[Setting], str]:
+        return lambda setting: f"{relative(*found[setting][pair][0]):+.2%}"
 
     return Table.of(
-        "Order, and the excess over the exact distance in the first draw.",
-        columns,
+        "Comparisons of two pairs that FedWaD turns, and its excess over the exact distance in the "
+        "first draw.",
+        found,
         {
-            "support": lambda column: column.setting.support,
-            "rounds": lambda column: column.setting.rounds,
-            "t": lambda column: column.setting.t or "random",
-            "turned": turned,
-            **{
-                _named(pair): lambda column, pair=pair: f"{column.excess(pair, draws=1):+.2%}"
-                for pair in combinations(DATASETS, 2)
-            },
+            "support": lambda setting: setting.support,
+            "rounds": lambda setting: setting.rounds,
+            "t": lambda setting: setting.t or "random",
+            "turned": lambda setting: turned(found[setting]),
+            **{_named(pair): excess(pair) for pair in combinations(DATASETS, 2)},
         },
-    )
-
-
-def _resizing(other: dict[str, dict[Pair, float]]) -> Table:
-    return Table(
-        "Exact distances of draw 0 when images are brought to one size in other ways.",
-        ["way", *PAIRS],
-        [[way, *(f"{value:.2f}" for value in found.values())] for way, found in other.items()],
     )
