@@ -158,9 +158,7 @@ def _confirm(paper: str, figure: str) -> int:
         (RESULTS / f"{page.name}.md").write_text(confirmed, encoding="utf-8")
         print(f"{paper} {figure}: of the code of now")
         return 0
-    print(
-        f"{paper} {figure}: other numbers than before with --quick, or only seconds. Run it again"
-    )
+    print(f"{paper} {figure}: with --quick other numbers than before, or seconds alone: run it")
     return 1
 
 

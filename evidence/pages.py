@@ -38,10 +38,9 @@ class Page:
 
     ``name, title, text``: its file's stem, its first line and all of it; ``command, date,
     seconds``: what made it, when, and for how long. ``code``: digest of every source file that
-    was imported when it was made, by its path in the repository, words in it aside; empty for
-    pages made before this was written down. ``quick``: digest of the numbers of ``--quick``, and
-    the day on which it was last found the same. ``verdicts``: cells of the table of claims: claim,
-    paper, here, verdict, why. ``tables``: its numbers.
+    was imported when it was made, by its path in the repository, words and rules of verdicts
+    aside; empty for old pages. ``quick``: digest of the numbers of ``--quick``, and the day it was
+    last found the same. ``verdicts``: cells of the table of claims. ``tables``: its numbers.
     """
 
     name: str
@@ -201,11 +200,15 @@ def _digest(path: Path) -> str:
 # The same files are behind most pages.
 @cache
 def _without_words(source: str) -> str:
-    """Drop docstrings, lines of comments and empty lines: none of them changes a number."""
+    """Drop what changes no number: docstrings, comments, empty lines, and rules of verdicts."""
     lines = source.splitlines()
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
         # Lines that only hold a string: docstrings of modules, classes, functions and attributes.
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        # A test holds verdicts against the rows of a page.
+        is_rule = isinstance(node, ast.FunctionDef) and node.name == "judged" and node in tree.body
+        if is_text or is_rule:
             end = node.end_lineno or node.lineno
             lines[node.lineno - 1 : end] = [""] * (end - node.lineno + 1)
     return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from evidence.common import Context
-from evidence.report import Claim, Report, Table, verdict
+from evidence.report import Claim, Judged, Report, Table, number, pick, verdict
 from tests.privacy.neighbours import Movement, movements, noiseless
 
 SENSITIVITY = Claim(
@@ -20,7 +21,7 @@ SENSITIVITY = Claim(
     "the promise of the package, not of a paper",
 )
 
-
+ALL, OVER, OTHERS = "releases", "beyond 1", "by others"
 PAIRS = (5_000, 100_000)  # as usual, and with --full
 _ALONE = 0.25
 _BLOCK, _PROCESSES = 100, os.cpu_count() or 1
@@ -42,8 +43,8 @@ QUICK = {"PAIRS": (500,)}
 def run(context: Context) -> Report:
     wanted = context.size(PAIRS)
     worst: dict[str, float] = defaultdict(float)
-    releases: dict[str, int] = defaultdict(int)
-    pairs, files, over, not_its_own = 0, 0, 0, 0
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    pairs, files = 0, 0
     with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
         while pairs < wanted:
             # As many as are likely still needed, and always the same ones first.
@@ -54,11 +55,19 @@ def run(context: Context) -> Report:
                     pairs += 1
                     for one in pair:
                         worst[one.release] = max(worst[one.release], one.ratio)
-                        releases[one.release] += 1
-                        over += one.ratio > 1.0
-                        not_its_own += not one.additive
-            context.say(f"{pairs} pairs, worst {max(worst.values()):.6f}, {over} over")
-    largest = max(worst.values())
+                        flags = {ALL: 1, OVER: one.ratio > 1.0, OTHERS: not one.additive}
+                        counts[one.release].update(flags)
+            context.say(f"{pairs} pairs, worst {max(worst.values()):.6f}")
+    table = Table.of(
+        "Largest movement, in units of the sensitivity that noise is scaled to; releases that "
+        "moved further, and those moved by anything but the record's own part.",
+        sorted(worst),
+        {
+            "file and release": str,
+            **{name: lambda key, name=name: counts[key][name] for name in (ALL, OVER, OTHERS)},
+            "worst ratio": lambda key: f"{worst[key]:.6f}",
+        },
+    )
     return Report(
         title="Random neighbouring files",
         about="Two files are neighbours when one has a record that the other has not. The types of "
@@ -75,21 +84,23 @@ def run(context: Context) -> Report:
             "Read alone: for a quarter of the records, the difference of the two replies has to "
             "be the reply about a file of that record alone, where such a file can be loaded.",
         ],
-        claims=[
-            SENSITIVITY.judged(
-                f"worst {largest:.6f}; {over} of {sum(releases.values()):,} releases beyond 1",
-                verdict(over == 0),
-            ),
-            Claim("how a record is read depends on no other record", "the same").judged(
-                f"{not_its_own} releases moved by anything but the record's own part",
-                verdict(not_its_own == 0),
-            ),
-        ],
-        tables=[
-            Table(
-                "Largest movement, in units of the sensitivity that noise is scaled to.",
-                ["file and release", "releases", "worst ratio"],
-                [[name, f"{releases[name]:,}", f"{worst[name]:.6f}"] for name in sorted(worst)],
-            )
-        ],
+        claims=judged([table]),
+        tables=[table],
     )
+
+
+def judged(tables: Sequence[Table]) -> list[Judged]:
+    """Judge by the sums over files and releases."""
+    rows = pick(tables, ALL, OVER, OTHERS, "worst ratio")
+    releases, over, others = (sum(int(row[name]) for row in rows) for name in (ALL, OVER, OTHERS))
+    return [
+        SENSITIVITY.judged(
+            f"worst {max(number(row['worst ratio']) for row in rows):.6f}; {over} of "
+            f"{releases:,} releases beyond 1",
+            verdict(over == 0),
+        ),
+        Claim("how a record is read depends on no other record", "the same").judged(
+            f"{others} releases moved by anything but the record's own part",
+            verdict(others == 0),
+        ),
+    ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import spearmanr
 
 import silot
-from evidence.common import Array, Context, MissingError, columns, stream
-from evidence.report import Claim, Report, Table, verdict
+from evidence.common import Array, Context, columns, stream
+from evidence.report import Claim, Judged, Report, Table, number, pick, verdict
 from silot import Measure
 
 ERROR = Claim("median relative error of W2 at epsilon 1", "below .08 at 300 records, .04 at 1000")
@@ -24,25 +25,28 @@ MOST = 8000
 SIZES = (300, 1000)
 DRAWS, ADAPTED_DRAWS = (2, 10), (4, 10)  # as usual, and with --full
 EPSILONS = (1.0, 4.0)
+FIGURES = ("error of W2", "Spearman", "coverage")
 QUICK = {"DRAWS": (1,), "ADAPTED_DRAWS": (1,), "EPSILONS": (1.0,), "TARGETS": 1, "JUDGES": 200}
 
 
 def run(context: Context) -> Report:
     repeats = context.size(DRAWS)
     rows: list[list[str]] = []
-    medians: dict[tuple[int, float], list[tuple[float, ...]]] = {}
     for name, table in _tables(context).items():
         for size in SIZES:
             for epsilon in EPSILONS:
                 errors, orders, covered = _measure(table, size, epsilon, repeats)
-                figures = float(np.median(errors)), float(np.median(orders)), np.mean(covered)
-                medians.setdefault((size, epsilon), []).append(figures)
+                figures = np.median(errors), np.median(orders), np.mean(covered)
                 rows.append([name, str(size), f"{epsilon:g}", *(f"{each:.3f}" for each in figures)])
                 context.say(" ".join(rows[-1]))
-    adapted, losses = _adaptations(context, context.size(ADAPTED_DRAWS))
-    middle = {key: np.median(np.array(value), axis=0) for key, value in medians.items()}
-    small, large = middle[300, 1.0], middle[1000, 1.0]
-    coverage = float(np.mean([figures[2] for value in medians.values() for figures in value]))
+    tables = [
+        Table("Medians over holders and draws.", ["table", "records", "epsilon", *FIGURES], rows),
+        Table(
+            "Accuracy of adaptation, and records without noise whose mean is as precise.",
+            ["table", "as it is", "exact", "epsilon 4", "epsilon 1", "as records, 4", "1"],
+            _adaptations(context, context.size(ADAPTED_DRAWS)),
+        ),
+    ]
     return Report(
         title="Private distances and adaptation: what the noise costs",
         about=f"`silot.value_holders(holders, target, method='private')`: {HOLDERS} holders and a "
@@ -61,51 +65,52 @@ def run(context: Context) -> Report:
             "The number of features and the shares of the budget were chosen on other tables "
             "(breast cancer, digits, banknotes, diabetes, German credit, white wine, mammography).",
         ],
-        claims=[
-            ERROR.judged(
-                f"{small[0]:.3f} and {large[0]:.3f}",
-                verdict(small[0] <= 0.08 and large[0] <= 0.04, partly=small[0] <= 0.12),
-                "Medians over tables, of noise that is drawn anew in every run.",
-            ),
-            ORDER.judged(
-                f"{small[1]:.2f} and {large[1]:.2f}",
-                verdict(small[1] >= 0.93 and large[1] >= 0.96, partly=small[1] >= 0.85),
-                "Both sizes count: noise matters less the more records there are.",
-            ),
-            Claim("share of intervals that hold the exact W2", "92 to 98 %").judged(
-                f"{coverage:.1%}", verdict(0.92 <= coverage <= 0.98, partly=coverage > 0.9)
-            ),
-            ADAPTED.judged(
-                f"{np.mean(losses):.1f} on average, {max(losses):.1f} on the worst table",
-                verdict(max(losses) <= 2.0, partly=float(np.mean(losses)) <= 2.0),
-            ),
-        ],
-        tables=[
-            Table(
-                "Medians over holders and draws.",
-                ["table", "records", "epsilon", "error of W2", "Spearman", "coverage"],
-                rows,
-            ),
-            Table(
-                "Accuracy of adaptation, and records without noise whose mean is as precise.",
-                ["table", "as it is", "exact", "epsilon 4", "epsilon 1", "as records, 4", "1"],
-                adapted,
-            ),
-        ],
+        claims=judged(tables),
+        tables=tables,
     )
 
 
-def _adaptations(context: Context, repeats: int) -> tuple[list[list[str]], list[float]]:
-    """Adapt to targets of other class shares; return rows, and what epsilon 4 loses by table."""
+def judged(tables: Sequence[Table]) -> list[Judged]:
+    """Judge distances by medians over tables at epsilon 1, adaptations at epsilon 4."""
+    rows = pick(tables, "records", "epsilon", *FIGURES)
+    small, large = (
+        np.median([[number(row[k]) for k in FIGURES] for row in rows
+                   if row["epsilon"] == "1" and row["records"] == str(size)], axis=0)
+        for size in SIZES
+    )  # fmt: skip
+    coverage = np.mean([number(row["coverage"]) for row in rows])
+    adapted = pick(tables, "exact", "epsilon 4")
+    losses = [number(row["exact"]) - number(row["epsilon 4"]) for row in adapted]
+    return [
+        ERROR.judged(
+            f"{small[0]:.3f} and {large[0]:.3f}",
+            verdict(small[0] <= 0.08 and large[0] <= 0.04, partly=small[0] <= 0.12),
+            "Medians over tables, of noise that is drawn anew in every run.",
+        ),
+        ORDER.judged(
+            f"{small[1]:.2f} and {large[1]:.2f}",
+            verdict(small[1] >= 0.93 and large[1] >= 0.96, partly=small[1] >= 0.85),
+            "Both sizes count: noise matters less the more records there are.",
+        ),
+        Claim("share of intervals that hold the exact W2", "92 to 98 %").judged(
+            f"{coverage:.1%}", verdict(0.92 <= coverage <= 0.98, partly=coverage > 0.9)
+        ),
+        ADAPTED.judged(
+            f"{np.mean(losses):.1f} on average, {max(losses):.1f} on the worst table",
+            verdict(max(losses) <= 2.0, partly=bool(np.mean(losses) <= 2.0)),
+        ),
+    ]
+
+
+def _adaptations(context: Context, repeats: int) -> list[list[str]]:
+    """Adapt to targets of other class shares; a row a table."""
     rows: list[list[str]] = []
-    losses: list[float] = []
     for name, (x, y) in _labelled_tables(context).items():
         draws = np.array([_adapt(x, y, stream(72, repeat)) for repeat in range(repeats)])
         figures = draws.mean(axis=0)
-        losses.append(float(figures[1] - figures[2]))
         rows.append([name, *(f"{v:.1f}" for v in figures[:4]), *(f"{v:.0f}" for v in figures[4:])])
         context.say(" ".join(rows[-1]))
-    return rows, losses
+    return rows
 
 
 def _adapt(x: Array, y: Array, rng: np.random.Generator) -> list[float]:
@@ -184,20 +189,16 @@ def _tables(context: Context) -> dict[str, Array]:
     """Tables on which nothing was chosen, standardised."""
     # Reaches and priors were chosen on other tables (breast cancer, digits, mammography, white
     # wine, credit default, adult).
-    tables: dict[str, Array] = {}
-    for folder, stem in (
-        ("uci_small", "banknote_authentication"), ("uci_small", "breast-cancer-wisconsin"),
-        ("uci_small", "german"), ("uci_small", "pima-indians-diabetes"), ("creditcard_fraud", ""),
-    ):  # fmt: skip
-        try:
-            tables[stem or folder] = columns(context.table(folder, stem))
-        except MissingError as error:
-            context.say(str(error))
-    try:
-        tables["news (sentence embeddings)"] = context.sentences("bbc_news")
-    except MissingError as error:
-        context.say(str(error))
-    return {name: _standardised(table) for name, table in tables.items()}
+    found = {
+        stem or folder: columns(context.table(folder, stem))
+        for folder, stem in (
+            ("uci_small", "banknote_authentication"), ("uci_small", "breast-cancer-wisconsin"),
+            ("uci_small", "german"), ("uci_small", "pima-indians-diabetes"),
+            ("creditcard_fraud", ""),
+        )
+    }  # fmt: skip
+    found["news (sentence embeddings)"] = context.sentences("bbc_news")
+    return {name: _standardised(table) for name, table in found.items()}
 
 
 def _standardised(table: Array) -> Array:
