@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from evidence.common import Context
 from evidence.distillation._setting import ALL
-from evidence.distillation._tables import Published, reproduce
+from evidence.distillation._tables import Published, judged, reproduce
 from evidence.report import Report
+
+__all__ = ["judged", "run"]
 
 PUBLISHED = Published(
     task="nli",

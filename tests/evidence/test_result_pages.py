@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -29,7 +30,8 @@ JUDGED = [
     name
     for paper, files in figures().items()
     for figure, path in files.items()
-    if (name := f"{paper}-{figure}") in PAGES and "\ndef judged(" in path.read_text()
+    if (name := f"{paper}-{figure}") in PAGES
+    and re.search(r'^def judged\(|"judged"', path.read_text(), re.M)
 ]
 
 
