@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import silot
 from evidence.common import Array, Context, Labels, stream
-from evidence.report import Claim, Judged, Report, Table, Verdict, verdict
+from evidence.report import Claim, Judged, Report, Table, Verdict, pick, verdict
 from evidence.verdicts._power import LEVEL
 from evidence.verdicts._tables import RealTable, tables
 
@@ -92,13 +92,11 @@ PLANTS: Mapping[str, Planted] = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """Tables, and comparisons of each beside faults and without any."""
 
     tables: int
     draws: int
-    """Comparisons of each table beside faults."""
     alone: int
-    """Comparisons of each table without any fault."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,10 @@ class Outcome:
         return bool({*self.steps} & {*PLANTS[self.site][1]})
 
 
+VERBS = ("use", "convert", "clean", "ask", "apart", "exclude")
+_ALARMS = {"apart", "exclude", "ask", "use although different"}
+ALONE, BESIDE = "alike, by themselves", "alike, beside faults"
+MISSED = "p-values are adjusted for 14 sites, and records are flagged only where it is certain."
 SIZES = (Sizes(9, 2, 10), Sizes(12, 20, 40))  # as usual, and with --full
 QUICK = {"SIZES": (Sizes(1, 1, 1),)}
 
@@ -134,7 +136,55 @@ def run(context: Context) -> Report:
         for draw in range(sizes.alone):
             alone += decide(table, stream(247, k, draw), draw, plants={})
         context.say(f"{table.name}: {len(outcomes)} and {len(alone)} decisions")
-    return report(sizes, names, outcomes, alone)
+    alike = [one for one in outcomes if one.site in ALIKE]
+    planted = {name: [one for one in outcomes if one.site == name] for name in PLANTS}
+    measured = {ALONE: alone, BESIDE: alike, **planted}
+    counted = [
+        Table.of(
+            "Decisions; a site may have several steps. Covered: the interval of faulty records has "
+            "their number in it.",
+            measured,
+            {
+                "sites": str,
+                "number": lambda name: len(measured[name]),
+                **{verb: lambda name, verb=verb: sum(verb in one.steps for one in measured[name])
+                   for verb in VERBS},
+                "as planted": lambda name: sum(
+                    one.is_as_planted if name in PLANTS else one.steps == ("use",)
+                    for one in measured[name]
+                ),
+                "covered": lambda name: sum(one.is_covered for one in measured[name]),
+            },
+        ),
+        Table(
+            "Comparisons in which any of three sites without a fault is called different: they are "
+            "compared with one sample, so that alarms come together.",
+            ["three sites", "comparisons", "with an alarm"],
+            [[name, str(draws * len(names)),
+              str(len({(one.table, one.draw) for one in measured[name] if _ALARMS & {*one.steps}}))]
+             for name, draws in ((ALONE, sizes.alone), (BESIDE, sizes.draws))],
+        ),
+    ]  # fmt: skip
+    return Report(
+        title="Decisions about sites",
+        about="`silot compare` says of each site: use, convert, clean, ask for more, keep apart or "
+        "exclude. This page plants faults in sites drawn from real tables, and counts what is "
+        "decided about them and about sites drawn beside them without a fault. No paper has these "
+        "figures.",
+        setup=[
+            f"{len(names)} tables: {', '.join(names)}. {sizes.draws} draws of each: {TRUSTED} "
+            f"trusted records and four samples of {RECORDS}, fewer where the table is short. Three "
+            f"sites are as they were drawn; the fourth sample makes {len(PLANTS)} sites, each with "
+            f"another fault. All {len(ALIKE) + len(PLANTS)} are compared at once, so p-values are "
+            "adjusted for so many, and faults are found less easily than beside few sites.",
+            f"By themselves: {sizes.alone} draws of each table, of {TRUSTED} trusted records and "
+            f"three sites of {RECORDS}, nothing planted.",
+            "Tables are compared raw: schema and site files are drafted. Seeds: streams 246 (with "
+            "faults) and 247, table, draw.",
+        ],
+        claims=judged(counted),
+        tables=counted,
+    )
 
 
 def decide(
@@ -165,94 +215,40 @@ def decide(
     return outcomes
 
 
-def report(
-    sizes: Sizes, names: Sequence[str], outcomes: Sequence[Outcome], alone: Sequence[Outcome]
-) -> Report:
-    """Write the page."""
-    alike = [one for one in outcomes if one.site in ALIKE]
-    planted = {name: [one for one in outcomes if one.site == name] for name in PLANTS}
-    rows = [
-        (name, len(own), *(sum(verb in one.steps for one in own) for verb in VERBS),
-         sum(one.is_as_planted for one in own))
-        for name, own in planted.items()
-    ]  # fmt: skip
-    for words, own in (("alike, beside faults", alike), ("alike, by themselves", alone)):
-        rows.insert(0, (words, len(own), *(sum(verb in one.steps for one in own)
-                        for verb in VERBS), sum(one.steps == ("use",) for one in own)))  # fmt: skip
-    return Report(
-        title="Decisions about sites",
-        about="`silot compare` says of each site: use, convert, clean, ask for more, keep apart or "
-        "exclude. This page plants faults in sites drawn from real tables, and counts what is "
-        "decided about them and about sites drawn beside them without a fault. No paper has these "
-        "figures.",
-        setup=[
-            f"{len(names)} tables: {', '.join(names)}. {sizes.draws} draws of each: {TRUSTED} "
-            f"trusted records and four samples of {RECORDS}, fewer where the table is short. Three "
-            f"sites are as they were drawn; the fourth sample makes {len(PLANTS)} sites, each with "
-            f"another fault. All {len(ALIKE) + len(PLANTS)} are compared at once, so p-values are "
-            "adjusted for so many, and faults are found less easily than beside few sites.",
-            f"By themselves: {sizes.alone} draws of each table, of {TRUSTED} trusted records and "
-            f"three sites of {RECORDS}, nothing planted.",
-            "Tables are compared raw: schema and site files are drafted. Seeds: streams 246 (with "
-            "faults) and 247, table, draw.",
-        ],
-        claims=[
-            _judge_alarms("by themselves", alone, sizes.alone * len(names)),
-            _judge_alarms("beside eleven faulty sites", alike, sizes.draws * len(names)),
-            *judge(alike, planted),
-        ],
-        tables=[
-            Table("Decisions; a site may have several steps.",
-                  ["sites", "number", *VERBS, "as planted"], [list(map(str, row)) for row in rows]),
-        ],
-    )  # fmt: skip
-
-
-VERBS = ("use", "convert", "clean", "ask", "apart", "exclude")
-
-
-MISSED = "p-values are adjusted for 14 sites, and records are flagged only where it is certain."
-
-
-def _judge_alarms(where: str, alike: Sequence[Outcome], draws: int) -> Judged:
-    """Compare how often any site without a fault is called different with the level."""
-    wrong = {"apart", "exclude", "ask", "use although different"}
-    # Sites are compared with one sample, so alarms come together: what counts are comparisons.
-    alarms = {(one.table, one.draw) for one in alike if wrong & {*one.steps}}
-    # Chance makes so many at the level in one page of a hundred.
-    many = int(binom.isf(0.01, draws, LEVEL))
-    return Claim(
-        f"three sites without a fault, {where}: any is called different",
-        "in 5 % of comparisons at most",
-    ).judged(
-        f"{len(alarms)} of {draws} comparisons",
-        verdict(len(alarms) <= LEVEL * draws, partly=len(alarms) <= many),
-        f"At the level {many} and fewer are to be expected in 99 of 100 pages.",
-    )
-
-
-def judge(alike: Sequence[Outcome], planted: Mapping[str, Sequence[Outcome]]) -> list[Judged]:
-    """Compare what was measured with what is aimed at."""
+def judged(tables: Sequence[Table]) -> list[Judged]:
+    """Judge counts of sites and of comparisons by what is aimed at."""
+    rows = {row["sites"]: row for row in pick(tables, "sites", *VERBS, "as planted", "covered")}
     judged: list[Judged] = []
 
-    def add(claim: str, paper: str, hits: Sequence[bool], word: Verdict, why: str = "") -> None:
-        judged.append(Claim(claim, paper).judged(f"{sum(hits)} of {len(hits)}", word, why))
+    def add(claim: str, paper: str, hits: int, count: int, word: Verdict, why: str = "") -> None:
+        judged.append(Claim(claim, paper).judged(f"{hits} of {count}", word, why))
 
+    def total(column: str, names: Sequence[str]) -> int:
+        return sum(int(rows[name][column]) for name in names)
+
+    for row in pick(tables, "three sites", "comparisons", "with an alarm"):
+        hits, draws = int(row["with an alarm"]), int(row["comparisons"])
+        # Chance makes so many at the level in one page of a hundred.
+        many = int(binom.isf(0.01, draws, LEVEL))
+        add(f"sites {row['three sites']}: any of three is called different",
+            "in 5 % of comparisons at most", hits, draws,
+            verdict(hits <= LEVEL * draws, partly=hits <= many),
+            f"At the level {many} and fewer are to be expected in 99 of 100 pages.")  # fmt: skip
+    count = total("number", [BESIDE])
     for verb, words in (("convert", "is converted"), ("clean", "has flagged records")):
-        hits = [verb in one.steps for one in alike]
-        add(f"a site without a fault {words}", "5 % of sites at most", hits,
-            verdict(sum(hits) <= 0.05 * len(hits)))  # fmt: skip
-    for words, sites in (
-        ("of sites without a fault", alike),
-        ("of sites with wrong labels", [one for name, own in planted.items() for one in own
-                                        if name.endswith("wrong labels")]),
-    ):  # fmt: skip
-        hits = [one.is_covered for one in sites]
-        add(f"the interval of faulty records covers their number, {words}", "95 %", hits,
-            verdict(np.mean(hits) >= 0.93, partly=bool(np.mean(hits) >= 0.85)))  # fmt: skip
-    for name, own in planted.items():
-        hits = [one.is_as_planted for one in own]
-        add(f"planted: {name}", " or ".join(PLANTS[name][1]), hits,
-            verdict(sum(hits) >= 0.8 * len(hits), partly=sum(hits) >= 0.5 * len(hits)),
-            MISSED if sum(hits) < 0.8 * len(hits) else "")  # fmt: skip
+        word = verdict(total(verb, [BESIDE]) <= 0.05 * count)
+        claim = f"a site without a fault {words}"
+        add(claim, "5 % of sites at most", total(verb, [BESIDE]), count, word)
+    for words, names in (
+        ("of sites without a fault", [BESIDE]),
+        ("of sites with wrong labels", [name for name in PLANTS if name.endswith("wrong labels")]),
+    ):
+        hits, count = total("covered", names), total("number", names)
+        add(f"the interval of faulty records covers their number, {words}", "95 %", hits, count,
+            verdict(hits >= 0.93 * count, partly=hits >= 0.85 * count))  # fmt: skip
+    for name, (_, steps) in PLANTS.items():
+        hits, count = total("as planted", [name]), total("number", [name])
+        add(f"planted: {name}", " or ".join(steps), hits, count,
+            verdict(hits >= 0.8 * count, partly=hits >= 0.5 * count),
+            MISSED if hits < 0.8 * count else "")  # fmt: skip
     return judged
