@@ -100,58 +100,6 @@ def reproduce(context: Context, paper: Published) -> Report:
             runs.append(run)
             context.say(f"{len(runs)} of {len(seeds)}: {run[0][OURS][ALL].distance:.4f}")
     found, means, chosen = (list(part) for part in zip(*runs, strict=True))
-    return _report(paper, found, means, chosen, seeds)
-
-
-def _seed(work: tuple[Context, str, int]) -> Run:
-    from evidence.distillation._runs import one_seed
-
-    context, name, seed = work
-    return one_seed(context, name, seed, SETTINGS[name])
-
-
-def values(found: Rows, row: str, column: str, of: str) -> Array:
-    """Scores of a row by seed; of all test sets the mean of their distances, as in the paper."""
-    if column == ALL and of == "distance":
-        sets = [name for name in found[0][row] if name != ALL]
-        return np.mean([values(found, row, name, of) for name in sets], axis=0)
-    return np.array([getattr(each[row][column], of) for each in found])
-
-
-def against(ours: Array, theirs: Array) -> tuple[str, str, float]:
-    """Paired difference (mean ± standard error), seeds on which ours is lower, p of a t test."""
-    difference = ours - theirs
-    error = float(difference.std(ddof=1) / len(difference) ** 0.5)
-    p = float(stats.ttest_rel(ours, theirs).pvalue) if error else 1.0
-    told = f"{difference.mean():+.4f} ± {error:.4f}"
-    return told, f"{int((difference < 0).sum())}/{len(difference)}", p
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values."""
-    order = np.argsort(p)
-    scaled = np.asarray(p)[order] * (len(p) - np.arange(len(p)))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(scaled))
-    return adjusted.tolist()
-
-
-def score_table(
-    caption: str, found: Rows, rows: Sequence[str], columns: Sequence[str], of: str
-) -> Table:
-    """Mean ± sd over seeds, by row and test set."""
-    form = ".4f" if of == "distance" else ".3f"
-    cells = [[mean_sd(values(found, row, name, of), form) for name in columns] for row in rows]
-    return Table(caption, ["", *columns], [[row, *k] for row, k in zip(rows, cells, strict=True)])
-
-
-def _report(
-    paper: Published,
-    found: Rows,
-    means: list[dict[str, Array]],
-    chosen: list[dict[str, str]],
-    seeds: list[int],
-) -> Report:
     columns = list(found[0][OURS])
     shown = [row for row in found[0] if not row.endswith(at.SHARP)]
     sharp = [row for row in found[0] if row.endswith(at.SHARP)]
@@ -196,6 +144,48 @@ def _report(
         claims=judged(tables),
         tables=tables,
     )
+
+
+def _seed(work: tuple[Context, str, int]) -> Run:
+    from evidence.distillation._runs import one_seed
+
+    context, name, seed = work
+    return one_seed(context, name, seed, SETTINGS[name])
+
+
+def values(found: Rows, row: str, column: str, of: str) -> Array:
+    """Scores of a row by seed; of all test sets the mean of their distances, as in the paper."""
+    if column == ALL and of == "distance":
+        sets = [name for name in found[0][row] if name != ALL]
+        return np.mean([values(found, row, name, of) for name in sets], axis=0)
+    return np.array([getattr(each[row][column], of) for each in found])
+
+
+def against(ours: Array, theirs: Array) -> tuple[str, str, float]:
+    """Paired difference (mean ± standard error), seeds on which ours is lower, p of a t test."""
+    difference = ours - theirs
+    error = float(difference.std(ddof=1) / len(difference) ** 0.5)
+    p = float(stats.ttest_rel(ours, theirs).pvalue) if error else 1.0
+    told = f"{difference.mean():+.4f} ± {error:.4f}"
+    return told, f"{int((difference < 0).sum())}/{len(difference)}", p
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values."""
+    order = np.argsort(p)
+    scaled = np.asarray(p)[order] * (len(p) - np.arange(len(p)))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(scaled))
+    return adjusted.tolist()
+
+
+def score_table(
+    caption: str, found: Rows, rows: Sequence[str], columns: Sequence[str], of: str
+) -> Table:
+    """Mean ± sd over seeds, by row and test set."""
+    form = ".4f" if of == "distance" else ".3f"
+    cells = [[mean_sd(values(found, row, name, of), form) for name in columns] for row in rows]
+    return Table(caption, ["", *columns], [[row, *k] for row, k in zip(rows, cells, strict=True)])
 
 
 def _comparisons(found: Rows, score: str) -> Table:
