@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from evidence.common import Array, Context
-from evidence.report import Claim, Report, Table, verdict
+from evidence.report import Claim, Judged, Report, Table, number, verdict
 from evidence.speed._timing import medians
 from silot import transport
 from silot_transport import _native
@@ -225,7 +225,7 @@ def run(context: Context) -> Report:
     peers = list(dict.fromkeys(k for others in ratios.values() for k in others))
     rows = [
         [_name(problem), f"{1e3 * times[problem]['silot']:.3g}",
-         *(f"{others[k]:.1f}" if k in others else "–" for k in peers)]
+         *(f"{others[k]:.2f}" if k in others else "–" for k in peers)]
         for problem, others in ratios.items()
     ]  # fmt: skip
     tables = [
@@ -239,8 +239,8 @@ def run(context: Context) -> Report:
     if context.quick:
         return Report("Speed of transport", "A look.", [], tables=tables)
     entropic = {key: compare_entropic(*key) for key in ENTROPIC}
-    context.say("entropic problems are done")
     large = {key: measure_large(key) for key in context.size((BOUNDED, LARGEST))}
+    tables += [_of_points(), _of_entropic(entropic), _of_large(large)]
     return Report(
         title="Speed of transport, beside other packages",
         about="Times of `exact_plan`'s solvers, of `sinkhorn` and of `bounded_plan` on random "
@@ -253,8 +253,8 @@ def run(context: Context) -> Report:
             f"not come so far in {SWEEPS:,} sweeps.",
             "Large: one process each, at most 30 minutes, the gap that was asked for is 1 %.",
         ],
-        claims=_judge(ratios, entropic, large),
-        tables=[*tables, _of_points(), _of_entropic(entropic), _of_large(large)],
+        claims=judged(tables),
+        tables=tables,
     )
 
 
@@ -265,24 +265,25 @@ def _versions() -> str:
     return ", ".join(f"{name} {metadata.version(name)}" for name in named)
 
 
-def _judge(
-    ratios: dict[Problem, dict[str, float]],
-    entropic: dict[tuple[int, int, float], dict[str, float]],
-    large: dict[tuple[str, int, int, bool], tuple[float, float, float, str]],
-) -> list[Any]:
+def judged(tables: Sequence[Table]) -> list[Judged]:
+    """Judge by the ratios of every problem, and by the gaps of the large ones."""
+    exact, *_, entropic, large = tables
+    # By problem, how many times as long each of the others takes; POT is the first.
+    ratios, sparse = (
+        {row[0]: [number(cell) for cell in row[2:] if cell != "–"] for row in table.rows}
+        for table in (exact, entropic)
+    )
+    sizes = {name: [int(k) for k in name.split(", ")[1].split(" × ")] for name in ratios}
+
     def words(values: list[float]) -> str:
         return f"least {min(values):.1f}, median {np.median(values):.1f}"
 
-    general = [others["POT"] for key, others in ratios.items() if min(key[1:3]) >= 800
-               and (key[4] or key[1] != key[2])]  # fmt: skip
-    small = [others["POT"] for key, others in ratios.items() if key[1] <= 500 and key[4]]
-    uniform = [min(others.values()) for others in ratios.values() if len(others) > 1]
-    times = [
-        ([v for k, v in seconds.items() if k != "silot" and np.isfinite(v)], seconds["silot"])
-        for seconds in entropic.values()
-    ]
-    quickest = [min(others) / ours for others, ours in times if others]
-    gaps = [gap for key, (_, _, gap, _) in large.items() if key[1] == 50_000]
+    general = [v[0] for name, v in ratios.items() if min(sizes[name]) >= 800
+               and ("weighted" in name or len({*sizes[name]}) > 1)]  # fmt: skip
+    small = [v[0] for k, v in ratios.items() if sizes[k][0] <= 500 and "weighted" in k]
+    uniform = [min(v) for v in ratios.values() if len(v) > 1]
+    quickest = [min(v) for v in sparse.values() if v]
+    gaps = [number(row[-1]) for row in large.rows if "50000 × 50000" in row[0]]
     return [
         GENERAL.judged(words(general), verdict(min(general) >= 2.0), EACH),
         Claim("general masses, 30 to 500 points: no slower than ot.emd, each cell", "issue").judged(
@@ -326,7 +327,7 @@ def _of_entropic(entropic: dict[tuple[int, int, float], dict[str, float]]) -> Ta
     rows = [
         [f"normal, {n} × {n}, d {d}, epsilon {share:g} of the mean cost",
          f"{1e3 * seconds['silot']:.3g}",
-         *("–" if np.isnan(seconds[k]) else f"{seconds[k] / seconds['silot']:.1f}" for k in peers)]
+         *("–" if np.isnan(seconds[k]) else f"{seconds[k] / seconds['silot']:.2f}" for k in peers)]
         for (n, d, share), seconds in entropic.items()
     ]  # fmt: skip
     return Table(
