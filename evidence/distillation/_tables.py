@@ -296,7 +296,9 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             f"Sinkhorn-A has the higher {word} than Entropy-A on local sets",
             f"on {most} of {len(local)} in its table",
         ).judged(
-            f"on {sum(higher)} of {len(local)}", verdict(sum(higher) >= most, partly=any(higher))
+            f"on {sum(higher)} of {len(local)}",
+            verdict(sum(higher) >= most, partly=any(higher)),
+            "Means over seeds.",
         ),
         Claim(f"{OURS} gains on the teachers' test sets", "not stated").judged(
             f"semantic distance falls on {sum(better)} of {len(local)}; {ALL} "
