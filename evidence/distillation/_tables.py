@@ -213,13 +213,12 @@ def _comparisons(found: Rows, score: str) -> Table:
 
 def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge by means over seeds on all test records, and by p of paired tests."""
-    scores, distances, sharp, _, *_, printed = (
+    scores, distances, sharp, *_, printed = (
         {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
         for table in tables
     )
     pairs = pick(tables, "claim", "row", "against", "p", "p of the other score")
-    word = tables[0].caption.partition(",")[0]
-    word = f"{word[0].lower()}{word[1:]}"
+    word = tables[0].caption[0].lower() + tables[0].caption[1:].partition(",")[0]
     local = [c for c in distances[OURS] if c not in ("", at.MEMORY, ALL)]
 
     def score(row: str, column: str = ALL) -> float:
@@ -229,7 +228,6 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         return number(distances[row][column])
 
     def paper(row: str) -> tuple[float, float]:
-        """Score and semantic distance of a row in the paper's table."""
         higher, lower = printed[row][ALL].split(" / ")
         return number(higher), number(lower)
 
