@@ -193,22 +193,22 @@ def _digest(path: Path) -> str:
         return ""
     content = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
-        content = _without_words(content)
+        content = _without_words(content, "evidence" in path.parts)
     return hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]
 
 
 # The same files are behind most pages.
 @cache
-def _without_words(source: str) -> str:
-    """Drop what changes no number: docstrings, comments, empty lines, and rules of verdicts."""
+def _without_words(source: str, rules: bool) -> str:
+    """Drop what changes no number: docstrings, comments, empty lines, and ``rules`` of verdicts."""
     lines = source.splitlines()
     tree = ast.parse(source)
     for node in ast.walk(tree):
         # Lines that only hold a string: docstrings of modules, classes, functions and attributes.
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         # A test holds verdicts against the rows of a page.
-        is_rule = isinstance(node, ast.FunctionDef) and node.name == "judged" and node in tree.body
-        if is_text or is_rule:
+        is_rule = isinstance(node, ast.FunctionDef) and node.name == "judged"
+        if is_text or (rules and is_rule and node in tree.body):
             end = node.end_lineno or node.lineno
             lines[node.lineno - 1 : end] = [""] * (end - node.lineno + 1)
     return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))

@@ -74,11 +74,12 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         rows = [row for row in tests if row["against"] == other]
         won = [row for row in rows if number(row["geometric"]) < number(row["other"])]
         clear = sum(number(row["p, Holm"]) < LEVEL for row in won)
+        lost = sum(number(row["p, Holm"]) < LEVEL for row in rows) - clear
         return Claim(title, "not compared").judged(
             f"better mean semantic distance on {len(won)} of {len(rows)} tasks"
             + (f" ({', '.join(row['task'] for row in won)})" if won else ""),
             verdict(len(won) == len(rows), partly=clear > 0),
-            f"At p < {LEVEL}, Holm-adjusted, on {clear}.",
+            f"At p < {LEVEL}, Holm-adjusted, better on {clear} and worse on {lost}.",
         )
 
     def above(row: str, task: str) -> float:

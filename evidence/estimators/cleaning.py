@@ -104,7 +104,7 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
     for name, table in zip((*CLASSIFIERS, "repaired"), tables, strict=True):
         gains = [[number(part) for part in row[-1].split(" ± ")] for row in table.rows]
         count, better = len(gains), sum(gain > 0 for gain, _ in gains)
-        fine = sum(gain > -0.003 for gain, _ in gains)
+        fine = sum(gain >= -0.003 for gain, _ in gains)
         clear = sum(gain > 2 * error for gain, error in gains)
         words = f"gains on {better} of {count}, beyond two standard errors on {clear}"
         claim, holds = REPAIRED, better >= 0.8 * count

@@ -156,6 +156,11 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
         for classes in (8, 2) for name in NAMES.values()
     ]  # fmt: skip
     worse = [number(row[FURTHER]) for row in distances]
+    gains = points(private, "private coreset", "random records")
+    public = points(private, "private coreset", "all public records")
+    both = ("private coreset", "random records")
+    errors = [np.hypot(*(number(row[k].split("± ")[1]) for k in both)) for row in private]
+    clear = np.array(gains) - 2.0 * np.array(errors) / SEEDS**0.5
     sizes = sorted({int(row["points"]) for row in curve})
     first, last = (
         [number(row["coreset"]) for row in curve if int(row["points"]) == size]
@@ -196,14 +201,15 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             Claim("better than as many random records", "not compared"),
             points(curve, "coreset", "random records"),
         ),
-        accuracies(
-            PRIVATE,
-            points(private, "private coreset", "random records"),
-            "Random records are no private choice: they are records.",
+        PRIVATE.judged(
+            f"{spread(gains, '+.1f')} points of accuracy",
+            verdict(min(clear) > 0, partly=max(clear) > 0),
+            "Matched where every gain is above two standard errors. Random records are no private "
+            "choice: they are records.",
         ),
-        accuracies(
-            Claim("and better than all of the public records, with their labels", "none"),
-            points(private, "private coreset", "all public records"),
+        Claim("and better than all of the public records, with their labels", "none").judged(
+            f"{spread(public, '+.1f')} points of accuracy",
+            verdict(min(public) > 0, partly=max(public) > 0),
             f"{PUBLIC} labelled public records of the holders' distribution are a classifier "
             "by themselves. A private coreset is for where those have no labels to trust, or "
             "another distribution, or a few points are wanted.",

@@ -100,7 +100,9 @@ def judged(tables: Sequence[Table]) -> list[Judged]:
             verdict(lost <= 0.02, partly=lost <= 0.04),
             "The promise of the package, not of a paper.",
         ),
-        Claim("mean relative error of the number of broken records", "at most 30 %").judged(
+        Claim(
+            "sketched validation data: mean relative error of the number of broken", "at most 30 %"
+        ).judged(
             f"at most {off:.0f} %",
             verdict(off <= 30, partly=off <= 50),
             "Broken features make labels seem wrong too, with privacy and without.",
