@@ -120,7 +120,7 @@ def run(context: Context) -> Report:
             "the mean of logits. FedAvg sends parameters, ten times. The best teacher is that of "
             "least Brier score on validation records.",
         ],
-        claims=judge([shifts, said]),
+        claims=judged([shifts, said]),
         tables=[shifts, sets, choices, said],
     )
 
@@ -280,7 +280,7 @@ def _texts(context: Context, name: str) -> tuple[Array, Labels]:
     return vectors * vectors.shape[1] ** 0.5, codes.astype(np.int64)
 
 
-def judge(tables: Sequence[Table]) -> list[Judged]:
+def judged(tables: Sequence[Table]) -> list[Judged]:
     """Judge by points of accuracy, means over sets and seeds, and p of paired tests."""
     rows = {row[""]: row for row in pick(tables, "", *SHIFTS, "all", "p")}
     said = pick(tables, "sentence", "said", "holds")
