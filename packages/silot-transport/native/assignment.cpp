@@ -117,20 +117,23 @@ class Assignment {
         std::fill(column, column + n, -1);
     }
 
-    Effort solve() {
+    // Nothing of use is found where the first passes leave more rows than `most`.
+    Effort solve(Int most) {
         Effort effort;
         const auto look = [this](Int i) { return two_least(costs(i), v_, n_); };
         const std::vector<Int> left = settle_most(look, effort);
         effort.left = static_cast<Int>(left.size());
-        augment(left, effort);
+        if (effort.left <= most) augment(left, effort);
         return effort;
     }
 
     // Few cells matter, and paths among them are found without reading the others. False where
     // the cells that seemed least are not those that matter: then nothing of use is found.
-    bool solve_listed(Int cells, Effort& effort) {
+    bool solve_listed(Int cells, Int most, Effort& effort) {
         Lists<T> lists(n_, cost_, v_, cells);
         std::vector<Int> left = settle_most([&](Int i) { return lists.two_least(i, v_); }, effort);
+        effort.left = static_cast<Int>(left.size());
+        if (effort.left > most) return true;
         int round = 0;
         do {
             left = free_misled(lists, augment(lists, left));
@@ -332,8 +335,8 @@ void least_reduced(Int n, const T* cost, T* u, const T* v) {
 }
 
 template <class T>
-Effort assign(Int n, const T* cost, T* u, T* v, Int* column) {
-    const Effort effort = Assignment<T>(n, cost, v, column).solve();
+Effort assign(Int n, const T* cost, Int most, T* u, T* v, Int* column) {
+    const Effort effort = Assignment<T>(n, cost, v, column).solve(most);
     least_reduced(n, cost, u, v);
     return effort;
 }
@@ -341,11 +344,11 @@ Effort assign(Int n, const T* cost, T* u, T* v, Int* column) {
 }  // namespace
 
 Effort assign_double(Int n, const double* cost, double* u, double* v, Int* column) {
-    return assign<double>(n, cost, u, v, column);
+    return assign<double>(n, cost, n, u, v, column);
 }
 
 Effort assign_single(Int n, const float* cost, float* u, float* v, Int* column) {
-    return assign<float>(n, cost, u, v, column);
+    return assign<float>(n, cost, n, u, v, column);
 }
 
 bool settle(Int n, const double* cost, double* u, double* v, const Int* column) {
@@ -394,18 +397,18 @@ bool settle(Int n, const double* cost, double* u, double* v, const Int* column) 
     return true;
 }
 
-bool assign_listed(Int n, const double* cost, Int cells, double* u, double* v, Int* column,
-                   Effort* effort) {
+bool assign_listed(Int n, const double* cost, Int cells, Int most, double* u, double* v,
+                   Int* column, Effort* effort) {
     const std::vector<double> start(v, v + n);
-    if (!Assignment<double>(n, cost, v, column).solve_listed(cells, *effort)) {
+    const bool found = Assignment<double>(n, cost, v, column).solve_listed(cells, most, *effort);
+    if (found && effort->left <= most)
+        least_reduced(n, cost, u, v);
+    else
         std::copy(start.begin(), start.end(), v);
-        return false;
-    }
-    least_reduced(n, cost, u, v);
-    return true;
+    return found;
 }
 
-Effort assign_mixed(Int n, const double* cost, double* u, double* v, Int* column) {
+Effort assign_mixed(Int n, const double* cost, Int most, double* u, double* v, Int* column) {
     const std::size_t cells = static_cast<std::size_t>(n) * n;
     std::unique_ptr<float[]> narrow(new float[cells]);
     double range = 0.0;
@@ -429,7 +432,9 @@ Effort assign_mixed(Int n, const double* cost, double* u, double* v, Int* column
         for (Int j = 0; j < n; ++j) out[j] = static_cast<float>((c[j] - v[j] - low) * unit);
     }
     std::vector<float> u_narrow(n), v_narrow(n, 0.0f);
-    Effort effort = assign_single(n, narrow.get(), u_narrow.data(), v_narrow.data(), column);
+    const Effort effort =
+        assign<float>(n, narrow.get(), most, u_narrow.data(), v_narrow.data(), column);
+    if (effort.left > most) return effort;
     narrow.reset();
     std::vector<double> start(n);
     for (Int j = 0; j < n; ++j) {

@@ -101,9 +101,22 @@ nb::tuple assign(Assign<T> Kernels::* kernel, Matrix<const T> cost, Vector<T> u,
     return effort_of(effort);
 }
 
+nb::tuple assign_mixed(Matrix<const double> cost, Int most, Vector<double> u, Vector<double> v,
+                       Vector<Int> column) {
+    const std::size_t n = need_square(cost, u, v, column);
+    const Kernels* kernels = chosen();
+    Effort effort;
+    {
+        nb::gil_scoped_release free;
+        effort = kernels->assign_mixed(static_cast<Int>(n), cost.data(), most, u.data(), v.data(),
+                                       column.data());
+    }
+    return effort_of(effort);
+}
+
 // Effort, or None where it was given up.
-nb::object assign_listed(Matrix<const double> cost, Int cells, Vector<double> u, Vector<double> v,
-                         Vector<Int> column) {
+nb::object assign_listed(Matrix<const double> cost, Int cells, Int most, Vector<double> u,
+                         Vector<double> v, Vector<Int> column) {
     const std::size_t n = need_square(cost, u, v, column);
     need(cells > 0, "at least one cell a row is needed");
     const Kernels* kernels = chosen();
@@ -111,8 +124,8 @@ nb::object assign_listed(Matrix<const double> cost, Int cells, Vector<double> u,
     bool found;
     {
         nb::gil_scoped_release free;
-        found = kernels->assign_listed(static_cast<Int>(n), cost.data(), cells, u.data(), v.data(),
-                                       column.data(), &effort);
+        found = kernels->assign_listed(static_cast<Int>(n), cost.data(), cells, most, u.data(),
+                                       v.data(), column.data(), &effort);
     }
     return found ? nb::object(effort_of(effort)) : nb::none();
 }
@@ -373,9 +386,10 @@ NB_MODULE(_kernels, m) {
     };
     of("assign", &Kernels::assign_double, 0.0);
     of("assign", &Kernels::assign_single, 0.0f);
-    of("assign_mixed", &Kernels::assign_mixed, 0.0);
-    m.def("assign_listed", &assign_listed, as("cost"), nb::arg("cells"), as("u"), as("v"),
+    m.def("assign_mixed", &assign_mixed, as("cost"), nb::arg("most"), as("u"), as("v"),
           as("column"));
+    m.def("assign_listed", &assign_listed, as("cost"), nb::arg("cells"), nb::arg("most"), as("u"),
+          as("v"), as("column"));
     m.def("settle", &settle, as("cost"), as("u"), as("v"), as("column"));
     m.def("near_potentials", &near_potentials, as("cost"), as("a"), as("b"), as("u"), as("v"));
     m.def("transport", &transport, as("cost"), as("a"), as("b"), nb::arg("has_columns"), as("u"),

@@ -11,8 +11,8 @@ namespace SILOT_SET {
 
 Effort assign_double(Int, const double*, double*, double*, Int*);
 Effort assign_single(Int, const float*, float*, float*, Int*);
-Effort assign_mixed(Int, const double*, double*, double*, Int*);
-bool assign_listed(Int, const double*, Int, double*, double*, Int*, Effort*);
+Effort assign_mixed(Int, const double*, Int, double*, double*, Int*);
+bool assign_listed(Int, const double*, Int, Int, double*, double*, Int*, Effort*);
 bool settle(Int, const double*, double*, double*, const Int*);
 void near_potentials(Int, Int, const double*, const Mass*, const Mass*, double*, double*);
 Int transport(Int, Int, const double*, const Mass*, const Mass*, bool, double*, double*, Cell*);

@@ -744,6 +744,14 @@ def test_a_plan_from_costs_has_the_cost_of_the_exact_plan(pair: Pair, p: int) ->
     assert result.distance == result.cost
 
 
+@pytest.mark.parametrize("n", [600, 1600])
+def test_costs_of_points_on_a_line_have_the_plan_of_sorted_points(n: int) -> None:
+    x, y = np.random.default_rng(n).normal(size=(2, n))
+    result = plan_from_cost((x[:, None] - 1.3 * y) ** 2)
+    assert result.optimal
+    assert result.cost == pytest.approx(np.mean((np.sort(x) - np.sort(1.3 * y)) ** 2), rel=1e-9)
+
+
 @orders
 @pytest.mark.parametrize(("pair", "solver"), [REGIMES[k] for k in (1, 4, 8, 12, 16, 21, 24)])
 def test_a_plan_from_costs_is_certified_in_every_regime(pair: Pair, solver: str, p: int) -> None:

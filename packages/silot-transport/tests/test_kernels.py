@@ -106,7 +106,7 @@ def test_assignments_by_few_cells_of_each_row_are_optimal_or_given_up(
     cost = costs(n, n, kind, scale, seed)
     start = scale * np.random.default_rng(seed).normal(size=n) if warm else cost.min(axis=0)
     u, v, column = np.empty(n), start.copy(), np.empty(n, np.int32)
-    if kernels.assign_listed(cost, cells, u, v, column) is None:
+    if kernels.assign_listed(cost, cells, n, u, v, column) is None:
         np.testing.assert_array_equal(v, start)
         return
     assert sorted(column) == [*range(n)]
@@ -123,11 +123,25 @@ def test_few_cells_of_each_row_are_enough_where_potentials_are_near() -> None:
     kernels.assign(cost, u, v, column)
     again = np.empty(300, np.int32)
     near = v + 1e-3 * np.random.default_rng(0).normal(size=300)
-    scans, left = kernels.assign_listed(cost, 8, u, near, again)
+    scans, left = kernels.assign_listed(cost, 8, 300, u, near, again)
     np.testing.assert_array_equal(again, column)
     # Rows of the matrix are read to list and to check, and none for paths.
     assert left == 0
     assert scans <= 10 * 300
+
+
+@pytest.mark.parametrize("more", [(), (200,)], ids=["mixed", "listed"])
+def test_an_assignment_is_given_up_where_the_first_passes_leave_many_rows(more: tuple[int]) -> None:
+    line = np.sort(np.random.default_rng(0).normal(size=(2, 200)))
+    cost = (line[0][:, None] - line[1] - 0.5) ** 2
+    start = cost.min(axis=0)
+    u, v, column = np.empty(200), start.copy(), np.empty(200, np.int32)
+    assign = kernels.assign_listed if more else kernels.assign_mixed
+    left = assign(cost, *more, 0, u, v, column)[1]
+    assert left > 0
+    np.testing.assert_array_equal(v, start)
+    assert assign(cost, *more, left, u, v, column) is not None
+    np.testing.assert_array_equal(column, np.arange(200))
 
 
 @settings(max_examples=examples(25), deadline=None)

@@ -211,9 +211,9 @@ _EXTREME = 400
 # Many potentials prove one assignment, and intervals depend on which: up to here, as without
 # kernels, the highest ones below the least costs of the columns are taken.
 _UNIQUE = 300
-# Assignments want potentials to start from where the dimension is low for their size, or from so
-# many points on.
-_FLAT, _MANY = 150, 3000
+# Assignments want potentials to start from where the dimension is low for their size, from so many
+# points on, or where the first passes leave more than one row of so many.
+_FLAT, _MANY, _FEW = 150, 3000, 4
 # Points of an assignment from which on lists of about so many cells a row pay.
 _LISTED, _CELLS = 1500, 48
 # Masses that have no common unit are counted in this one: less than their own rounding.
@@ -253,24 +253,39 @@ def _assign(kernels: ModuleType, cost: Array, d: int, start: Array | None) -> So
     highest = cost.min(axis=0)
     f, g, column = np.empty(n), highest.copy(), np.empty(n, dtype=np.int32)
     is_tied = len(np.unique(cost[0])) < n / 2
+    # Rows that the first passes may leave, where potentials near the optimal ones can be had.
+    most = n
     if start is not None:
         g[:] = start
-    elif not is_tied and (n >= _MANY or 0 < d <= n / _FLAT):
-        ones = np.ones(n, dtype=np.int64)
-        kernels.near_potentials(cost, ones, ones, f, g)
+    elif not is_tied:
+        if n >= _MANY or 0 < d <= n / _FLAT:
+            _approach(kernels, cost, f, g)
+        else:
+            most = n // _FEW
     if n <= _UNIQUE or (is_tied and n < _LISTED):
         # Half the bytes gain nothing here: potentials are settled below, or ties are to be broken.
         kernels.assign(cost, f, g, column)
-    elif n < _LISTED:
-        kernels.assign_mixed(cost, f, g, column)
-    elif kernels.assign_listed(cost, _CELLS, f, g, column) is None:
-        # Augmenting paths are longer than pivots are many.
-        return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
+    else:
+        args = (cost,) if n < _LISTED else (cost, _CELLS)
+        assign = kernels.assign_mixed if n < _LISTED else kernels.assign_listed
+        effort = assign(*args, most, f, g, column)
+        if effort is not None and effort[1] > most:
+            _approach(kernels, cost, f, g)
+            effort = assign(*args, n, f, g, column)
+        if effort is None:
+            # Augmenting paths are longer than pivots are many.
+            return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
     if n <= _UNIQUE:
         least = f.copy()
         if kernels.settle(cost, least, highest, column):
             f, g = least, highest
     return Solution(np.arange(n), column.astype(np.intp), np.full(n, 1.0 / n), f, g, "assignment")
+
+
+def _approach(kernels: ModuleType, cost: Array, f: Array, g: Array) -> None:
+    """Set potentials near the optimal ones of an assignment."""
+    ones = np.ones(len(cost), dtype=np.int64)
+    kernels.near_potentials(cost, ones, ones, f, g)
 
 
 def _transport(

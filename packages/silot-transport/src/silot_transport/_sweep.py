@@ -135,6 +135,7 @@ class Problem:
         levels += 0.5 * np.log(self.a)
         shifts = g / epsilon + np.log(self.b) - 0.5 * np.log(sizes)
         kept = np.empty(self.cost.shape, np.float32 if single else np.float64)
+        least = float(np.finfo(kept.dtype).tiny) ** 0.5
         step = max(1, _BLOCK // len(g))
         for start in range(0, len(f), step):
             rows = slice(start, start + step)
@@ -142,6 +143,8 @@ class Problem:
             part += shifts
             part += levels[rows, None]
             np.exp(part.astype(kept.dtype, copy=False), out=kept[rows])
+            # Products below the normal numbers take many times as long, and add nothing.
+            kept[rows][kept[rows] < least] = 0.0
 
         def product(v: Array) -> Array:
             return ((kept @ v.astype(kept.dtype)) @ kept).astype(np.float64)
