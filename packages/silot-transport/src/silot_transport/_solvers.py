@@ -253,39 +253,29 @@ def _assign(kernels: ModuleType, cost: Array, d: int, start: Array | None) -> So
     highest = cost.min(axis=0)
     f, g, column = np.empty(n), highest.copy(), np.empty(n, dtype=np.int32)
     is_tied = len(np.unique(cost[0])) < n / 2
-    # Rows that the first passes may leave, where potentials near the optimal ones can be had.
     most = n
     if start is not None:
         g[:] = start
+    elif not is_tied and (n >= _MANY or 0 < d <= n / _FLAT):
+        ones = np.ones(n, dtype=np.int64)
+        kernels.near_potentials(cost, ones, ones, f, g)
     elif not is_tied:
-        if n >= _MANY or 0 < d <= n / _FLAT:
-            _approach(kernels, cost, f, g)
-        else:
-            most = n // _FEW
+        most = n // _FEW
     if n <= _UNIQUE or (is_tied and n < _LISTED):
         # Half the bytes gain nothing here: potentials are settled below, or ties are to be broken.
-        kernels.assign(cost, f, g, column)
-    else:
-        args = (cost,) if n < _LISTED else (cost, _CELLS)
-        assign = kernels.assign_mixed if n < _LISTED else kernels.assign_listed
-        effort = assign(*args, most, f, g, column)
-        if effort is not None and effort[1] > most:
-            _approach(kernels, cost, f, g)
-            effort = assign(*args, n, f, g, column)
-        if effort is None:
-            # Augmenting paths are longer than pivots are many.
-            return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
+        effort = kernels.assign(cost, f, g, column)
+    elif n < _LISTED:
+        effort = kernels.assign_mixed(cost, most, f, g, column)
+    elif (effort := kernels.assign_listed(cost, _CELLS, most, f, g, column)) is None:
+        # Augmenting paths are longer than pivots are many.
+        return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
+    if n > _UNIQUE and most < effort[1]:
+        return _assign(kernels, cost, 1, None)
     if n <= _UNIQUE:
         least = f.copy()
         if kernels.settle(cost, least, highest, column):
             f, g = least, highest
     return Solution(np.arange(n), column.astype(np.intp), np.full(n, 1.0 / n), f, g, "assignment")
-
-
-def _approach(kernels: ModuleType, cost: Array, f: Array, g: Array) -> None:
-    """Set potentials near the optimal ones of an assignment."""
-    ones = np.ones(len(cost), dtype=np.int64)
-    kernels.near_potentials(cost, ones, ones, f, g)
 
 
 def _transport(

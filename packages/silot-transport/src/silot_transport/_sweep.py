@@ -143,7 +143,7 @@ class Problem:
             part += shifts
             part += levels[rows, None]
             np.exp(part.astype(kept.dtype, copy=False), out=kept[rows])
-            # Products below the normal numbers take many times as long, and add nothing.
+            # Products below the normal numbers take many times as long.
             kept[rows][kept[rows] < least] = 0.0
 
         def product(v: Array) -> Array:
