@@ -57,7 +57,7 @@ def run(context: Context) -> Report:
             f"{repeats} draws of holders a table; delta = 1e-5. Columns are standardised. "
             "Holder k has records drawn with weights that tilt along a random direction, the more "
             "the larger k.",
-            "Noise has no seed: errors of a table vary by about a third from run to run.",
+            "Noise has no seed: figures vary from run to run.",
             f"Adaptation: a source of {SOURCE} labelled records and {TARGETS} targets of {RECORDS} "
             "with class shares by a Dirichlet law (concentration .5); accuracy on "
             f"{JUDGES} records of a target, in per cent, mean of targets and "
