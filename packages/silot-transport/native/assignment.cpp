@@ -18,6 +18,10 @@ constexpr int passes = 3;
 // How often lists of cells are widened, and how many times longer than asked for the first may be:
 // many costs may be alike.
 constexpr int rounds = 8, longer = 4;
+// Costs are tied where one row in so many has two least columns.
+constexpr int many_ties = 8;
+// Cells of a group of which one is listed at first.
+constexpr Int depth = 8;
 
 // The least cells of each row.
 template <class T>
@@ -64,6 +68,13 @@ class Lists {
         return {first, end(i) - begin(i) > 1 ? second : first, at};
     }
 
+    // A column of this reduced cost that no row has, or -1.
+    Int free_at(Int i, const T* v, T level, const std::vector<Int>& row) const {
+        for (std::size_t k = begin(i); k < end(i); ++k)
+            if (row[columns_[k]] < 0 && costs_[k] - v[columns_[k]] <= level) return columns_[k];
+        return -1;
+    }
+
   private:
     const T* costs(Int i) const { return cost_ + static_cast<std::size_t>(i) * n_; }
 
@@ -72,31 +83,41 @@ class Lists {
         costs_.push_back(cost);
     }
 
-    // The least cells of a row: those below the least ones of many stretches of it.
+    // The least cells of a row: those below the least ones of many groups of its cells. A group has
+    // every so manieth cell of a stretch, which wide registers take at once.
     void fill(Int i, const T* SILOT_RESTRICT v, Int cells) {
-        constexpr Int W = lanes<T>();
+        constexpr Int W = lanes<T>(), stretch = depth * W;
         const T* SILOT_RESTRICT c = costs(i);
-        const Int stretches = (n_ + W - 1) / W;
-        least_.resize(stretches);
+        const Int stretches = (n_ + stretch - 1) / stretch;
+        least_.assign(static_cast<std::size_t>(stretches) * W, far_away<T>());
         for (Int s = 0; s < stretches; ++s) {
-            const Int end = std::min(n_, (s + 1) * W);
-            T low = std::numeric_limits<T>::max();
-            for (Int j = s * W; j < end; ++j) low = std::min(low, c[j] - v[j]);
-            least_[s] = low;
+            T low[W];
+            std::fill(low, low + W, far_away<T>());
+            Int j = s * stretch;
+            const Int end = std::min(n_, j + stretch);
+            for (; j + W <= end; j += W)
+                for (Int k = 0; k < W; ++k) {
+                    const T x = c[j + k] - v[j + k];
+                    low[k] = x < low[k] ? x : low[k];
+                }
+            for (Int k = 0; j + k < end; ++k) low[k] = std::min(low[k], c[j + k] - v[j + k]);
+            std::copy(low, low + W, least_.data() + s * W);
         }
         sorted_ = least_;
-        const auto last = sorted_.begin() + std::min(cells, stretches) - 1;
+        const Int groups = stretches * W;
+        const auto last = sorted_.begin() + std::min({cells, groups, n_}) - 1;
         std::nth_element(sorted_.begin(), last, sorted_.end());
         begin_[i] = columns_.size();
         const std::size_t most = begin_[i] + std::size_t(longer) * cells;
         // Each row from another place on: rows that find all columns alike list others.
-        Int s = static_cast<Int>(std::int64_t{i} * stretches / n_);
-        for (Int count = 0; count < stretches && columns_.size() < most; ++count) {
-            const Int end = std::min(n_, (s + 1) * W);
-            if (least_[s] <= *last)
-                for (Int j = s * W; j < end; ++j)
+        Int g = static_cast<Int>(std::int64_t{i} * groups / n_);
+        for (Int count = 0; count < groups && columns_.size() < most; ++count) {
+            if (least_[g] <= *last) {
+                const Int begin = g / W * stretch, end = std::min(n_, begin + stretch);
+                for (Int j = begin + g % W; j < end; j += W)
                     if (c[j] - v[j] <= *last) add(j, c[j]);
-            s = s + 1 < stretches ? s + 1 : 0;
+            }
+            g = g + 1 < groups ? g + 1 : 0;
         }
         end_[i] = columns_.size();
     }
@@ -107,6 +128,29 @@ class Lists {
     std::vector<std::size_t> begin_, end_;
     std::vector<Int> columns_;
     std::vector<T> costs_, least_, sorted_;
+};
+
+// All cells of each row.
+template <class T>
+class Whole {
+  public:
+    Whole(Int n, const T* cost) : n_(n), cost_(cost) {}
+
+    Least<T> two_least(Int i, const T* v) const {
+        return SILOT_SET::two_least(cost_ + static_cast<std::size_t>(i) * n_, v, n_);
+    }
+
+    Int free_at(Int i, const T* v, T level, const std::vector<Int>& row) const {
+        const T* c = cost_ + static_cast<std::size_t>(i) * n_;
+        const Int* taken = row.data();
+        const Int j = first_place<T>(
+            0, n_, [=](Int k) { return (c[k] - v[k] <= level) & (taken[k] < 0); });
+        return j < n_ ? j : -1;
+    }
+
+  private:
+    Int n_;
+    const T* cost_;
 };
 
 template <class T>
@@ -120,26 +164,21 @@ class Assignment {
     // Nothing of use is found where the first passes leave more rows than `most`.
     Effort solve(Int most) {
         Effort effort;
-        const auto look = [this](Int i) { return two_least(costs(i), v_, n_); };
-        const std::vector<Int> left = settle_most(look, effort);
-        effort.left = static_cast<Int>(left.size());
+        const std::vector<Int> left = settle_most(Whole<T>(n_, cost_), effort);
         if (effort.left <= most) augment(left, effort);
         return effort;
     }
 
     // Few cells matter, and paths among them are found without reading the others. False where
     // the cells that seemed least are not those that matter: then nothing of use is found.
-    bool solve_listed(Int cells, Int most, Effort& effort) {
+    bool solve_listed(Int cells, Effort& effort) {
         Lists<T> lists(n_, cost_, v_, cells);
-        std::vector<Int> left = settle_most([&](Int i) { return lists.two_least(i, v_); }, effort);
-        effort.left = static_cast<Int>(left.size());
-        if (effort.left > most) return true;
+        std::vector<Int> left = settle_most(lists, effort);
         int round = 0;
         do {
             left = free_misled(lists, augment(lists, left));
             if (2 * left.size() > static_cast<std::size_t>(n_) || lists.full()) return false;
         } while (!left.empty() && ++round < rounds);
-        effort.left = static_cast<Int>(left.size());
         augment(left, effort);
         return true;
     }
@@ -147,19 +186,35 @@ class Assignment {
   private:
     const T* costs(Int row) const { return cost_ + static_cast<std::size_t>(row) * n_; }
 
-    template <class Look>
-    std::vector<Int> settle_most(Look look, Effort& effort) {
-        std::vector<Int> left = take_least(look);
-        for (int pass = 0; pass < passes && !left.empty(); ++pass) left = reduce(left, look, effort);
+    template <class Cells>
+    std::vector<Int> settle_most(const Cells& cells, Effort& effort) {
+        std::vector<Int> left = take_least(cells);
+        for (int pass = 0; pass < passes && !left.empty(); ++pass)
+            left = reduce(left, cells, effort);
+        effort.left = static_cast<Int>(left.size());
         return left;
     }
 
+    // The least column of a row, and one that no row has where several are alike.
+    template <class Cells>
+    Least<T> look(Int i, const Cells& cells) const {
+        Least<T> least = cells.two_least(i, v_);
+        if (row_[least.at] >= 0 && least.second <= least.first) {
+            const Int free = cells.free_at(i, v_, least.first, row_);
+            if (free >= 0) least.at = free;
+        }
+        return least;
+    }
+
     // Every row takes its least column where that is free.
-    template <class Look>
-    std::vector<Int> take_least(Look look) {
+    template <class Cells>
+    std::vector<Int> take_least(const Cells& cells) {
         std::vector<Int> left;
+        Int ties = 0;
         for (Int i = 0; i < n_; ++i) {
-            const Int j = look(i).at;
+            const Least<T> least = look(i, cells);
+            const Int j = least.at;
+            ties += least.second <= least.first;
             if (row_[j] < 0) {
                 row_[j] = i;
                 column_[i] = j;
@@ -167,26 +222,22 @@ class Assignment {
                 left.push_back(i);
             }
         }
+        tied_ = many_ties * ties > n_;
         return left;
     }
 
     // Rows outbid one another: the price of the least column falls to where the second is as good.
-    template <class Look>
-    std::vector<Int> reduce(std::vector<Int>& rows, Look look, Effort& effort) {
+    template <class Cells>
+    std::vector<Int> reduce(std::vector<Int>& rows, const Cells& cells, Effort& effort) {
         std::vector<Int> left;
         std::int64_t room = 4 * static_cast<std::int64_t>(rows.size()) + 64;
         for (std::size_t k = 0; k < rows.size();) {
             const Int i = rows[k];
-            const Least<T> least = look(i);
+            const Least<T> least = look(i, cells);
             ++effort.scans;
             const Int j = least.at, other = row_[j];
             const T lowered = v_[j] - (least.second - least.first);
             const bool lowers = lowered < v_[j];
-            if (other >= 0 && !lowers) {
-                left.push_back(i);
-                ++k;
-                continue;
-            }
             if (lowers) v_[j] = lowered;
             column_[i] = j;
             row_[j] = i;
@@ -195,7 +246,7 @@ class Assignment {
                 continue;
             }
             column_[other] = -1;
-            if (--room > 0) {
+            if (lowers && --room > 0) {
                 rows[k] = other;
             } else {
                 left.push_back(other);
@@ -228,9 +279,14 @@ class Assignment {
                     if (d[j] == far) touched.push_back(j);
                     d[j] = over;
                     before[j] = i;
+                    if (over <= length && row_[j] < 0) {
+                        sink = j;
+                        break;
+                    }
                     heap.emplace_back(over, j);
                     std::push_heap(heap.begin(), heap.end(), std::greater<Entry>());
                 }
+                if (sink >= 0) break;
                 Int j = -1;
                 while (!heap.empty() && j < 0) {
                     std::pop_heap(heap.begin(), heap.end(), std::greater<Entry>());
@@ -289,7 +345,7 @@ class Assignment {
             while (true) {
                 const T best = relax(costs(i), open.data(), length - own, i, n_, d.data(), before.data());
                 ++effort.scans;
-                const Int j = place_of(best, d.data(), n_, [&](Int k) { return row_[k] < 0; });
+                const Int j = place_of(best, d.data(), n_, row_.data(), tied_);
                 length = std::max(length, best);
                 if (row_[j] < 0) {
                     sink = j;
@@ -326,6 +382,7 @@ class Assignment {
     T* v_;
     Int* column_;
     std::vector<Int> row_;
+    bool tied_ = false;  // many rows find several columns alike
 };
 
 template <class T>
@@ -335,20 +392,16 @@ void least_reduced(Int n, const T* cost, T* u, const T* v) {
 }
 
 template <class T>
-Effort assign(Int n, const T* cost, Int most, T* u, T* v, Int* column) {
+Effort assign_all(Int n, const T* cost, Int most, T* u, T* v, Int* column) {
     const Effort effort = Assignment<T>(n, cost, v, column).solve(most);
-    least_reduced(n, cost, u, v);
+    if (effort.left <= most) least_reduced(n, cost, u, v);
     return effort;
 }
 
 }  // namespace
 
-Effort assign_double(Int n, const double* cost, double* u, double* v, Int* column) {
-    return assign<double>(n, cost, n, u, v, column);
-}
-
-Effort assign_single(Int n, const float* cost, float* u, float* v, Int* column) {
-    return assign<float>(n, cost, n, u, v, column);
+Effort assign(Int n, const double* cost, Int most, double* u, double* v, Int* column) {
+    return assign_all<double>(n, cost, most, u, v, column);
 }
 
 bool settle(Int n, const double* cost, double* u, double* v, const Int* column) {
@@ -361,7 +414,6 @@ bool settle(Int n, const double* cost, double* u, double* v, const Int* column) 
         scale = std::max(scale, std::abs(v[i]));
     }
     const double least = 4.0 * std::numeric_limits<double>::epsilon() * scale;
-    constexpr Int W = lanes<double>();
     // How long the path to the column of each row is, by reduced costs, where it was not looked at
     // since. Where u is optimal no path is shortened later, as Dijkstra saw.
     const double far = far_away<double>();
@@ -380,35 +432,31 @@ bool settle(Int n, const double* cost, double* u, double* v, const Int* column) 
         const double* c = costs(i);
         const double own = v[column[i]] - c[column[i]] + least;
         const auto lower = [&](Int j) {
-            if (j == column[i] || c[j] + own >= v[j]) return;
+            if (j == column[i]) return;
             v[j] = c[j] + own - least;
             wait(row[j]);
         };
-        Int j = 0;
-        for (; j + W <= n; j += W) {
-            int any = 0;
-            for (Int k = 0; k < W; ++k) any |= c[j + k] + own < v[j + k];
-            if (any)
-                for (Int k = 0; k < W; ++k) lower(j + k);
-        }
-        for (; j < n; ++j) lower(j);
+        const auto lowers = [=](Int j) { return c[j] + own < v[j]; };
+        for (Int j = first_place<double>(0, n, lowers); j < n;
+             j = first_place<double>(j + 1, n, lowers))
+            lower(j);
     }
     least_reduced(n, cost, u, v);
     return true;
 }
 
-bool assign_listed(Int n, const double* cost, Int cells, Int most, double* u, double* v,
-                   Int* column, Effort* effort) {
+bool assign_listed(Int n, const double* cost, Int cells, double* u, double* v, Int* column,
+                   Effort* effort) {
     const std::vector<double> start(v, v + n);
-    const bool found = Assignment<double>(n, cost, v, column).solve_listed(cells, most, *effort);
-    if (found && effort->left <= most)
+    const bool found = Assignment<double>(n, cost, v, column).solve_listed(cells, *effort);
+    if (found)
         least_reduced(n, cost, u, v);
     else
         std::copy(start.begin(), start.end(), v);
     return found;
 }
 
-Effort assign_mixed(Int n, const double* cost, Int most, double* u, double* v, Int* column) {
+Effort assign_mixed(Int n, const double* cost, double* u, double* v, Int* column) {
     const std::size_t cells = static_cast<std::size_t>(n) * n;
     std::unique_ptr<float[]> narrow(new float[cells]);
     double range = 0.0;
@@ -433,8 +481,7 @@ Effort assign_mixed(Int n, const double* cost, Int most, double* u, double* v, I
     }
     std::vector<float> u_narrow(n), v_narrow(n, 0.0f);
     const Effort effort =
-        assign<float>(n, narrow.get(), most, u_narrow.data(), v_narrow.data(), column);
-    if (effort.left > most) return effort;
+        assign_all<float>(n, narrow.get(), n, u_narrow.data(), v_narrow.data(), column);
     narrow.reset();
     std::vector<double> start(n);
     for (Int j = 0; j < n; ++j) {
@@ -445,8 +492,8 @@ Effort assign_mixed(Int n, const double* cost, Int most, double* u, double* v, I
     if (settle(n, cost, u, v, column)) return effort;
     // Costs that are alike to seven digits: what was found is where to start from.
     std::copy(start.begin(), start.end(), v);
-    const Effort again = assign_double(n, cost, u, v, column);
-    return {effort.scans + again.scans, again.left};
+    const Effort again = assign(n, cost, n, u, v, column);
+    return {effort.scans + again.scans, effort.left};
 }
 
 }  // namespace SILOT_SET

@@ -250,7 +250,7 @@ void labels(std::int64_t count, Int size, const double* cost, const double* chan
         paid[k] = labels.solve(change + k * size, f + k * size);
 }
 
-Effort assign_mixed(Int, const double*, Int, double*, double*, Int*);
+Effort assign(Int, const double*, Int, double*, double*, Int*);
 
 void clouds(std::int64_t count, Int n, Int d, const double* x, const double* y, double* mean) {
     const std::size_t wide = n, deep = d, size = wide * deep;
@@ -272,7 +272,7 @@ void clouds(std::int64_t count, Int n, Int d, const double* x, const double* y, 
             }
             for (Int j = 0; j < n; ++j) v[j] = i == 0 || row[j] < v[j] ? row[j] : v[j];
         }
-        assign_mixed(n, cost.data(), n, u.data(), v.data(), column.data());
+        assign(n, cost.data(), n, u.data(), v.data(), column.data());
         double sum = 0.0;
         for (Int i = 0; i < n; ++i) sum += cost[i * wide + column[i]];
         mean[k] = sum / n;

@@ -60,19 +60,18 @@ struct Listed {
 struct Kernels {
     const char* name;
 
-    // Assignment of n rows to n columns. In: v, potentials of the columns to start from.
-    // Out: u, v, and the column of every row.
-    Effort (*assign_double)(Int n, const double* cost, double* u, double* v, Int* column);
-    Effort (*assign_single)(Int n, const float* cost, float* u, float* v, Int* column);
+    // Assignment of n rows to n columns. In: v, potentials of the columns to start from. Out: u, v,
+    // and the column of every row. Where the first passes leave more rows than `most`, only they
+    // are done, and v is what they made of it.
+    Effort (*assign)(Int n, const double* cost, Int most, double* u, double* v, Int* column);
 
-    // The same, searched in float32 on what v leaves of the costs, and settled in float64. Where the
-    // first passes leave more rows than `most`, only that is found, and v is as it was.
-    Effort (*assign_mixed)(Int n, const double* cost, Int most, double* u, double* v, Int* column);
+    // All of it, searched in float32 on what v leaves of the costs, and settled in float64.
+    Effort (*assign_mixed)(Int n, const double* cost, double* u, double* v, Int* column);
 
     // The same, searched among about so many cells of each row, which are joined by those that the
     // whole matrix asks for; false, and v as it was, where these are too many.
-    bool (*assign_listed)(Int n, const double* cost, Int cells, Int most, double* u, double* v,
-                          Int* column, Effort* effort);
+    bool (*assign_listed)(Int n, const double* cost, Int cells, double* u, double* v, Int* column,
+                          Effort* effort);
 
     // Feasible potentials that are tight on an optimal assignment, by shortest paths from v;
     // false where the assignment is not optimal, or the paths do not settle. It is fast where u is

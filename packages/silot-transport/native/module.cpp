@@ -72,9 +72,9 @@ void need_finite(const Vector<T>& v) {
         need(std::isfinite(v.data()[j]), "potentials must be finite");
 }
 
-template <class T, class Columns>
-std::size_t need_square(const Matrix<const T>& cost, const Vector<T>& u, const Vector<T>& v,
-                        const Columns& column) {
+template <class Columns>
+std::size_t need_square(const Matrix<const double>& cost, const Vector<double>& u,
+                        const Vector<double>& v, const Columns& column) {
     const std::size_t n = cost.shape(0);
     need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
              column.shape(0) == n,
@@ -85,38 +85,36 @@ std::size_t need_square(const Matrix<const T>& cost, const Vector<T>& u, const V
 
 nb::tuple effort_of(const Effort& effort) { return nb::make_tuple(effort.scans, effort.left); }
 
-template <class T>
-using Assign = Effort (*)(Int, const T*, T*, T*, Int*);
-
-template <class T>
-nb::tuple assign(Assign<T> Kernels::* kernel, Matrix<const T> cost, Vector<T> u, Vector<T> v,
+nb::tuple assign(Matrix<const double> cost, Int most, Vector<double> u, Vector<double> v,
                  Vector<Int> column) {
     const std::size_t n = need_square(cost, u, v, column);
-    const Assign<T> run = chosen()->*kernel;
+    need(most >= 0, "a number of rows is needed");
+    const Kernels* kernels = chosen();
     Effort effort;
     {
         nb::gil_scoped_release free;
-        effort = run(static_cast<Int>(n), cost.data(), u.data(), v.data(), column.data());
+        effort = kernels->assign(static_cast<Int>(n), cost.data(), most, u.data(), v.data(),
+                                 column.data());
     }
     return effort_of(effort);
 }
 
-nb::tuple assign_mixed(Matrix<const double> cost, Int most, Vector<double> u, Vector<double> v,
+nb::tuple assign_mixed(Matrix<const double> cost, Vector<double> u, Vector<double> v,
                        Vector<Int> column) {
     const std::size_t n = need_square(cost, u, v, column);
     const Kernels* kernels = chosen();
     Effort effort;
     {
         nb::gil_scoped_release free;
-        effort = kernels->assign_mixed(static_cast<Int>(n), cost.data(), most, u.data(), v.data(),
+        effort = kernels->assign_mixed(static_cast<Int>(n), cost.data(), u.data(), v.data(),
                                        column.data());
     }
     return effort_of(effort);
 }
 
 // Effort, or None where it was given up.
-nb::object assign_listed(Matrix<const double> cost, Int cells, Int most, Vector<double> u,
-                         Vector<double> v, Vector<Int> column) {
+nb::object assign_listed(Matrix<const double> cost, Int cells, Vector<double> u, Vector<double> v,
+                         Vector<Int> column) {
     const std::size_t n = need_square(cost, u, v, column);
     need(cells > 0, "at least one cell a row is needed");
     const Kernels* kernels = chosen();
@@ -124,8 +122,8 @@ nb::object assign_listed(Matrix<const double> cost, Int cells, Int most, Vector<
     bool found;
     {
         nb::gil_scoped_release free;
-        found = kernels->assign_listed(static_cast<Int>(n), cost.data(), cells, most, u.data(),
-                                       v.data(), column.data(), &effort);
+        found = kernels->assign_listed(static_cast<Int>(n), cost.data(), cells, u.data(), v.data(),
+                                       column.data(), &effort);
     }
     return found ? nb::object(effort_of(effort)) : nb::none();
 }
@@ -375,21 +373,10 @@ NB_MODULE(_kernels, m) {
     m.def("used", [] { return std::string(chosen()->name); }, "The instruction set in use.");
     // Arrays are taken as they are: what is written to a converted copy would be lost.
     const auto as = [](const char* name) { return nb::arg(name).noconvert(); };
-    const auto of = [&](const char* name, auto kernel, auto zero) {
-        using T = decltype(zero);
-        m.def(
-            name,
-            [kernel](Matrix<const T> cost, Vector<T> u, Vector<T> v, Vector<Int> column) {
-                return assign<T>(kernel, cost, u, v, column);
-            },
-            as("cost"), as("u"), as("v"), as("column"));
-    };
-    of("assign", &Kernels::assign_double, 0.0);
-    of("assign", &Kernels::assign_single, 0.0f);
-    m.def("assign_mixed", &assign_mixed, as("cost"), nb::arg("most"), as("u"), as("v"),
+    m.def("assign", &assign, as("cost"), nb::arg("most"), as("u"), as("v"), as("column"));
+    m.def("assign_mixed", &assign_mixed, as("cost"), as("u"), as("v"), as("column"));
+    m.def("assign_listed", &assign_listed, as("cost"), nb::arg("cells"), as("u"), as("v"),
           as("column"));
-    m.def("assign_listed", &assign_listed, as("cost"), nb::arg("cells"), nb::arg("most"), as("u"),
-          as("v"), as("column"));
     m.def("settle", &settle, as("cost"), as("u"), as("v"), as("column"));
     m.def("near_potentials", &near_potentials, as("cost"), as("a"), as("b"), as("u"), as("v"));
     m.def("transport", &transport, as("cost"), as("a"), as("b"), nb::arg("has_columns"), as("u"),

@@ -20,6 +20,20 @@ constexpr Int lanes() {
     return static_cast<Int>(64 / sizeof(T));
 }
 
+// The first place from `at` on, below m, where `holds`; m where there is none.
+template <class T, class Holds>
+inline Int first_place(Int at, Int m, Holds holds) {
+    // Longer than what a compiler unrolls, instead of making wide registers of it.
+    constexpr Int stretch = 4 * lanes<T>();
+    for (; at + stretch <= m; at += stretch) {
+        int any = 0;
+        for (Int k = 0; k < stretch; ++k) any |= holds(at + k);
+        if (any) break;
+    }
+    while (at < m && !holds(at)) ++at;
+    return at;
+}
+
 template <class T>
 struct Least {
     T first, second;
@@ -56,14 +70,8 @@ inline Least<T> two_least(const T* SILOT_RESTRICT c, const T* SILOT_RESTRICT v, 
         second = x < first ? first : std::min(second, x);
         first = std::min(first, x);
     }
-    Int at = 0;
-    for (; at + W <= m; at += W) {
-        int any = 0;
-        for (Int k = 0; k < W; ++k) any |= c[at + k] - v[at + k] <= first;
-        if (any) break;
-    }
-    while (at + 1 < m && !(c[at] - v[at] <= first)) ++at;
-    return {first, second, at};
+    const Int at = first_place<T>(0, m, [=](Int k) { return c[k] - v[k] <= first; });
+    return {first, second, std::min(at, m - 1)};
 }
 
 // The least value of c - v.
@@ -100,21 +108,15 @@ inline T relax(const T* SILOT_RESTRICT c, const T* SILOT_RESTRICT v, T shift, In
     return best;
 }
 
-// The first place of `value` in d, of those where `open` says so if there is one nearby.
-template <class T, class Open>
-inline Int place_of(T value, const T* SILOT_RESTRICT d, Int m, Open open) {
-    constexpr Int W = lanes<T>();
-    Int at = 0;
-    for (; at + W <= m; at += W) {
-        int any = 0;
-        for (Int k = 0; k < W; ++k) any |= d[at + k] <= value;
-        if (any) break;
-    }
-    while (at + 1 < m && !(d[at] <= value)) ++at;
-    const Int end = std::min(m, at + W);
-    for (Int j = at; j < end; ++j)
-        if (d[j] <= value && open(j)) return j;
-    return at;
+// The first place of `value` in d whose column no row has, if there is one nearby, or one
+// `anywhere`; else the first.
+template <class T>
+inline Int place_of(T value, const T* SILOT_RESTRICT d, Int m, const Int* row, bool anywhere) {
+    const Int first = first_place<T>(0, m, [=](Int j) { return d[j] <= value; });
+    const Int end = anywhere ? m : std::min(m, first + lanes<T>());
+    const Int free =
+        first_place<T>(first, end, [=](Int j) { return (d[j] <= value) & (row[j] < 0); });
+    return free < end ? free : std::min(first, m - 1);
 }
 
 }  // namespace SILOT_SET

@@ -9,10 +9,9 @@
 namespace silot {
 namespace SILOT_SET {
 
-Effort assign_double(Int, const double*, double*, double*, Int*);
-Effort assign_single(Int, const float*, float*, float*, Int*);
-Effort assign_mixed(Int, const double*, Int, double*, double*, Int*);
-bool assign_listed(Int, const double*, Int, Int, double*, double*, Int*, Effort*);
+Effort assign(Int, const double*, Int, double*, double*, Int*);
+Effort assign_mixed(Int, const double*, double*, double*, Int*);
+bool assign_listed(Int, const double*, Int, double*, double*, Int*, Effort*);
 bool settle(Int, const double*, double*, double*, const Int*);
 void near_potentials(Int, Int, const double*, const Mass*, const Mass*, double*, double*);
 Int transport(Int, Int, const double*, const Mass*, const Mass*, bool, double*, double*, Cell*);
@@ -29,12 +28,12 @@ Listed* listed(Int, Int, Int, Int, Int, const double*, const double*, const doub
 }  // namespace SILOT_SET
 
 const Kernels& SILOT_JOIN(kernels_, SILOT_SET)() {
-    static const Kernels table{SILOT_TEXT(SILOT_SET), SILOT_SET::assign_double,
-                               SILOT_SET::assign_single, SILOT_SET::assign_mixed,
-                               SILOT_SET::assign_listed, SILOT_SET::settle,
-                               SILOT_SET::near_potentials, SILOT_SET::transport,
-                               SILOT_SET::sweep_double, SILOT_SET::sweep_single, SILOT_SET::labels,
-                               SILOT_SET::clouds, SILOT_SET::least_costs, SILOT_SET::listed};
+    static const Kernels table{SILOT_TEXT(SILOT_SET), SILOT_SET::assign,
+                               SILOT_SET::assign_mixed, SILOT_SET::assign_listed,
+                               SILOT_SET::settle, SILOT_SET::near_potentials,
+                               SILOT_SET::transport, SILOT_SET::sweep_double,
+                               SILOT_SET::sweep_single, SILOT_SET::labels, SILOT_SET::clouds,
+                               SILOT_SET::least_costs, SILOT_SET::listed};
     return table;
 }
 

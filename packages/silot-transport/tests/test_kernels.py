@@ -89,7 +89,7 @@ def test_assignments_are_optimal_with_tight_potentials(
     u, v, column = np.empty(n), np.zeros(n), np.empty(n, np.int32)
     if warm:
         v = scale * np.random.default_rng(seed).normal(size=n)
-    kernels.assign(cost, u, v, column)
+    kernels.assign(cost, n, u, v, column)
     assert sorted(column) == [*range(n)]
     best = cost[linear_sum_assignment(cost)].sum()
     room = 1e-12 * n * (scale + abs(v).max())
@@ -106,7 +106,7 @@ def test_assignments_by_few_cells_of_each_row_are_optimal_or_given_up(
     cost = costs(n, n, kind, scale, seed)
     start = scale * np.random.default_rng(seed).normal(size=n) if warm else cost.min(axis=0)
     u, v, column = np.empty(n), start.copy(), np.empty(n, np.int32)
-    if kernels.assign_listed(cost, cells, n, u, v, column) is None:
+    if kernels.assign_listed(cost, cells, u, v, column) is None:
         np.testing.assert_array_equal(v, start)
         return
     assert sorted(column) == [*range(n)]
@@ -120,41 +120,52 @@ def test_assignments_by_few_cells_of_each_row_are_optimal_or_given_up(
 def test_few_cells_of_each_row_are_enough_where_potentials_are_near() -> None:
     cost = costs(300, 300, "points", 1.0, 0)
     u, v, column = np.empty(300), np.zeros(300), np.empty(300, np.int32)
-    kernels.assign(cost, u, v, column)
+    kernels.assign(cost, 300, u, v, column)
     again = np.empty(300, np.int32)
     near = v + 1e-3 * np.random.default_rng(0).normal(size=300)
-    scans, left = kernels.assign_listed(cost, 8, 300, u, near, again)
+    scans, left = kernels.assign_listed(cost, 8, u, near, again)
     np.testing.assert_array_equal(again, column)
     # Rows of the matrix are read to list and to check, and none for paths.
-    assert left == 0
+    assert left < 300 / 10
     assert scans <= 10 * 300
 
 
-@pytest.mark.parametrize("more", [(), (200,)], ids=["mixed", "listed"])
-def test_an_assignment_is_given_up_where_the_first_passes_leave_many_rows(more: tuple[int]) -> None:
+def test_only_the_first_passes_are_done_where_they_leave_more_rows_than_allowed() -> None:
     line = np.sort(np.random.default_rng(0).normal(size=(2, 200)))
     cost = (line[0][:, None] - line[1] - 0.5) ** 2
-    start = cost.min(axis=0)
-    u, v, column = np.empty(200), start.copy(), np.empty(200, np.int32)
-    assign = kernels.assign_listed if more else kernels.assign_mixed
-    left = assign(cost, *more, 0, u, v, column)[1]
+    u, v, column = np.empty(200), cost.min(axis=0), np.empty(200, np.int32)
+    scans, left = kernels.assign(cost, 0, u, v, column)
     assert left > 0
-    np.testing.assert_array_equal(v, start)
-    assert assign(cost, *more, left, u, v, column) is not None
+    assert (column < 0).sum() == left
+    # What they made of the potentials is where another search begins.
+    assert kernels.assign_mixed(cost, u, v, column)[1] <= left
     np.testing.assert_array_equal(column, np.arange(200))
 
 
+@pytest.mark.parametrize("values", [2, 10, 100])
+def test_rows_that_find_several_columns_alike_take_one_that_is_free(values: int) -> None:
+    cost = np.random.default_rng(0).integers(0, values, (300, 300)) + 0.0
+    u, v, column = np.empty(300), cost.min(axis=0), np.empty(300, np.int32)
+    scans, left = kernels.assign(cost, 300, u, v, column)
+    assert left < 300 / 5
+    assert scans < 300 * 10
+    assert cost[np.arange(300), column].sum() == cost[linear_sum_assignment(cost)].sum()
+
+
 @settings(max_examples=examples(25), deadline=None)
-@given(n=sizes, **problems)
-def test_assignments_in_single_precision_are_near_the_best(
-    n: int, kind: str, scale: float, seed: int
+@given(n=sizes, warm=st.booleans(), **problems)
+def test_assignments_searched_in_single_precision_are_optimal(
+    n: int, warm: bool, kind: str, scale: float, seed: int
 ) -> None:
     cost = costs(n, n, kind, scale, seed)
-    u, v, column = np.empty(n, np.float32), np.zeros(n, np.float32), np.empty(n, np.int32)
-    kernels.assign(cost.astype(np.float32), u, v, column)
+    start = scale * np.random.default_rng(seed).normal(size=n) if warm else cost.min(axis=0)
+    u, v, column = np.empty(n), start, np.empty(n, np.int32)
+    kernels.assign_mixed(cost, u, v, column)
     assert sorted(column) == [*range(n)]
     best = cost[linear_sum_assignment(cost)].sum()
-    assert cost[np.arange(n), column].sum() <= best + 1e-5 * n * (scale + abs(v).max())
+    room = 1e-12 * n * (scale + abs(v).max())
+    assert cost[np.arange(n), column].sum() == pytest.approx(best, rel=1e-12, abs=room)
+    assert_feasible(cost, u, v, 1e-14 * (scale + abs(v).max()))
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -294,9 +305,10 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     ones, cells = np.ones(n, np.int64), (column, column, np.zeros(n, np.int64))
     room = (*np.zeros((2, 2 * n - 1), np.int32), np.zeros(2 * n - 1, np.int64))
     calls: list[tuple[Any, ...]] = [
-        (kernels.assign, cost[:2].copy(), u, v, column),
-        (kernels.assign, cost, u[:2], v, column),
-        (kernels.assign, np.empty((0, 0)), u[:0], v[:0], column[:0]),
+        (kernels.assign, cost[:2].copy(), n, u, v, column),
+        (kernels.assign, cost, n, u[:2], v, column),
+        (kernels.assign, cost, -1, u, v, column),
+        (kernels.assign, np.empty((0, 0)), n, u[:0], v[:0], column[:0]),
         (kernels.settle, cost, u, v, column),
         (kernels.settle, cost, u, v, column - 1),
         (kernels.settle, cost, u, v, column + 3),
@@ -323,10 +335,10 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 def test_arrays_of_another_type_are_refused_and_not_copied() -> None:
     cost, vector, column = np.ones((3, 3)), np.zeros(3), np.zeros(3, np.int32)
     for arguments in (
-        (cost, vector.astype(np.float32), vector, column),
-        (cost, vector, vector, column.astype(np.int64)),
-        (np.ones((6, 6))[::2, ::2], vector, vector, column),
-        (cost.astype(np.int64), vector, vector, column),
+        (cost, 3, vector.astype(np.float32), vector, column),
+        (cost, 3, vector, vector, column.astype(np.int64)),
+        (np.ones((6, 6))[::2, ::2], 3, vector, vector, column),
+        (cost.astype(np.int64), 3, vector, vector, column),
     ):
         with pytest.raises(TypeError):
             kernels.assign(*arguments)

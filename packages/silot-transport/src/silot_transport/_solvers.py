@@ -85,13 +85,11 @@ def solve_costs(
     cost: Array,
     a: Array,
     b: Array,
-    d: int = 0,
     start: Array | None = None,
     largest: float | None = None,
 ) -> Solution:
     """Solve transport between positive masses for a matrix of costs (n, m), none negative.
 
-    ``d`` is the dimension of the points whose distances the costs are, 0 where there are none;
     ``start`` are potentials of the columns near the optimal ones, and ``largest`` is about the
     largest cost, where these are at hand.
     """
@@ -102,7 +100,7 @@ def solve_costs(
         return Solution(rows, cols, (a[:, None] * b).ravel(), f, g, "single point")
     if _native.kernels is not None:
         largest = float(cost.max()) if largest is None else largest
-        return solve_compiled(_native.kernels, cost, a, b, d, start, largest)
+        return solve_compiled(_native.kernels, cost, a, b, start, largest)
     # Splitting points into copies pays only while it does not make the problem far larger.
     units = common_units(a, b, min(_LARGEST_REPLICATED, max(n, m)))
     if units is not None and int(units[0].sum()) ** 2 <= 8 * cost.size:
@@ -211,11 +209,11 @@ _EXTREME = 400
 # Many potentials prove one assignment, and intervals depend on which: up to here, as without
 # kernels, the highest ones below the least costs of the columns are taken.
 _UNIQUE = 300
-# Assignments want potentials to start from where the dimension is low for their size, from so many
-# points on, or where the first passes leave more than one row of so many.
-_FLAT, _MANY, _FEW = 150, 3000, 4
+# Rows that the first passes may leave: beyond one in so many, what is left is searched in half the
+# bytes, but for few points; and beyond one in so many, from better potentials.
+_LEFT, _MIXED, _NEAR = 16, 600, 4
 # Points of an assignment from which on lists of about so many cells a row pay.
-_LISTED, _CELLS = 1500, 48
+_LISTED, _CELLS = 2500, 48
 # Masses that have no common unit are counted in this one: less than their own rounding.
 _UNITS = 1 << 52
 _LARGEST_UNITS = 1 << 40
@@ -231,7 +229,6 @@ def solve_compiled(
     cost: Array,
     a: Array,
     b: Array,
-    d: int,
     start: Array | None,
     largest: float,
 ) -> Solution:
@@ -241,36 +238,31 @@ def solve_compiled(
     exponent = math.frexp(largest)[1]
     if abs(exponent) > _EXTREME:
         near = None if start is None else np.ldexp(start, -exponent)
-        scaled = solve_compiled(kernels, np.ldexp(cost, -exponent), a, b, d, near, 1.0)
+        scaled = solve_compiled(kernels, np.ldexp(cost, -exponent), a, b, near, 1.0)
         return replace(scaled, f=np.ldexp(scaled.f, exponent), g=np.ldexp(scaled.g, exponent))
     if len(a) == len(b) <= _LARGEST_ASSIGNMENT and _is_uniform(a) and _is_uniform(b):
-        return _assign(kernels, cost, d, start)
+        return _assign(kernels, cost, start)
     return _transport(kernels, cost, a, b, start)
 
 
-def _assign(kernels: ModuleType, cost: Array, d: int, start: Array | None) -> Solution:
+def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
     n = len(cost)
     highest = cost.min(axis=0)
-    f, g, column = np.empty(n), highest.copy(), np.empty(n, dtype=np.int32)
-    is_tied = len(np.unique(cost[0])) < n / 2
-    most = n
-    if start is not None:
-        g[:] = start
-    elif not is_tied and (n >= _MANY or 0 < d <= n / _FLAT):
-        ones = np.ones(n, dtype=np.int64)
-        kernels.near_potentials(cost, ones, ones, f, g)
-    elif not is_tied:
-        most = n // _FEW
-    if n <= _UNIQUE or (is_tied and n < _LISTED):
-        # Half the bytes gain nothing here: potentials are settled below, or ties are to be broken.
-        effort = kernels.assign(cost, f, g, column)
-    elif n < _LISTED:
-        effort = kernels.assign_mixed(cost, most, f, g, column)
-    elif (effort := kernels.assign_listed(cost, _CELLS, most, f, g, column)) is None:
-        # Augmenting paths are longer than pivots are many.
-        return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
-    if n > _UNIQUE and most < effort[1]:
-        return _assign(kernels, cost, 1, None)
+    f, column = np.empty(n), np.empty(n, dtype=np.int32)
+    g = highest.copy() if start is None else start.copy()
+    most = n if n <= _UNIQUE else n // (_NEAR if n <= _MIXED else _LEFT)
+    left = kernels.assign(cost, most, f, g, column)[1]
+    if left > most:
+        is_tied = len(np.unique(cost[0])) < n / 2
+        if start is None and not is_tied and left > n // (_NEAR if n < _LISTED else 2 * _NEAR):
+            ones = np.ones(n, dtype=np.int64)
+            kernels.near_potentials(cost, ones, ones, f, g)
+            start = g.copy()
+        if n < _LISTED:
+            kernels.assign_mixed(cost, f, g, column)
+        elif kernels.assign_listed(cost, _CELLS, f, g, column) is None:
+            # Augmenting paths are longer than pivots are many.
+            return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
     if n <= _UNIQUE:
         least = f.copy()
         if kernels.settle(cost, least, highest, column):

@@ -381,7 +381,7 @@ def _solve_points(
         # Costs that no plan would use are cut off: the solver then keeps digits for the others.
         cost = cost_by_differences(x, y, p)
         most = _WELL_ABOVE * float(cost[plan.rows, plan.cols].max())
-        solution = solve_costs(np.minimum(cost, most), a, b, x.shape[1])
+        solution = solve_costs(np.minimum(cost, most), a, b)
         moved = cost[solution.rows, solution.cols]
         other = _certify(solution, moved, a, b, p=p, rounding=float(cost.max()))
         other = _sharpen(replace(other, lower_cost=plan.lower_cost), x, y, a, b)
@@ -587,7 +587,7 @@ def _solve_clouds(
         rounding = (len(x) + len(y)) * max(p, 2) * _EPSILON * 2.0 * span**p
         return solve_line(x[:, 0], y[:, 0], a, b, p), rounding
     cost = build_cost(x, y, p)
-    solution = solve_costs(cost.matrix, a, b, x.shape[1], start, cost.largest)
+    solution = solve_costs(cost.matrix, a, b, start, cost.largest)
     return solution, cost.rounding
 
 
