@@ -174,11 +174,14 @@ class Assignment {
     bool solve_listed(Int cells, Effort& effort) {
         Lists<T> lists(n_, cost_, v_, cells);
         std::vector<Int> left = settle_most(lists, effort);
-        int round = 0;
-        do {
-            left = free_misled(lists, augment(lists, left));
+        for (int round = 0; round < rounds; ++round) {
+            left = augment(lists, left);
+            const std::size_t lost = left.size();
+            left = free_misled(lists, left);
             if (2 * left.size() > static_cast<std::size_t>(n_) || lists.full()) return false;
-        } while (!left.empty() && ++round < rounds);
+            // No row was misled, and those that are left have no path on any list.
+            if (left.size() == lost) break;
+        }
         augment(left, effort);
         return true;
     }

@@ -9,6 +9,14 @@
 #define SILOT_RESTRICT __restrict__
 #endif
 
+// A loop of few steps that wide registers are to take as one: unrolled first, GCC makes them of the
+// loop around it.
+#if defined(__GNUC__) && !defined(__clang__)
+#define SILOT_ROLLED _Pragma("GCC unroll 1")
+#else
+#define SILOT_ROLLED
+#endif
+
 namespace silot {
 
 using Int = std::int32_t;

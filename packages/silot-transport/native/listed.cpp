@@ -15,6 +15,9 @@ namespace silot {
 namespace SILOT_SET {
 namespace {
 
+// Columns that a row is offered at a time where its list has no room, and looked at for that.
+constexpr Int offered = 8;
+constexpr std::int64_t most_looked = 4096;
 constexpr double far = std::numeric_limits<double>::max() / 4;
 
 // Costs |x - y - shift|^order.
@@ -104,6 +107,7 @@ class Lists {
     // the rounding of a cost. Returns how many columns were looked at.
     std::int64_t search(const Int* rows, Int count, const double* price, Int threads) {
         rows_.assign(rows, rows + count);
+        threads_ = threads;
         if (!tree_) {
             std::vector<double> y(static_cast<std::size_t>(m_) * points_.d);
             for (std::size_t k = 0; k < y.size(); ++k)
@@ -111,13 +115,20 @@ class Lists {
             tree_ = std::make_unique<PricedTree>(m_, points_.d, points_.order, y.data());
         }
         tree_->reprice(price);
+        // One after the other neighbours look at the same boxes, which a cache then holds.
+        std::vector<double> x(static_cast<std::size_t>(count) * points_.d);
+        for (Int r = 0; r < count; ++r)
+            std::copy_n(points_.x + static_cast<std::size_t>(rows[r]) * points_.d, points_.d,
+                        x.begin() + static_cast<std::size_t>(r) * points_.d);
+        const std::vector<Int> turn = PricedTree(count, points_.d, points_.order, x.data()).order();
         std::atomic<std::int64_t> looked{0};
         on_threads(count, threads, [&](Int begin, Int end) {
             Shortlist list;
             std::int64_t own = 0;
-            for (Int r = begin; r < end; ++r) {
+            for (Int k = begin; k < end; ++k) {
+                const Int r = turn[k];
                 list.clear(size_);
-                own += tree_->search(points_.x + static_cast<std::size_t>(rows[r]) * points_.d, list);
+                own += tree_->search(x.data() + static_cast<std::size_t>(r) * points_.d, list);
                 const auto& items = list.sorted();
                 fill(rows[r], items, list.bar());
             }
@@ -132,6 +143,7 @@ class Lists {
     std::vector<std::vector<Int>> columns_;
     std::vector<std::vector<double>> costs_;
     std::vector<double> floor_;
+    Int threads_ = 1;
 
     const std::vector<Int>& scanned() const { return rows_; }
 
@@ -215,7 +227,8 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
                 arcs_.push_back({inner_[i], inner_[n_ + columns_[i][u]], costs_[i][u]});
             begin_[i + 1] = arcs_.size();
         }
-        if (is_first) build_tree(plan_greedily());
+        if (is_first)
+            build_tree(plan_greedily([this](auto& rows, auto& open) { return offer(rows, open); }));
         refresh();
         pivot_on_lists(std::max<Int>(4, static_cast<Int>(std::sqrt(double(n_)) / 2)), true, enough,
                        seconds);
@@ -231,6 +244,35 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
                 arcs.push_back({inner_[i], inner_[n_ + columns_[i][u]], costs_[i][u]});
         pivot_on(arcs);
         centre();
+    }
+
+    // Columns near each of these rows, among these.
+    std::vector<Arc> offer(const std::vector<Int>& rows, const std::vector<Int>& open) const {
+        const Int d = points_.d, count = static_cast<Int>(rows.size());
+        const Int each = std::min<Int>(offered, static_cast<Int>(open.size()));
+        std::vector<double> y(open.size() * d), price(open.size());
+        for (std::size_t k = 0; k < open.size(); ++k) {
+            for (Int c = 0; c < d; ++c)
+                y[k * d + c] = points_.y[static_cast<std::size_t>(open[k]) * d + c] + points_.shift[c];
+            price[k] = -potential_of(open[k]);
+        }
+        PricedTree tree(static_cast<Int>(open.size()), d, points_.order, y.data());
+        tree.reprice(price.data());
+        std::vector<Arc> arcs(static_cast<std::size_t>(count) * each);
+        on_threads(count, threads_, [&](Int begin, Int end) {
+            Shortlist list;
+            for (Int r = begin; r < end; ++r) {
+                const Int i = rows[r];
+                list.clear(each);
+                tree.search(points_.x + static_cast<std::size_t>(i) * d, list, most_looked);
+                Int e = r * each;
+                for (const Candidate& item : list.sorted()) {
+                    const Int j = open[item.column];
+                    arcs[e++] = {i, n_ + j, points_(i, j)};
+                }
+            }
+        });
+        return arcs;
     }
 
     double potential_of(Int j) const { return potential_[inner_[n_ + j]]; }

@@ -69,6 +69,9 @@ class PricedTree {
         build(y, 0, m);
     }
 
+    // Neighbours follow one another.
+    const std::vector<Int>& order() const { return index_; }
+
     void reprice(const double* price) {
         // Children have larger numbers than their parents.
         for (std::size_t k = nodes_.size(); k-- > 0;) {
@@ -87,8 +90,10 @@ class PricedTree {
         }
     }
 
-    // Offers the columns of least cost plus price; returns how many were looked at.
-    std::int64_t search(const double* x, Shortlist& list) const {
+    // Offers the columns of least cost plus price, or some near them where `most` are looked at;
+    // returns how many were.
+    std::int64_t search(const double* x, Shortlist& list,
+                        std::int64_t most = std::numeric_limits<std::int64_t>::max()) const {
         struct Due {
             double bound;
             Int node;
@@ -97,7 +102,7 @@ class PricedTree {
         Int top = 0;
         std::int64_t looked = 0;
         stack[top++] = {bound(x, 0), 0};
-        while (top > 0) {
+        while (top > 0 && looked < most) {
             const Due due = stack[--top];
             if (due.bound >= list.bar()) continue;
             const Node& node = nodes_[due.node];
@@ -190,13 +195,22 @@ class PricedTree {
     void look(const double* x, const Node& node, Shortlist& list) const {
         const double* SILOT_RESTRICT at = leaf(node);
         double value[W] = {};
-        for (Int k = 0; k < d_; ++k)
+        for (Int k = 0; k < d_; ++k) {
+            const double here = x[k];
+            SILOT_ROLLED
             for (Int u = 0; u < W; ++u) {
-                const double difference = x[k] - at[k * W + u];
+                const double difference = here - at[k * W + u];
                 value[u] += difference * difference;
             }
+        }
         const double* SILOT_RESTRICT prices = at + static_cast<std::size_t>(d_) * W;
-        for (Int u = 0; u < W; ++u) value[u] = cost(value[u]) + prices[u];
+        double low = node_far;
+        SILOT_ROLLED
+        for (Int u = 0; u < W; ++u) {
+            value[u] = cost(value[u]) + prices[u];
+            low = value[u] < low ? value[u] : low;
+        }
+        if (low >= list.bar()) return;
         for (Int u = 0; u < node.end - node.begin; ++u)
             if (value[u] < list.bar()) list.offer(value[u], index_[node.begin + u]);
     }

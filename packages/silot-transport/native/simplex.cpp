@@ -38,7 +38,7 @@ class Simplex : public Tree<Matrix> {
 
     void solve() {
         list_cells();
-        build_tree(plan_greedily());
+        build_tree(plan_greedily([](auto&, auto&) { return std::vector<Arc>(); }));
         refresh();
         if (m_ <= short_row)
             pivot_on_short_rows();

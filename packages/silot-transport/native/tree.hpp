@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,7 @@ namespace SILOT_SET {
 constexpr double rounding = 2e-15;
 constexpr std::int64_t patience = 64;
 // Costs that are compared, at most, to place what the lists have no room for.
-constexpr std::int64_t most_compared = 2'000'000'000;
+constexpr std::int64_t most_compared = 200'000'000;
 
 // Cost(i, j) is what a unit of mass costs from row i to column j.
 template <class Cost>
@@ -90,7 +91,9 @@ class Tree {
 
     // Masses go where reduced costs are least: a forest, because each cell empties a row or fills
     // a column.
-    Forest plan_greedily() {
+    // Where what the lists leave is much, `offer` gives more cells of these rows and columns.
+    template <class Offer>
+    Forest plan_greedily(Offer offer) {
         std::vector<Cell> cells;
         cells.reserve(root_);
         const auto send = [&](Int i, Int j) {
@@ -100,24 +103,27 @@ class Tree {
             room_[j] -= mass;
             cells.push_back({i, n_ + j, mass});
         };
-        for (const std::uint64_t key : sort_arcs()) {
-            const Arc& arc = arcs_[static_cast<std::uint32_t>(key)];
-            send(arc.row, arc.column - n_);
+        const auto send_all = [&](const std::vector<Arc>& arcs) {
+            for (const std::uint64_t key : sort_arcs(arcs)) {
+                const Arc& arc = arcs[static_cast<std::uint32_t>(key)];
+                send(arc.row, arc.column - n_);
+            }
+        };
+        const auto keep = [](std::vector<Int>& places, const std::vector<Mass>& masses) {
+            const auto is_done = [&](Int k) { return masses[k] == 0; };
+            places.erase(std::remove_if(places.begin(), places.end(), is_done), places.end());
+            return static_cast<std::int64_t>(places.size());
+        };
+        send_all(arcs_);
+        std::vector<Int> rows(n_), open(m_);
+        std::iota(rows.begin(), rows.end(), 0);
+        std::iota(open.begin(), open.end(), 0);
+        while (keep(rows, left_) * keep(open, room_) > most_compared) {
+            const std::vector<Arc> arcs = offer(rows, open);
+            if (arcs.empty()) break;
+            send_all(arcs);
         }
-        std::vector<Int> open;
-        for (Int j = 0; j < m_; ++j)
-            if (room_[j] > 0) open.push_back(j);
-        const std::int64_t rows = std::count_if(left_.begin(), left_.end(), [](Mass x) { return x > 0; });
-        if (rows * static_cast<std::int64_t>(open.size()) > most_compared) {
-            // Neighbours follow one another: both in order.
-            std::size_t at = 0;
-            for (Int i = 0; i < n_; ++i)
-                while (left_[i] > 0) {
-                    send(i, open[at]);
-                    if (room_[open[at]] == 0) ++at;
-                }
-        }
-        for (Int i = 0; i < n_; ++i)
+        for (const Int i : rows)
             while (left_[i] > 0) {
                 const auto least = std::min_element(open.begin(), open.end(), [&](Int j, Int k) {
                     return cost_(i, j) - potential_[n_ + j] < cost_(i, k) - potential_[n_ + k];
@@ -142,12 +148,12 @@ class Tree {
 
     // Numbers of the arcs by their reduced costs in float32, which are the upper halves: sorted by
     // three times 11 bits (radix sort), several times as fast as by comparison.
-    std::vector<std::uint64_t> sort_arcs() const {
+    std::vector<std::uint64_t> sort_arcs(const std::vector<Arc>& arcs) const {
         constexpr std::uint32_t digit = 2047;
-        std::vector<std::uint64_t> keys(arcs_.size()), sorted(arcs_.size());
+        std::vector<std::uint64_t> keys(arcs.size()), sorted(arcs.size());
         std::vector<std::uint32_t> starts(3 * (digit + 1), 0);
-        for (std::size_t k = 0; k < arcs_.size(); ++k) {
-            const float value = static_cast<float>(reduced(arcs_[k]));
+        for (std::size_t k = 0; k < arcs.size(); ++k) {
+            const float value = static_cast<float>(reduced(arcs[k]));
             std::uint32_t bits;
             std::memcpy(&bits, &value, sizeof bits);
             // In the order of the values, negative ones first.

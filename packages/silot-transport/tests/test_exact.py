@@ -1006,3 +1006,29 @@ def test_tied_costs_are_optimal_and_rows_that_differ_late_are_not_merged() -> No
         np.testing.assert_allclose(plan.plan.sum(axis=1), 1 / 400, rtol=0.0, atol=1e-12)
         moved = (plan.plan.toarray() * cost).sum()
         assert moved == pytest.approx(plan.cost, rel=1e-10)
+
+
+@pytest.mark.parametrize("exponent", [100, 502, 700, 1000])
+def test_costs_of_any_scale_have_the_plan_of_the_same_costs_at_another(exponent: int) -> None:
+    rng = np.random.default_rng(exponent)
+    cost, a, b = rng.normal(size=(30, 40)), rng.random(30), rng.random(40)
+    plan = plan_from_cost(np.ldexp(cost, exponent), a, b)
+    best = np.ldexp(plan_from_cost(cost, a, b).cost, exponent)
+    assert plan.optimal
+    assert plan.distance == plan.cost == pytest.approx(best, rel=1e-12)
+    assert plan.lower_cost <= plan.cost <= plan.upper_cost
+    f, g = plan.potentials
+    assert (f[:, None] + g - np.ldexp(cost, exponent)).max() <= np.ldexp(1e-12, exponent)
+
+
+def test_small_costs_beside_huge_ones_keep_their_bounds() -> None:
+    cost = np.full((3, 3), 1e300)
+    cost[np.arange(3), [1, 2, 0]] = 1e-20
+    plan = plan_from_cost(cost)
+    assert plan.cost == pytest.approx(1e-20)
+    assert plan.lower_cost <= 1e-20 <= plan.upper_cost
+
+
+def test_costs_whose_sums_overflow_are_refused() -> None:
+    call = partial(plan_from_cost, [[1e303, 1.0], [1.0, 2.0]])
+    assert_refused(call, InputError, "measure-magnitude")

@@ -26,11 +26,15 @@ _WHOLE = 2**53
 
 def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
     """Return ``points`` as a finite C-ordered float64 array of shape (n, d)."""
-    return as_bounded_points(points, name)[0]
+    return _as_bounded(points, name, LARGEST_COORDINATE)[0]
 
 
-def as_bounded_points(points: npt.ArrayLike, name: str) -> tuple[Array, float, float]:
-    """Return ``points`` as ``as_points`` does, and their least and largest value."""
+def as_costs(cost: npt.ArrayLike) -> tuple[Array, float, float]:
+    """Return a matrix of costs (n, m), which are never squared, and the least and the largest."""
+    return _as_bounded(cost, "cost", _LARGEST_POTENTIAL)
+
+
+def _as_bounded(points: npt.ArrayLike, name: str, most: float) -> tuple[Array, float, float]:
     if np.ma.is_masked(points):
         raise InputError(
             f"{name} is a masked array with masked entries. Drop or fill them.",
@@ -62,7 +66,7 @@ def as_bounded_points(points: npt.ArrayLike, name: str) -> tuple[Array, float, f
             code="measure-empty",
         )
     array = np.ascontiguousarray(_to_double(raw))
-    return array, *_check_coordinates(array, name)
+    return array, *_check_values(array, name, most)
 
 
 def _to_double(raw: npt.NDArray[np.generic]) -> Array:
@@ -72,7 +76,7 @@ def _to_double(raw: npt.NDArray[np.generic]) -> Array:
         return raw.astype(np.float64)
 
 
-def _check_coordinates(array: Array, name: str) -> tuple[float, float]:
+def _check_values(array: Array, name: str, most: float) -> tuple[float, float]:
     # A NaN anywhere is both the least and the largest value: one pass finds it.
     low, high = float(array.min()), float(array.max())
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -86,10 +90,10 @@ def _check_coordinates(array: Array, name: str) -> tuple[float, float]:
             f"column {column} (from 0). Drop those rows or impute them.",
             code="measure-nan" if is_nan else "measure-infinite",
         )
-    if max(-low, high) > LARGEST_COORDINATE:
+    if max(-low, high) > most:
+        what = "squares" if most == LARGEST_COORDINATE else "sums"
         raise InputError(
-            f"{name} holds values above {LARGEST_COORDINATE:g}, whose squares overflow. "
-            "Rescale the features.",
+            f"{name} holds values above {most:g}, whose {what} overflow. Divide all by one number.",
             code="measure-magnitude",
         )
     return low, high

@@ -251,19 +251,15 @@ def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
     f, column = np.empty(n), np.empty(n, dtype=np.int32)
     g = highest.copy() if start is None else start.copy()
     most = n if n <= _UNIQUE else n // (_NEAR if n <= _MIXED else _LEFT)
-    left = kernels.assign(cost, most, f, g, column)[1]
-    if left > most:
+    unassigned = kernels.assign(cost, most, f, g, column)[1]
+    if unassigned > most:
         is_tied = len(np.unique(cost[0])) < n / 2
-        if start is None and not is_tied and left > n // (_NEAR if n < _LISTED else 2 * _NEAR):
+        if start is None and not is_tied and unassigned > n // (_NEAR if n < _LISTED else 2 * _NEAR):
             ones = np.ones(n, dtype=np.int64)
             kernels.near_potentials(cost, ones, ones, f, g)
-            start = g.copy()
-        if n < _LISTED:
+        if n < _LISTED or kernels.assign_listed(cost, _CELLS, f, g, column) is None:
             kernels.assign_mixed(cost, f, g, column)
-        elif kernels.assign_listed(cost, _CELLS, f, g, column) is None:
-            # Augmenting paths are longer than pivots are many.
-            return _transport(kernels, cost, np.full(n, 1.0 / n), np.full(n, 1.0 / n), start)
-    if n <= _UNIQUE:
+    if n <= _UNIQUE and (g != highest).any():
         least = f.copy()
         if kernels.settle(cost, least, highest, column):
             f, g = least, highest

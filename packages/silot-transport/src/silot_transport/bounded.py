@@ -75,6 +75,8 @@ _BLOCKS, _PASSED = 64, 0.3
 # Rounds of lists, at most, and the relative gap of coarse levels; the share of the time
 # that is left which each may take.
 _MOST_ROUNDS, _COARSE_GAP, _COARSE_TIME = 30, 0.02, 0.3
+# Scans that there must be time for if one of them is to pivot.
+_IMPROVING = 3.0
 # Rows that are scanned at once while pivoting, at least this part of all. Rows by which tree and
 # tiles are compared, and the time of a column, as measured: in a tree, by its coordinates; in a
 # tile.
@@ -317,7 +319,7 @@ def _glue(of: Index, weights: Array, boxes: Index, mass: Array) -> Coupling:
     return points[i], entries[k], part
 
 
-@dataclass(frozen=True)
+@dataclass
 class Effort:
     """How near bounds are to be, and when to end at the latest."""
 
@@ -334,6 +336,10 @@ class Effort:
     def is_over(self) -> bool:
         """Whether the deadline has passed."""
         return time.monotonic() > self.deadline
+
+    def end(self) -> None:
+        """Let the deadline pass now: for the next step time is too short."""
+        self.deadline = -math.inf
 
     def word(self, plan: ExactPlan) -> str:
         """Say how near the bounds are."""
@@ -646,15 +652,21 @@ class Run:
         """Scan and solve until the bounds are near enough; return potentials."""
         # What lists could still gain is a small part of the gap when they are left.
         enough = effort.gap / 4.0
+        start = time.monotonic()
         self.scan()
+        # What a scan takes is kept for the last one, which says what bounds were reached.
+        scan = time.monotonic() - start
         potentials = self._duals()
         best = self._value(potentials)
         for _ in range(_MOST_ROUNDS):
             before = self._listed.pivots()
-            self._listed.solve(enough, effort.seconds)
-            if not effort.is_over:
+            self._listed.solve(enough, max(effort.seconds - scan, 1e-3))
+            if effort.seconds > _IMPROVING * scan:
                 self.scan(improve=True)
-                self._listed.solve(enough, effort.seconds)
+                self._listed.solve(enough, max(effort.seconds - scan, 1e-3))
+            if effort.seconds < scan / 2.0:
+                effort.end()
+                break
             self.scan()
             duals = self._duals()
             if self._value(duals) > best:

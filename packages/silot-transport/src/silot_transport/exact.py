@@ -15,7 +15,7 @@ from ._check import (
     Array,
     Index,
     Weights,
-    as_bounded_points,
+    as_costs,
     as_exact_clouds,
     as_potentials,
     as_power,
@@ -45,6 +45,8 @@ _SMALL, _FEW, _LOOK, _LOOKED_AT = 4096, 2, 16, 1 << 16
 # Exponent of 2 below which points are scaled: their squares would be near the end of the range.
 _TINY_EXPONENT = -400
 _LARGEST_TINY = 2.0**_TINY_EXPONENT
+# Exponent of 2 of costs beyond which they are scaled: sums and differences must stay finite.
+_LARGE_EXPONENT = 500
 # Points of a cloud up to which the costs of a pair of clouds stay in the cache.
 _LARGEST_BATCHED = 512
 
@@ -257,7 +259,14 @@ def plan_from_cost(
     >>> plan_from_cost([[0.0, 2.0], [2.0, 1.0]]).cost
     0.5
     """
-    matrix, lowest, largest = as_bounded_points(cost, "cost")
+    matrix, lowest, largest = as_costs(cost)
+    exponent = math.frexp(max(largest, -lowest))[1] - _LARGE_EXPONENT
+    if exponent > 0:
+        plan = plan_from_cost(np.ldexp(matrix, -exponent), a, b)
+        # What is below the smallest number when it is scaled is lost.
+        lost = math.ldexp(1.0, -1074)
+        bounds = {"lower_cost": plan.lower_cost - lost, "upper_cost": plan.upper_cost + lost}
+        return scaled_plan(replace(plan, **bounds), exponent)
     a, b = as_weights(a, matrix.shape[0], "a"), as_weights(b, matrix.shape[1], "b")
     part, rows, cols = matrix, np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) < len(a) or len(cols) < len(b):
@@ -422,7 +431,7 @@ def group_points(x: Array) -> Groups:
 
 def _repeats(values: Array) -> bool:
     """Return whether a value occurs twice."""
-    return bool((np.diff(np.sort(values)) == 0.0).any())
+    return _count_distinct(values) < len(values)
 
 
 def _group_costs(cost: Array) -> tuple[Groups, Groups] | None:
@@ -431,9 +440,10 @@ def _group_costs(cost: Array) -> tuple[Groups, Groups] | None:
         return None
     # Rows that differ in a few columns are different: most matrices need no look at all of it.
     for columns in (_LOOK, None):
-        rows, cols = _group_sums(cost[:, :columns]), _group_sums(cost[:columns].T)
-        if _FEW * rows.count * cols.count > cost.size:
+        parts = cost[:, :columns], cost[:columns].T
+        if _FEW * math.prod(_count_distinct(_random_sums(part)) for part in parts) > cost.size:
             return None
+    rows, cols = (_group_values(_random_sums(part)) for part in (cost, cost.T))
     # Rows of one sum may differ, and rounding may part equal ones: what is merged is looked at.
     few = cost[rows.first]
     block = max(1, _LOOKED_AT // cost.shape[1])
@@ -444,11 +454,18 @@ def _group_costs(cost: Array) -> tuple[Groups, Groups] | None:
     return (rows, cols) if is_equal else None
 
 
-def _group_sums(cost: Array) -> Groups:
-    """Group rows by a sum of their entries with random factors."""
+def _random_sums(cost: Array) -> Array:
+    """Add the entries of each row with random factors."""
     factors = np.random.default_rng(0).standard_normal((cost.shape[1], 1))
-    sums: Array = np.matmul(cost, factors)
-    _, first, of = np.unique(sums, return_index=True, return_inverse=True)
+    return np.asarray(np.matmul(cost, factors)).ravel()
+
+
+def _count_distinct(values: Array) -> int:
+    return 1 + int((np.diff(np.sort(values)) != 0.0).sum())
+
+
+def _group_values(values: Array) -> Groups:
+    _, first, of = np.unique(values, return_index=True, return_inverse=True)
     return Groups(of.ravel(), first)
 
 
