@@ -254,7 +254,8 @@ def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
     unassigned = kernels.assign(cost, most, f, g, column)[1]
     if unassigned > most:
         is_tied = len(np.unique(cost[0])) < n / 2
-        if start is None and not is_tied and unassigned > n // (_NEAR if n < _LISTED else 2 * _NEAR):
+        many = n // (_NEAR if n < _LISTED else 2 * _NEAR)
+        if start is None and not is_tied and unassigned > many:
             ones = np.ones(n, dtype=np.int64)
             kernels.near_potentials(cost, ones, ones, f, g)
         if n < _LISTED or kernels.assign_listed(cost, _CELLS, f, g, column) is None:
