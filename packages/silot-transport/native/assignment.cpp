@@ -83,8 +83,8 @@ class Lists {
         costs_.push_back(cost);
     }
 
-    // The least cells of a row: those below the least ones of many groups of its cells. A group has
-    // every so manieth cell of a stretch, which wide registers take at once.
+    // The least cells of a row: those below the least ones of many groups of its cells. The groups
+    // of a stretch take turns, so that wide registers take one cell of each at once.
     void fill(Int i, const T* SILOT_RESTRICT v, Int cells) {
         constexpr Int W = lanes<T>(), stretch = depth * W;
         const T* SILOT_RESTRICT c = costs(i);

@@ -27,8 +27,9 @@ namespace SILOT_SET {
 // Relative rounding of a reduced cost, and pivots for each node after which it is doubled.
 constexpr double rounding = 2e-15;
 constexpr std::int64_t patience = 64;
-// Costs that are compared, at most, to place what the lists have no room for.
-constexpr std::int64_t most_compared = 200'000'000;
+// Costs that are compared to place what the lists have no room for: where they are more, rows are
+// offered some columns near them; and at most.
+constexpr std::int64_t few_compared = 200'000'000, most_compared = 2'000'000'000;
 
 // Cost(i, j) is what a unit of mass costs from row i to column j.
 template <class Cost>
@@ -118,10 +119,20 @@ class Tree {
         std::vector<Int> rows(n_), open(m_);
         std::iota(rows.begin(), rows.end(), 0);
         std::iota(open.begin(), open.end(), 0);
-        while (keep(rows, left_) * keep(open, room_) > most_compared) {
-            const std::vector<Arc> arcs = offer(rows, open);
-            if (arcs.empty()) break;
-            send_all(arcs);
+        // Where all rows are offered the same few columns, little goes at a time.
+        std::int64_t pairs = keep(rows, left_) * keep(open, room_);
+        for (std::int64_t before = 2 * pairs; pairs > few_compared && 2 * pairs <= before;) {
+            send_all(offer(rows, open));
+            before = std::exchange(pairs, keep(rows, left_) * keep(open, room_));
+        }
+        if (pairs > most_compared) {
+            // Neighbours follow one another: both in order.
+            std::size_t at = 0;
+            for (const Int i : rows)
+                while (left_[i] > 0) {
+                    send(i, open[at]);
+                    if (room_[open[at]] == 0) ++at;
+                }
         }
         for (const Int i : rows)
             while (left_[i] > 0) {
