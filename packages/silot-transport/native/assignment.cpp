@@ -161,7 +161,7 @@ class Assignment {
         std::fill(column, column + n, -1);
     }
 
-    // Nothing of use is found where the first passes leave more rows than `most`.
+    // Where the first passes leave more rows than `most`, only the prices they made are of use.
     Effort solve(Int most) {
         Effort effort;
         const std::vector<Int> left = settle_most(Whole<T>(n_, cost_), effort);

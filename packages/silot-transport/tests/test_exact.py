@@ -1029,6 +1029,26 @@ def test_small_costs_beside_huge_ones_keep_their_bounds() -> None:
     assert plan.lower_cost <= 1e-20 <= plan.upper_cost
 
 
+@pytest.mark.parametrize("least", [-25, -10, 3])
+def test_bounds_hold_beside_a_cost_that_is_nearly_infinite(least: int) -> None:
+    rng = np.random.default_rng(30 + least)
+    for exponent in range(155, 303, 7):
+        cost = 10.0**least * rng.random((4, 4))
+        cost[tuple(rng.integers(4, size=2))] = 10.0**exponent
+        plan = plan_from_cost(cost)
+        orders = itertools.permutations(range(4))
+        best = min(sum(Fraction(cost[i, j]) for i, j in enumerate(k)) for k in orders) / 4
+        assert Fraction(plan.lower_cost) <= best <= Fraction(plan.upper_cost)
+
+
+def test_costs_of_rows_without_mass_have_no_say() -> None:
+    cost = np.random.default_rng(0).random((5, 5)) * 1e-200
+    cost[0] = 1e302
+    plan = plan_from_cost(cost, a=[0, 1, 1, 1, 1])
+    assert plan.optimal
+    assert plan.cost == pytest.approx(plan_from_cost(cost[1:]).cost)
+
+
 def test_costs_whose_sums_overflow_are_refused() -> None:
     call = partial(plan_from_cost, [[1e303, 1.0], [1.0, 2.0]])
     assert_refused(call, InputError, "measure-magnitude")

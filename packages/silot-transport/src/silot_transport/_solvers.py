@@ -258,7 +258,11 @@ def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
         if start is None and not is_tied and unassigned > many:
             ones = np.ones(n, dtype=np.int64)
             kernels.near_potentials(cost, ones, ones, f, g)
-        if n < _LISTED or kernels.assign_listed(cost, _CELLS, f, g, column) is None:
+        is_done = n >= _LISTED and kernels.assign_listed(cost, _CELLS, f, g, column) is not None
+        if not is_done and is_tied:
+            # Half the bytes do not tell ties: all would have to be searched again.
+            kernels.assign(cost, n, f, g, column)
+        elif not is_done:
             kernels.assign_mixed(cost, f, g, column)
     if n <= _UNIQUE and (g != highest).any():
         least = f.copy()

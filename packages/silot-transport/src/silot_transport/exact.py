@@ -260,13 +260,6 @@ def plan_from_cost(
     0.5
     """
     matrix, lowest, largest = as_costs(cost)
-    exponent = math.frexp(max(largest, -lowest))[1] - _LARGE_EXPONENT
-    if exponent > 0:
-        plan = plan_from_cost(np.ldexp(matrix, -exponent), a, b)
-        # What is below the smallest number when it is scaled is lost.
-        lost = math.ldexp(1.0, -1074)
-        bounds = {"lower_cost": plan.lower_cost - lost, "upper_cost": plan.upper_cost + lost}
-        return scaled_plan(replace(plan, **bounds), exponent)
     a, b = as_weights(a, matrix.shape[0], "a"), as_weights(b, matrix.shape[1], "b")
     part, rows, cols = matrix, np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) < len(a) or len(cols) < len(b):
@@ -289,10 +282,36 @@ def plan_from_cost(
 def _solve_matrix(cost: Array, a: Array, b: Array, limits: tuple[float, float]) -> ExactPlan:
     """Solve for costs, none below the first limit, which is not above 0, by more than the other."""
     lowest, largest = limits
+    exponent = math.frexp(max(lowest + largest, -lowest))[1] - _LARGE_EXPONENT
+    if exponent > 0:
+        near = math.ldexp(lowest, -exponent), math.ldexp(largest, -exponent)
+        plan = scaled_plan(_solve_matrix(np.ldexp(cost, -exponent), a, b, near), exponent)
+        return _allow_for_scaling(plan, cost, exponent, is_signed=lowest < 0.0)
     solution = solve_costs(cost - lowest if lowest else cost, a, b, largest=largest)
     if lowest:
         solution = replace(solution, f=solution.f + lowest)
     return _certify(solution, cost[solution.rows, solution.cols], a, b, p=1, rounding=0.0)
+
+
+def _allow_for_scaling(
+    plan: ExactPlan, cost: Array, exponent: int, *, is_signed: bool
+) -> ExactPlan:
+    """Return a plan of costs that were divided by a power of two, with bounds of the costs."""
+    # The smallest number, where the solver divides by as much again as large costs have.
+    lost = math.ldexp(2.0, exponent + _LARGE_EXPONENT + 1 - 1074)
+    value = float(plan.mass @ cost[plan.rows, plan.cols])
+    lower = min(plan.lower_cost - lost, value)
+    lower = lower if is_signed else max(lower, 0.0)
+    upper = max(plan.upper_cost + lost, value)
+    status = plan.status
+    if value > lower and lost > _GAP_ALLOWED * abs(value):
+        status = (
+            f"within {upper - lower:.1e} of the optimal cost, by rounding beside the largest cost. "
+            "Leave out rows and columns with costs that large, or make them smaller."
+        )
+    return replace(
+        plan, cost=value, lower_cost=lower, upper_cost=upper, status=status, distances=None
+    )
 
 
 def partial_plan(
