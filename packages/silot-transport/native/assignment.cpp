@@ -18,6 +18,8 @@ constexpr int passes = 3;
 // How often lists of cells are widened, and how many times longer than asked for the first may be:
 // many costs may be alike.
 constexpr int rounds = 8, longer = 4;
+// Lists are no shorter way where they leave more than one row in so many without a path.
+constexpr int few_lost = 64;
 // Costs are tied where one row in so many has two least columns.
 constexpr int many_ties = 8;
 // Cells of a group of which one is listed at first.
@@ -174,14 +176,17 @@ class Assignment {
     bool solve_listed(Int cells, Effort& effort) {
         Lists<T> lists(n_, cost_, v_, cells);
         std::vector<Int> left = settle_most(lists, effort);
+        std::int64_t room = static_cast<std::int64_t>(n_) * n_ / 2;
         for (int round = 0; round < rounds; ++round) {
-            left = augment(lists, left);
+            if (2 * left.size() > static_cast<std::size_t>(n_) || lists.full()) return false;
+            left = augment(lists, left, room);
+            if (room < 0) return false;
             const std::size_t lost = left.size();
             left = free_misled(lists, left);
-            if (2 * left.size() > static_cast<std::size_t>(n_) || lists.full()) return false;
             // No row was misled, and those that are left have no path on any list.
             if (left.size() == lost) break;
         }
+        if (few_lost * left.size() > static_cast<std::size_t>(n_)) return false;
         augment(left, effort);
         return true;
     }
@@ -259,8 +264,10 @@ class Assignment {
         return left;
     }
 
-    // Shortest paths over the listed cells. Returns the rows that none leads on from.
-    std::vector<Int> augment(const Lists<T>& lists, const std::vector<Int>& rows) {
+    // Shortest paths over the listed cells, while they look at no more than `room` of them. Returns
+    // the rows that none leads on from.
+    std::vector<Int> augment(const Lists<T>& lists, const std::vector<Int>& rows,
+                             std::int64_t& room) {
         using Entry = std::pair<T, Int>;
         const T far = far_away<T>();
         std::vector<T> d(n_, far);
@@ -273,7 +280,7 @@ class Assignment {
             heap.clear();
             T length = 0, own = lists.two_least(source, v_).first;
             Int i = source, sink = -1;
-            while (true) {
+            while (room >= 0) {
                 const T shift = length - own;
                 for (std::size_t k = lists.begin(i); k < lists.end(i); ++k) {
                     const Int j = lists.column(k);
@@ -286,6 +293,7 @@ class Assignment {
                         sink = j;
                         break;
                     }
+                    --room;
                     heap.emplace_back(over, j);
                     std::push_heap(heap.begin(), heap.end(), std::greater<Entry>());
                 }

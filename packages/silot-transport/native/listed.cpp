@@ -258,7 +258,7 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
         }
         PricedTree tree(static_cast<Int>(open.size()), d, points_.order, y.data());
         tree.reprice(price.data());
-        std::vector<Arc> arcs(static_cast<std::size_t>(count) * each);
+        std::vector<Arc> arcs(static_cast<std::size_t>(count) * each, Arc{-1, -1, 0.0});
         on_threads(count, threads_, [&](Int begin, Int end) {
             Shortlist list;
             for (Int r = begin; r < end; ++r) {
@@ -272,6 +272,8 @@ class ListedSimplex final : public Listed, Lists, Tree<Points> {
                 }
             }
         });
+        arcs.erase(std::remove_if(arcs.begin(), arcs.end(), [](const Arc& a) { return a.row < 0; }),
+                   arcs.end());
         return arcs;
     }
 

@@ -232,6 +232,41 @@ def test_units_at_the_ends_of_numbers_end(kind: str, unit: float, p: int, path: 
     assert found.distance / unit == pytest.approx(exact_plan(x, y, a, b, p=p).distance, rel=1e-3)
 
 
+@pytest.mark.parametrize("unit", [1e-140, 1e-90, 1.0, 1e100])
+def test_a_start_that_is_far_from_all_costs_changes_no_optimum(unit: float, path: str) -> None:
+    pair = drawn(30, 30, 3, "random")
+    x, y, a, b = pair.arrays
+    start = 1e300 * np.random.default_rng(0).normal(size=30)
+    found = exact_plan(unit * x, unit * y, a, b, start=start)
+    assert found.optimal
+    assert found.distance / unit == pytest.approx(exact_plan(x, y, a, b).distance, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["normal", "apart", "clusters", "product", "tied"])
+@pytest.mark.parametrize("start", ["none", "near", "poor"])
+@pytest.mark.skipif(_native.kernels is None, reason="no compiled kernels")
+def test_assignments_by_lists_first_are_optimal(kind: str, start: str) -> None:
+    rng, n = np.random.default_rng(1), 400
+    x, y = rng.normal(size=(2, n, 4))
+    if kind == "apart":
+        x, y = x[:, :2], y[:, :2] + 9.0
+    if kind == "clusters":
+        x, y = (k + 20.0 * rng.integers(0, 3, (n, 1)) for k in (x, y))
+    if kind == "tied":
+        x, y = (rng.integers(0, 4, (n, 4)).astype(float) for _ in "xy")
+    product = np.outer(np.arange(1.0, n + 1), np.arange(1.0, n + 1))
+    cost = product if kind == "product" else cost_matrix(x, y)
+    known = solvers.solve_costs(cost, *np.full((2, n), 1 / n))
+    g = {"none": None, "near": known.g, "poor": float(cost.mean()) * rng.normal(size=n)}[start]
+    with mock.patch.object(solvers, "_LISTED", 0):
+        found = solvers.solve_costs(cost, *np.full((2, n), 1 / n), start=g)
+    rows, columns = linear_sum_assignment(cost)
+    best = cost[rows, columns].sum()
+    assert cost[found.rows, found.cols].sum() == pytest.approx(best, rel=1e-12)
+    assert found.f.sum() + found.g.sum() == pytest.approx(best, rel=1e-10)
+    assert (cost - found.f[:, None] - found.g).min() > -1e-12 * cost.max()
+
+
 def test_potentials_to_start_from_are_checked() -> None:
     x = np.zeros((3, 2))
     for start in ([0.0, 1.0], [[0.0], [0.0], [0.0]]):

@@ -130,6 +130,19 @@ def test_few_cells_of_each_row_are_enough_where_potentials_are_near() -> None:
     assert scans <= 10 * 300
 
 
+def test_lists_are_given_up_where_paths_on_them_are_long_or_lead_nowhere() -> None:
+    i = np.arange(1.0, 401.0)
+    halves = np.kron([[0.0, 9.0], [9.0, 0.0]], np.ones((200, 200)))
+    halves[190:200, 200:] = 5.0
+    for cost, cells in ((np.outer(i, i), 8), (halves[:, 20:] + 1.0 / i[:, None], 8)):
+        cost = np.ascontiguousarray(cost[: cost.shape[1]])
+        n = len(cost)
+        start = cost.min(axis=0)
+        u, v, column = np.empty(n), start.copy(), np.empty(n, np.int32)
+        assert kernels.assign_listed(cost, cells, u, v, column) is None
+        np.testing.assert_array_equal(v, start)
+
+
 def test_only_the_first_passes_are_done_where_they_leave_more_rows_than_allowed() -> None:
     line = np.sort(np.random.default_rng(0).normal(size=(2, 200)))
     cost = (line[0][:, None] - line[1] - 0.5) ** 2

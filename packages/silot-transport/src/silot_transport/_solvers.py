@@ -237,12 +237,21 @@ def solve_compiled(
     # be near either end of the range of float64.
     exponent = math.frexp(largest)[1]
     if abs(exponent) > _EXTREME:
-        near = None if start is None else np.ldexp(start, -exponent)
+        near = scaled_start(start, -exponent)
         scaled = solve_compiled(kernels, np.ldexp(cost, -exponent), a, b, near, 1.0)
         return replace(scaled, f=np.ldexp(scaled.f, exponent), g=np.ldexp(scaled.g, exponent))
     if len(a) == len(b) <= _LARGEST_ASSIGNMENT and _is_uniform(a) and _is_uniform(b):
         return _assign(kernels, cost, start)
     return _transport(kernels, cost, a, b, start)
+
+
+def scaled_start(start: Array | None, exponent: int) -> Array | None:
+    """Multiply potentials by a power of two; those so far from all costs are no start."""
+    if start is None:
+        return None
+    with np.errstate(over="ignore"):
+        scaled = np.ldexp(start, exponent)
+    return scaled if np.isfinite(scaled).all() else None
 
 
 def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
@@ -254,11 +263,17 @@ def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
     unassigned = kernels.assign(cost, most, f, g, column)[1]
     if unassigned > most:
         is_tied = len(np.unique(cost[0])) < n / 2
-        many = n // (_NEAR if n < _LISTED else 2 * _NEAR)
-        if start is None and not is_tied and unassigned > many:
+        is_near = is_tied or unassigned <= n // (_NEAR if n < _LISTED else 2 * _NEAR)
+        is_done = False
+        if is_near and n >= _LISTED:
+            is_done = kernels.assign_listed(cost, _CELLS, f, g, column) is not None
+            # Lists that lead nowhere may lead on from better potentials.
+            is_near = is_tied
+        if not is_done and not is_near:
             ones = np.ones(n, dtype=np.int64)
             kernels.near_potentials(cost, ones, ones, f, g)
-        is_done = n >= _LISTED and kernels.assign_listed(cost, _CELLS, f, g, column) is not None
+            if n >= _LISTED:
+                is_done = kernels.assign_listed(cost, _CELLS, f, g, column) is not None
         if not is_done and is_tied:
             # Half the bytes do not tell ties: all would have to be searched again.
             kernels.assign(cost, n, f, g, column)
