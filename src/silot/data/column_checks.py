@@ -231,39 +231,39 @@ def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) ->
 
 def _far_values(sample: HolderSample) -> Iterable[tuple[int, float, int, float]]:
     """Yield columns whose extreme value is like a code, the value, its count and gap in spreads."""
-    for sign in (1.0, -1.0):
-        # Negated, the largest values come first: both ends are treated alike.
-        ordered = sample.ordered if sign > 0 else -sample.ordered[::-1]
-        rows = len(ordered)
-        gaps = np.diff(ordered[: max(int(_MISSING_MOST * rows), 1) + 1], axis=0)
-        if not len(gaps):
+    # Negated, the largest values come first: both ends are treated alike.
+    ordered = np.hstack([sample.ordered, -sample.ordered[::-1]])
+    rows, ends = ordered.shape
+    gaps = np.diff(ordered[: max(int(_MISSING_MOST * rows), 1) + 1], axis=0)
+    if not len(gaps):
+        return
+    place, every = np.argmax(gaps, axis=0), np.arange(ends)
+    gap = gaps[place, every]
+    spread = _spread_above(ordered, place + 1)
+    # A value below zero is far enough where all others are above: it is no measurement.
+    below = (ordered[place, every] < 0) & (ordered[place + 1, every] > 0) & (2 * every < ends)
+    for end in np.flatnonzero((gap > 0) & (below | (gap >= _FAR_REPEATED * spread))).tolist():
+        sign, k = (1.0, end) if 2 * end < ends else (-1.0, end - ends // 2)
+        outer, inner = ordered[: place[end] + 1, end], ordered[place[end] + 1 :, end]
+        values = sorted(set((sign * outer).tolist()))
+        if len(values) > _CODE_VALUES:
             continue
-        place, every = np.argmax(gaps, axis=0), np.arange(gaps.shape[1])
-        gap = gaps[place, every]
-        spread = _spread_above(ordered, place + 1)
-        # A value below zero is far enough where all others are above: it is no measurement.
-        below = (ordered[place, every] < 0) & (ordered[place + 1, every] > 0) & (sign > 0)
-        for k in np.flatnonzero((gap > 0) & (below | (gap >= _FAR_REPEATED * spread))).tolist():
-            outer, inner = ordered[: place[k] + 1, k], ordered[place[k] + 1 :, k]
-            values = sorted(set((sign * outer).tolist()))
-            if len(values) > _CODE_VALUES:
-                continue
-            # Values that occur once, and are no code, are measurements. A sample repeats extremes.
-            is_single = len(values) == len(outer) and len(ordered) == len(sample.records)
-            if is_single and not any(map(is_missing_code, values)):
-                continue
-            unit, many = _unit_of(sign * inner, float(spread[k]))
-            far = float(gap[k]) / unit if unit > 0 else 0.0
-            if far < _FAR_REPEATED and not (many and below[k]):
-                continue
-            for value in values:
-                # Among all records, since a sample may hold its extremes twice.
-                rows = sample.records[sample.records[:, k] == value]
-                # A repeated record is not a value that is written for many records.
-                written = len(rows) if 1 in rows.shape else len(np.unique(rows, axis=0))
-                coded = many and written > 1 and below[k] and is_missing_code(value)
-                if coded or far >= _far_enough(value, repeated=written > 1, many=many):
-                    yield k, value, len(rows), far
+        # Values that occur once, and are no code, are measurements. A sample repeats extremes.
+        is_single = len(values) == len(outer) and len(ordered) == len(sample.records)
+        if is_single and not any(map(is_missing_code, values)):
+            continue
+        unit, many = _unit_of(sign * inner, float(spread[end]))
+        far = float(gap[end]) / unit if unit > 0 else 0.0
+        if far < _FAR_REPEATED and not (many and below[end]):
+            continue
+        for value in values:
+            # Among all records, since a sample may hold its extremes twice.
+            records = sample.records[sample.records[:, k] == value]
+            # A repeated record is not a value that is written for many records.
+            written = len(records) if 1 in records.shape else len(np.unique(records, axis=0))
+            coded = many and written > 1 and below[end] and is_missing_code(value)
+            if coded or far >= _far_enough(value, repeated=written > 1, many=many):
+                yield k, value, len(records), far
 
 
 def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
@@ -76,6 +77,8 @@ def solve_line(x: Array, y: Array, a: Array, b: Array, p: float) -> Solution:
     return Solution(order_x[rows[used]], order_y[cols[used]], mass[used], f, g, "line")
 
 
+# Potentials to start from are no larger than so many times the largest cost.
+_FAR = 2.0**40
 # Points of an assignment in Python; beyond, its augmenting paths are longer than the rounds of
 # column generation.
 _LARGEST_REPLICATED = 300
@@ -98,8 +101,11 @@ def solve_costs(
         rows, cols = (k.ravel() for k in np.indices((n, m)))
         f, g = (cost[:, 0], np.zeros(1)) if m == 1 else (np.zeros(1), cost[0])
         return Solution(rows, cols, (a[:, None] * b).ravel(), f, g, "single point")
+    largest = float(cost.max()) if largest is None else largest
+    # Potentials far beyond all costs would take their digits, and are no start.
+    if start is not None and not float(np.abs(start).max()) <= _FAR * largest:
+        start = None
     if _native.kernels is not None:
-        largest = float(cost.max()) if largest is None else largest
         return solve_compiled(_native.kernels, cost, a, b, start, largest)
     # Splitting points into copies pays only while it does not make the problem far larger.
     units = common_units(a, b, min(_LARGEST_REPLICATED, max(n, m)))
@@ -237,21 +243,12 @@ def solve_compiled(
     # be near either end of the range of float64.
     exponent = math.frexp(largest)[1]
     if abs(exponent) > _EXTREME:
-        near = scaled_start(start, -exponent)
+        near = None if start is None else np.ldexp(start, -exponent)
         scaled = solve_compiled(kernels, np.ldexp(cost, -exponent), a, b, near, 1.0)
         return replace(scaled, f=np.ldexp(scaled.f, exponent), g=np.ldexp(scaled.g, exponent))
     if len(a) == len(b) <= _LARGEST_ASSIGNMENT and _is_uniform(a) and _is_uniform(b):
         return _assign(kernels, cost, start)
     return _transport(kernels, cost, a, b, start)
-
-
-def scaled_start(start: Array | None, exponent: int) -> Array | None:
-    """Multiply potentials by a power of two; those so far from all costs are no start."""
-    if start is None:
-        return None
-    with np.errstate(over="ignore"):
-        scaled = np.ldexp(start, exponent)
-    return scaled if np.isfinite(scaled).all() else None
 
 
 def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
@@ -263,17 +260,13 @@ def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
     unassigned = kernels.assign(cost, most, f, g, column)[1]
     if unassigned > most:
         is_tied = len(np.unique(cost[0])) < n / 2
-        is_near = is_tied or unassigned <= n // (_NEAR if n < _LISTED else 2 * _NEAR)
-        is_done = False
-        if is_near and n >= _LISTED:
-            is_done = kernels.assign_listed(cost, _CELLS, f, g, column) is not None
-            # Lists that lead nowhere may lead on from better potentials.
-            is_near = is_tied
-        if not is_done and not is_near:
+        is_few = unassigned <= n // (_NEAR if n < _LISTED else 2 * _NEAR)
+        is_done = (is_few or is_tied) and _assign_listed(kernels, cost, f, g, column)
+        # Lists that lead nowhere may lead on from better potentials.
+        if not is_done and not is_tied and (n >= _LISTED or not is_few):
             ones = np.ones(n, dtype=np.int64)
             kernels.near_potentials(cost, ones, ones, f, g)
-            if n >= _LISTED:
-                is_done = kernels.assign_listed(cost, _CELLS, f, g, column) is not None
+            is_done = _assign_listed(kernels, cost, f, g, column)
         if not is_done and is_tied:
             # Half the bytes do not tell ties: all would have to be searched again.
             kernels.assign(cost, n, f, g, column)
@@ -284,6 +277,10 @@ def _assign(kernels: ModuleType, cost: Array, start: Array | None) -> Solution:
         if kernels.settle(cost, least, highest, column):
             f, g = least, highest
     return Solution(np.arange(n), column.astype(np.intp), np.full(n, 1.0 / n), f, g, "assignment")
+
+
+def _assign_listed(kernels: ModuleType, cost: Array, *out: npt.NDArray[Any]) -> bool:
+    return len(cost) >= _LISTED and kernels.assign_listed(cost, _CELLS, *out) is not None
 
 
 def _transport(

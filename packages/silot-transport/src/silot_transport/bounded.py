@@ -358,8 +358,7 @@ class Effort:
             )
         return (
             f"within {part:.2g} of the optimal cost, but not within {self.gap:g}: too many costs "
-            "are "
-            "nearly alike. Merge points that coincide, remove far outliers, or use fewer records."
+            "are nearly alike. Merge points that coincide, remove outliers, or use fewer records."
         )
 
 

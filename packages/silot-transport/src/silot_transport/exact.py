@@ -22,7 +22,7 @@ from ._check import (
     as_weights,
     real,
 )
-from ._solvers import Solution, scaled_start, solve_costs, solve_line, staircase
+from ._solvers import Solution, solve_costs, solve_line, staircase
 from .cost import build_cost, cost_by_differences, paired_cost, relative_rounding, to_power
 from .errors import InputError, SolverError
 
@@ -171,7 +171,8 @@ def exact_plan(
     exponent = tiny_exponent(x, y) if order in (1, 2) else 0
     if exponent:
         x, y, error = np.ldexp(x, -exponent), np.ldexp(y, -exponent), math.ldexp(error, -exponent)
-        g = scaled_start(g, int(-exponent * order))
+        with np.errstate(over="ignore"):
+            g = None if g is None else np.ldexp(g, int(-exponent * order))
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) == len(x) and len(cols) == len(y):
         plan = _solve_points(x, y, a, b, order, g)
