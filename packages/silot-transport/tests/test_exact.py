@@ -216,7 +216,7 @@ def test_known_distances_are_found_and_certified(problem: Problem, pure: bool) -
 def test_potentials_to_start_from_change_no_optimum(n: int, kind: str, p: int, path: str) -> None:
     pair = drawn(n, n, 5, kind)
     known = solved(pair, p)
-    for start in (known.potentials[1], np.zeros(n), 1e3 * np.arange(n)):
+    for start in (known.potentials[1], np.zeros(n), 1e3 * np.arange(n), 1e9 * np.arange(n)):
         found = exact_plan(*pair.arrays, p=p, start=start)
         assert found.optimal
         assert_cost(found.cost, known.cost, pair.largest_cost(p))

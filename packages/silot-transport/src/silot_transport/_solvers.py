@@ -77,8 +77,8 @@ def solve_line(x: Array, y: Array, a: Array, b: Array, p: float) -> Solution:
     return Solution(order_x[rows[used]], order_y[cols[used]], mass[used], f, g, "line")
 
 
-# Potentials to start from are no larger than so many times the largest cost.
-_FAR = 2.0**40
+# Potentials of columns differ by the largest cost at most where they are optimal; a start, by more.
+_FAR = 4.0
 # Points of an assignment in Python; beyond, its augmenting paths are longer than the rounds of
 # column generation.
 _LARGEST_REPLICATED = 300
@@ -102,9 +102,7 @@ def solve_costs(
         f, g = (cost[:, 0], np.zeros(1)) if m == 1 else (np.zeros(1), cost[0])
         return Solution(rows, cols, (a[:, None] * b).ravel(), f, g, "single point")
     largest = float(cost.max()) if largest is None else largest
-    # Potentials far beyond all costs would take their digits, and are no start.
-    if start is not None and not float(np.abs(start).max()) <= _FAR * largest:
-        start = None
+    start = None if start is None else _centre(start, _FAR * largest)
     if _native.kernels is not None:
         return solve_compiled(_native.kernels, cost, a, b, start, largest)
     # Splitting points into copies pays only while it does not make the problem far larger.
@@ -112,6 +110,13 @@ def solve_costs(
     if units is not None and int(units[0].sum()) ** 2 <= 8 * cost.size:
         return solve_units(cost, *units)
     return solve_program(cost, a, b, start)
+
+
+def _centre(start: Array, far: float) -> Array | None:
+    # What potentials have in common costs digits, and so do those that are far from all costs.
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = start - start.mean()
+        return near if float(np.abs(near).max()) <= far else None
 
 
 # Assignment between equal masses, by scipy.
