@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,7 +18,7 @@ from silot.distances.worth.shares import Sampled
 from silot.errors import WireError
 from silot.federation import Answer, Holder, LocalFederation, Policy
 from silot.privacy.ledger import Ledger
-from silot_transport import exact_plan
+from silot_transport import cost_matrix, exact_plan, plan_from_cost
 from silot_transport.resampling import corrected_cost
 
 Array = np.ndarray
@@ -204,6 +205,27 @@ def test_a_policy_that_refuses_leaves_intervals_out_and_says_so() -> None:
         contributions(["h"], own=silot.federation.Own(Measure(VALIDATION)), intervals=False)
     )
     assert alone["h"].ranks is None and alone["h"].interval is None
+
+
+@pytest.mark.parametrize("power", [-440, -120, 150, 480])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_corrected_costs_are_of_the_scale_of_the_records(power: int, labelled: bool) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(60, 3)), rng.normal(size=(80, 3)) + 1.0
+    # Of such weights the optimal potentials, of which margins are made, are unique.
+    a, b = (k / k.sum() for k in (0.5 + rng.random(60), 0.5 + rng.random(80)))
+    label = 4.0 * rng.integers(0, 2, (60, 80)) if labelled else None
+
+    def corrected(unit: int) -> tuple[float, float, bool]:
+        points, atoms = np.ldexp(x, unit), np.ldexp(y, unit)
+        extra = None if label is None else np.ldexp(label, 2 * unit)
+        cost = cost_matrix(points, atoms) + (0.0 if extra is None else extra)
+        plan = plan_from_cost(cost, a, b)
+        result = corrected_cost(points, a, extra, (atoms, b), plan, np.arange(60))
+        sizes = (math.ldexp(k, -2 * unit) for k in (result.cost, result.margin))
+        return *sizes, result.is_approximate
+
+    assert corrected(power) == pytest.approx(corrected(0), rel=1e-9)
 
 
 def test_intervals_of_heavy_tails_and_few_records_are_called_approximate() -> None:

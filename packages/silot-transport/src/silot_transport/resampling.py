@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -41,6 +41,8 @@ _MOST_TAILS = 3
 _FEW, _INFINITE, _MUCH = 100, 0.5, 0.25
 
 _ROUNDING = 1e-20
+# Largest exponent of 2 of coordinates as they are: fourth powers of costs are computed.
+_EXTREME = 100
 _ROWS = 4096
 
 
@@ -117,6 +119,20 @@ def corrected_cost(
         # The sample is a copy of the target, up to rounding.
         return Corrected(0.0, 0.0)
     atoms, masses = target
+    largest = max(float(np.abs(points).max()), float(np.abs(atoms).max()))
+    if label_cost is not None:
+        largest = max(largest, math.sqrt(float(np.abs(label_cost).max())))
+    exponent = math.frexp(largest)[1]
+    if abs(exponent) > _EXTREME:
+        power = -2 * exponent
+        near, far = np.ldexp(points, -exponent), np.ldexp(atoms, -exponent)
+        label_cost = None if label_cost is None else np.ldexp(label_cost, power)
+        f, g = (np.ldexp(potential, power) for potential in plan.potentials)
+        cost, upper = math.ldexp(plan.cost, power), math.ldexp(plan.upper_cost, power)
+        plan = replace(plan, potentials=(f, g), cost=cost, upper_cost=upper)
+        result = corrected_cost(near, weights, label_cost, (far, masses), plan, order)
+        cost, margin = (math.ldexp(k, -power) for k in (result.cost, result.margin))
+        return replace(result, cost=cost, margin=margin)
     size = len(points)
     used = order[: min(size, _MOST)]
     cost = cost_matrix(points[used], atoms, p=2)
