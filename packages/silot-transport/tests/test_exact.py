@@ -237,9 +237,9 @@ def test_a_start_that_is_far_from_all_costs_changes_no_optimum(unit: float, path
     pair = drawn(30, 30, 3, "random")
     x, y, a, b = pair.arrays
     start = 1e300 * np.random.default_rng(0).normal(size=30)
-    found = exact_plan(unit * x, unit * y, a, b, start=start)
-    assert found.optimal
-    assert found.distance / unit == pytest.approx(exact_plan(x, y, a, b).distance, rel=1e-12)
+    plan = exact_plan(unit * x, unit * y, a, b, start=start)
+    assert plan.optimal
+    assert plan.distance / unit == pytest.approx(exact_plan(x, y, a, b).distance, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["normal", "apart", "clusters", "product", "tied"])
@@ -256,15 +256,15 @@ def test_assignments_by_lists_first_are_optimal(kind: str, start: str) -> None:
         x, y = (rng.integers(0, 4, (n, 4)).astype(float) for _ in "xy")
     product = np.outer(np.arange(1.0, n + 1), np.arange(1.0, n + 1))
     cost = product if kind == "product" else cost_matrix(x, y)
-    known = solvers.solve_costs(cost, *np.full((2, n), 1 / n))
-    g = {"none": None, "near": known.g, "poor": float(cost.mean()) * rng.normal(size=n)}[start]
+    optimum = solvers.solve_costs(cost, *np.full((2, n), 1 / n))
+    g = {"none": None, "near": optimum.g, "poor": float(cost.mean()) * rng.normal(size=n)}[start]
     with mock.patch.object(solvers, "_LISTED", 0):
-        found = solvers.solve_costs(cost, *np.full((2, n), 1 / n), start=g)
+        plan = solvers.solve_costs(cost, *np.full((2, n), 1 / n), start=g)
     rows, columns = linear_sum_assignment(cost)
     best = cost[rows, columns].sum()
-    assert cost[found.rows, found.cols].sum() == pytest.approx(best, rel=1e-12)
-    assert found.f.sum() + found.g.sum() == pytest.approx(best, rel=1e-10)
-    assert (cost - found.f[:, None] - found.g).min() > -1e-12 * cost.max()
+    assert cost[plan.rows, plan.cols].sum() == pytest.approx(best, rel=1e-12)
+    assert plan.f.sum() + plan.g.sum() == pytest.approx(best, rel=1e-10)
+    assert (cost - plan.f[:, None] - plan.g).min() > -1e-12 * cost.max()
 
 
 def test_potentials_to_start_from_are_checked() -> None:
